@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from streamer.text import visible
@@ -101,6 +102,10 @@ LONGEST_LABEL = 26
 _LOG_FROM = 20
 """Costs that differ by more than this factor stand on a logarithmic axis."""
 _LETTER = 6.8
+MOST_LABELS = 60
+"""Names that are tried for a place on the drawing."""
+_EXTREME = 1e300
+"""Numbers beyond this are drawn at it, so that no distance is infinite."""
 _OFFSETS = (4, -10, 18, 32, -24, 46, -38)
 
 
@@ -110,6 +115,10 @@ class _Point(NamedTuple):
     y: float
     place: int = 0
     """Place of the agent in the order of the lines."""
+
+
+def _within(value: float) -> float:
+    return min(max(value, -_EXTREME), _EXTREME)
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,7 @@ class _Axis:
     @classmethod
     def of(cls, values: Sequence[float], start: float, end: float, *, log: bool, limited: bool) -> _Axis:
         """The axis of some values. Costs begin at 0; shares stay within 0 and 1."""
-        low, high = min(values), max(values)
+        low, high = _within(min(values)), _within(max(values))
         if log:
             low, high = math.log10(low), math.log10(high)
         elif not limited and low > 0:
@@ -136,17 +145,21 @@ class _Axis:
             low -= room
         if limited:
             low, high = max(low, -0.02), min(high, 1.02)
+        if high - low < 1 / _EXTREME:
+            high = low + 1.0
         return cls(low, high, start, end, log)
 
     def at(self, value: float) -> float:
-        place = math.log10(value) if self.log else value
+        place = math.log10(value) if self.log else _within(value)
         return round(self.start + (place - self.low) / (self.high - self.low) * (self.end - self.start), 2)
 
     @property
     def ticks(self) -> list[float]:
         if self.log:
-            powers = range(math.floor(self.low), math.floor(self.high) + 1)
-            decades = [factor * 10.0**power for power in powers for factor in (1, 3)]
+            first, last = max(math.floor(self.low), -300), min(math.floor(self.high), 300)
+            powers = range(first, last + 1, 1 + max(0, last - first) // 8)
+            factors = (1, 3) if powers.step == 1 else (1,)
+            decades = [factor * 10.0**power for power in powers for factor in factors]
             return [tick for tick in decades if self.low <= math.log10(tick) <= self.high]
         step = 10.0 ** math.floor(math.log10((self.high - self.low) / 4))
         stride = next(f * step for f in (1, 2, 2.5, 5, 10) if (self.high - self.low) / (f * step) <= 5)
@@ -246,7 +259,8 @@ def _labels(
     """
     taken = [(y.at(point.y) + 4, x.at(point.x) - 7, 14.0) for point in points]
     found: dict[str, Json] = {}
-    for point in [*best, *(one for one in points if one not in best)]:
+    others = (one for one in points if one not in best)
+    for point in islice(chain(best, others), MOST_LABELS):
         text = _short(visible(point.agent))
         width, at = len(text) * _LETTER, x.at(point.x)
         sides = [(at + 9, "start", at + 9), (at - 9 - width, "end", at - 9)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
@@ -121,7 +122,8 @@ async def _file_answer(
     web: Web, query: Query, found: ArtifactView, run: str, trial: str, artifact: str
 ) -> Json:
     path = "/".join(quote(part, safe="") for part in (run, "trials", trial, "artifacts", artifact))
-    return {"file": opened_file(found, f"/api/runs/{path}/player")}
+    async with web.reading:
+        return {"file": await asyncio.to_thread(opened_file, found, f"/api/runs/{path}/player")}
 
 
 async def _outlook_answer(web: Web, query: OutlookQuery, found: Outlook, run: str) -> Json:

@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from urllib.parse import quote, urlencode
 
-from streamer.schemas.events import PRIMARY_METRIC
 from streamer.schemas.summaries import plan_words
 from streamer.text import UNSEEN, counted
 from streamer.views import drawing
-from streamer.views.charts import COSTS, NARROW, WIDE, charts_of, draw_frontier
+from streamer.views.charts import NARROW, WIDE, charts_of, draw_frontier
 from streamer.views.columns import pass_owner, primary_of, shows_grades
 from streamer.views.decide import outlook as outlooks
 from streamer.views.decide.outlook import Outlook
@@ -85,6 +84,13 @@ def run_link(run_id: str, rest: str = "", **options: str) -> str:
     return f"#/run/{quote(run_id, safe='')}{rest}{query}"
 
 
+MOST_VIEWS = 32
+"""So many views of a room are kept, those asked for last."""
+
+_CHOICES = {"board": ("cost", "quality", "narrow"), "tiers": ("within", "spread"), "part": (), "runs": ()}
+"""View -> what can be chosen of it, besides grades."""
+
+
 def view_of(web: Web, room: Room, query: ViewQuery, run_id: str | None) -> View | None:
     """What is drawn for a viewer, the same for all who ask alike; None: nothing is asked for.
 
@@ -95,21 +101,19 @@ def view_of(web: Web, room: Room, query: ViewQuery, run_id: str | None) -> View 
         return None
     if run_id is None:
         return _kept(room, ViewQuery(view="runs"), partial(_drawn_runs, room))
-    if query.spread not in drawing.SPREADS:  # what is kept must not grow with what is asked for
-        query = query.model_copy(update={"spread": ""})
-    if query.cost not in COSTS:
-        query = query.model_copy(update={"cost": ""})
-    if query.quality:
-        agents = _of(room.states, "agent_model_summary")
-        offered = dict(charts_of(agents, [], PRIMARY_METRIC)["qualities"])
-        query = query.model_copy(update={"quality": query.quality if query.quality in offered else ""})
+    used = {"view", "grades", *_CHOICES[query.view]}
+    query = ViewQuery.model_validate(query.model_dump(include=used))  # what else was asked for draws the same
     load = partial(outlook_at, web, OutlookQuery(), run_id)
     outlook = room.kept.setdefault("outlook", RunOutlook(room, load))
     return _kept(room, query, partial(_drawn_run, room, outlook, query))
 
 
 def _kept(room: Room, query: ViewQuery, draw: Callable[[], Iterable[Part]]) -> View:
-    view: View = room.kept.setdefault(query, View(room, draw))
+    view: View = room.kept.pop(query, None) or View(room, draw)
+    room.kept[query] = view
+    asked = [key for key in room.kept if isinstance(key, ViewQuery)]
+    for oldest in asked[:-MOST_VIEWS]:  # whoever looks at it keeps it
+        del room.kept[oldest]
     return view
 
 
@@ -134,10 +138,10 @@ def _drawn_run(room: Room, outlook: RunOutlook, query: ViewQuery) -> Iterable[Pa
     yield Part("run", "", drawn_head(run, outlook.found) | {"own_grades": own} | shown)
     if query.view == "board":
         yield Part("charts", "", charts_of(agents, tiers, primary_of(run)))
+        yield from _board(run, agents, outlook.found)
         sheet = NARROW if query.narrow else WIDE
         drawn = draw_frontier(agents, query.cost, query.quality, primary=primary_of(run), sheet=sheet)
         yield Part("frontier", "", drawn)
-        yield from _board(run, agents, outlook.found)
     elif query.view == "tiers":
         yield from _tiers(run, [tier | shown for tier in tiers], query)
     else:

@@ -527,7 +527,7 @@ def _embedded(data: RunData) -> str:
                 draw_frontier(data.agents, cost, quality, primary=primary, sheet=sheet)
                 for sheet in (WIDE, NARROW)
             ]
-            for quality, _ in charts["qualities"]
+            for quality in ("", *dict(charts["qualities"]))
         }
         for cost, _ in charts["costs"]
     }

@@ -76,7 +76,8 @@ def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) ->
     """
     prices = price_table(settings.prices_file)
     names = Names(settings.namespace)
-    worker_id = f"{gethostname()}-{uuid.uuid4().hex[:6]}"  # the host is the container's id, or the pod
+    host = gethostname().encode("ascii", "replace").decode()[:40]  # a container's id, or a pod
+    worker_id = f"{host}-{uuid.uuid4().hex[:6]}"
 
     # The app, and the topic of the events.
     app = StreamerApp(names.group, **app_options(settings, state))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamer.views import drawing
-from streamer.views.charts import NARROW, WIDE, Sheet, charts_of, draw_frontier
+from streamer.views.charts import MOST_LABELS, NARROW, WIDE, Sheet, charts_of, draw_frontier
 from streamer.views.columns import AGENTS, Column
 from streamer.views.drawing import (
     Drawn,
@@ -301,3 +301,24 @@ def test_a_quality_that_no_agent_knows_is_not_offered_and_not_drawn() -> None:
     assert draw_frontier(some, quality="composite_score", primary="pass_rate") == draw_frontier(
         some, primary="pass_rate"
     )
+
+
+@pytest.mark.parametrize("values", [[1.7e308], [-1.7e308, 1.7e308], [5e-324], [5e-324, 1.7e308], [0.0]])
+@pytest.mark.parametrize("path", ["mean_cost", "composite_score"])
+def test_extreme_values_are_drawn_on_the_sheet(values: list[float], path: str) -> None:
+    agents = [
+        agent | {"composite_score": 0.5, path: value}
+        for agent, value in zip(costly_agents(2), values, strict=False)
+    ]
+    drawn = draw_frontier(agents, quality="composite_score", primary="pass_rate")
+    circles = parts(drawn, "circle")
+    assert len(circles) == len(values)
+    assert all(0 <= one[1]["cx"] <= WIDE.width and 0 <= one[1]["cy"] <= WIDE.height for one in circles)
+
+
+def test_of_very_many_agents_every_point_is_there_and_some_are_named() -> None:
+    [one] = costly_agents(1)
+    agents = [one | {"agent_model": f"a{n}:m", "mean_cost": 1.0 + n, "pass_rate": 0.5} for n in range(300)]
+    drawn = draw_frontier(agents, primary="pass_rate")
+    assert len(parts(drawn, "circle")) == 300
+    assert 0 < sum(bool(parts(point, "text")) for point in parts(drawn, "g")) <= MOST_LABELS

@@ -150,6 +150,17 @@ def test_whatever_is_asked_for_few_views_are_kept(run: str | None) -> None:
     assert sum(isinstance(one, View) for one in room.kept.values()) == 1
 
 
+def test_of_many_choices_the_views_asked_for_last_are_kept() -> None:
+    room = a_room()
+    ask = lambda quality, **named: view_of(WEB, room, ViewQuery(quality=quality, **named), "r1")  # noqa: E731
+    first = ask("m0", view="board")
+    assert all(ask("m0", view="tiers", cost=cost) is ask("", view="tiers") for cost in ("", "total_cost"))
+    for number in range(2 * boards.MOST_VIEWS):
+        ask(f"m{number}", view="board")
+    assert sum(isinstance(one, View) for one in room.kept.values()) == boards.MOST_VIEWS
+    assert ask("m0", view="board") is not first
+
+
 def parts_of(room: Room, query: ViewQuery, outlook: RunOutlook) -> dict[tuple[str, str], Any]:
     return {(table, row): content for table, row, content in boards._drawn_run(room, outlook, query)}
 

@@ -568,6 +568,21 @@ def test_charts_offer_named_metrics(page: Page, web: WebProcess, stack: Settings
     expect(page.locator(".legend b")).to_have_text(["3 min", "75 s"])
 
 
+def test_charts_show_the_primary_metric_under_its_name_once_it_is_known(
+    page: Page, web: WebProcess, stack: Settings
+) -> None:
+    started = a_plan(run_id="awaited", primary_metric="composite_score", judged=True)
+    publish(stack, [json.dumps(started).encode(), *trials("awaited", 1, 3, score=None)])
+    page.goto(f"{web.url}/#/run/awaited")
+    quality = choice(page, "Quality")
+    expect(quality).to_have_value("pass_rate")
+    expect(page.locator("svg.scatter .point")).to_contain_text("pass rate")
+    publish(stack, trials("awaited", 3, 6, score=0.5))
+    expect(page.locator("svg.scatter .point")).to_contain_text("composite")
+    expect(quality).to_have_value("composite_score")
+    expect(choice(page, "Metric")).to_have_value("composite_score")
+
+
 def test_the_leaderboard_offers_what_a_plan_names(page: Page, web: WebProcess, run: str) -> None:
     page.goto(f"{web.url}/#/leaders")
     by = page.get_by_label("By")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from streamer.settings import Settings
 from tests.support.board_runs import a_night
@@ -67,6 +68,18 @@ def test_a_board_shows_interval_place_and_change_and_the_unfinished_run_below(
     expect(board(page, "tb")).to_contain_text("all agents at once")
     rows.first.get_by_role("link", name="n2").click()
     expect(page).to_have_url(f"{web.url}/#/run/n2")
+
+
+def test_an_answer_that_takes_longer_than_the_page_waits_to_ask_again_is_shown(
+    page: Page, web: WebProcess, nights: None
+) -> None:
+    def late(route: Route) -> None:
+        time.sleep(7)  # the page asks again every 5 s
+        route.continue_()
+
+    page.route("**/api/leaderboards*", late)
+    page.goto(f"{web.url}/#/leaders")
+    expect(board(page, "tb: pass rate").locator("tbody tr")).to_have_count(3, timeout=10_000)
 
 
 def test_filters_are_in_the_address_and_survive_a_reload(page: Page, web: WebProcess, nights: None) -> None:

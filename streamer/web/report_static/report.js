@@ -5,7 +5,7 @@ const put = (id, ...elements) => document.getElementById(id)?.replaceChildren(..
 
 const drawFrontier = () => {
   const { cost, quality, narrow } = charts.view();
-  charts.frontier.take(data.frontiers[cost][quality]?.[narrow ? 1 : 0] ?? h("p"));
+  charts.frontier.take(data.frontiers[cost][quality][narrow ? 1 : 0]);
 };
 const charts = new Charts(null, drawFrontier);
 put("charts", charts.element);

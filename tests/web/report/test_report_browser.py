@@ -60,6 +60,28 @@ def test_the_pages_own_charts_are_drawn_from_the_file_alone(browser: Browser, fi
     context.close()
 
 
+def test_the_names_of_tasks_stand_beside_their_cells_where_no_score_is_known_too(
+    browser: Browser, file: Path
+) -> None:
+    """Numbers alone have no verdict (R31); the names need room before the first cell."""
+    numbers = {"resolved": None, "cost_usd": None, "metrics": {"m": 1.0}}
+    file.write_bytes(as_html(folded([a_trial(task_id=task, **numbers) for task in ("one", "two")])))
+    page = browser.new_page()
+    with watched(page) as said:
+        page.goto(file.as_uri())
+        expect(page.locator("#charts")).to_contain_text("No agent has both a known cost and this score.")
+        canvas, cell = page.locator(".matrix canvas"), page.locator("#matrix-cell")
+        height = page.locator(".matrix .space").bounding_box()
+        assert height is not None
+        canvas.hover(position={"x": 13, "y": height["height"] - 14})
+        page.wait_for_timeout(200)
+        expect(cell).to_have_text("")
+        canvas.hover(position={"x": 93, "y": height["height"] - 14})
+        expect(cell).not_to_have_text("")
+    assert said == []
+    page.close()
+
+
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.in_turn(2)
 def test_a_cell_of_the_matrix_leads_to_its_trials_also_by_its_address(

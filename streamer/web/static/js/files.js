@@ -42,11 +42,11 @@ function searched(file) {
   const [search, errors] = file.querySelectorAll("input");
   const status = file.querySelector("[role=status]");
   const [all, steps] = [status.textContent, [...file.querySelectorAll(".steps > li")]];
-  const has = (element, wanted) => element.textContent.toLowerCase().includes(wanted);
+  const has = (element, wanted) => [...element.querySelectorAll("pre, code")].some((text) => text.textContent.toLowerCase().includes(wanted));
   const show = () => {
     const wanted = search.value.toLowerCase();
     for (const step of steps) {
-      step.hidden = (errors.checked && !step.classList.contains("failed")) || !has(step, wanted);
+      step.hidden = (errors.checked && !step.classList.contains("failed")) || (wanted && !has(step, wanted));
       if (!step.hidden && wanted) for (const call of step.querySelectorAll("details")) call.open = has(call, wanted);
     }
     const shown = steps.filter((step) => !step.hidden).length;

@@ -31,7 +31,7 @@ export class Leaders {
     this.element = card("Leaderboard", [this.metric.element, this.benchmark.element, field("Label", label), this.file], this.list);
     this.asking = new Asking(this.element, (signal) => this.load(signal), () => state("lost"));
     this.asking.ask();
-    this.timer = setInterval(() => document.hidden || this.asking.ask(), REFRESH_MS);
+    this.timer = setInterval(() => document.hidden || this.asking.pending || this.asking.ask(), REFRESH_MS);
   }
 
   // What the server offers; which of it is chosen follows the address.

@@ -19,14 +19,16 @@ export class Asking {
   // The answer to the latest question alone counts.
   async ask() {
     this.pending?.abort();
-    this.pending = new AbortController();
+    const question = (this.pending = new AbortController());
     try {
-      await this.load(this.pending.signal);
+      await this.load(question.signal);
       this.over();
     } catch (error) {
       if (error.name === "AbortError") return;
       this.tell(error);
       this.failed();
+    } finally {
+      if (this.pending === question) this.pending = null;
     }
   }
 
@@ -35,7 +37,8 @@ export class Asking {
     if (this.refreshing || document.hidden) return;
     this.refreshing = setTimeout(() => {
       this.refreshing = 0;
-      this.ask();
+      if (this.pending) this.soon();
+      else this.ask();
     }, AGAIN_MS);
   }
 

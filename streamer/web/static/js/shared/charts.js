@@ -10,10 +10,11 @@ export class Charts {
     this.curves = new Curves(ask, again);
     this.chart = new TimeChart(this.curves, (kind) => this.picks[kind]);
     this.frontier = new Frontier(this.picks.agent_model);
-    this.line = select("Metric", [], "", again);
+    this.line = select("Metric", [], "", () => this.chosen(this.line, again));
     this.kinds = segments("Lines", [["agent_model", "Agents"], ["tier", "Tiers"]], "agent_model", (kind) => this.show({ kind }));
     this.along = segments("Along", [["time", "Time"], ["trials", "Trials"]], "time", (way) => this.show({ way }));
-    this.quality = select("Quality", [], "", choose);
+    this.quality = select("Quality", [], "", () => this.chosen(this.quality, choose));
+    this.unchosen = new Set([this.quality, this.line]); // they show the primary metric once it is known
     this.cost = select("Cost", [], "", choose);
     this.element = h(
       "div",
@@ -28,6 +29,11 @@ export class Charts {
     this.draw();
   }
 
+  chosen(list, then) {
+    this.unchosen.delete(list);
+    then();
+  }
+
   // told(): somebody picked an agent
   picked() {
     this.draw();
@@ -36,18 +42,17 @@ export class Charts {
   }
 
   // What is drawn against what, for the server.
-  view = () => ({ cost: this.cost.select.value, quality: this.quality.select.value, narrow: innerWidth < 520 });
+  view = () => ({ cost: this.cost.select.value, quality: this.unchosen.has(this.quality) ? "" : this.quality.select.value, narrow: innerWidth < 520 });
 
   // offered: as `charts_of` of streamer/views/charts.py gives it
   update(offered) {
-    const first = !this.offered;
     this.offered = offered;
     this.kinds.hidden = offered.order.tier.length === 0;
     for (const [kind, labels] of Object.entries(offered.order)) this.picks[kind].offer(labels);
     this.cost.offer(offered.costs);
     this.quality.offer(offered.qualities);
     this.offerLines();
-    if (first) for (const list of [this.quality, this.line]) list.choose(offered.primary);
+    for (const list of this.unchosen) list.choose(offered.primary);
     this.frontier.paint();
     this.draw();
   }

@@ -5,7 +5,7 @@ export function select(title, options, chosen, onchange) {
   const element = h("select", { onchange: () => onchange(element.value) });
   offer(element, options, chosen);
   const choose = (value) => offer(element, [...element.options].map((option) => [option.value, option.text]), value);
-  return { element: field(title, element), offer: (anew) => offer(element, anew, element.value), choose, select: element };
+  return { element: field(title, element), offer: (offered) => offer(element, offered, element.value), choose, select: element };
 }
 
 export function offer(element, options, chosen) {

@@ -33,15 +33,22 @@ export class MatrixGrid {
     this.matrix = matrix;
     const [rows, columns] = [matrix.tasks.length, matrix.agents.length];
     this.at = [Math.min(this.at[0], Math.max(0, rows - 1)), Math.min(this.at[1], Math.max(0, columns - 1))];
+    this.measured = 0;
+    this.box.dataset.cells = String(matrix.tasks.reduce((sum, task) => sum + task.cells.filter(Boolean).length, 0));
+    this.drawSoon();
+  }
+
+  // Room for the names, by the width that the box has once it is on the page.
+  measure(width) {
+    const { matrix } = this;
+    this.measured = width;
     const pen = this.canvas.getContext("2d");
     pen.font = `12px ${inks(this.box).font}`;
     const widest = (texts, most) => Math.min(most, 20 + Math.max(60, ...texts.map((text) => pen.measureText(visible(text)).width)));
-    this.side = widest(matrix.tasks.map(this.title), 0.4 * this.box.clientWidth);
+    this.side = widest(matrix.tasks.map(this.title), 0.4 * width);
     this.head = Math.sin(SLANT) * widest(matrix.agents, 320);
-    this.space.style.setProperty("width", `${this.side + columns * CELL.width + 0.75 * this.head}px`);
-    this.space.style.setProperty("height", `${this.head + rows * CELL.height + 4}px`);
-    this.box.dataset.cells = String(matrix.tasks.reduce((sum, task) => sum + task.cells.filter(Boolean).length, 0));
-    this.drawSoon();
+    this.space.style.setProperty("width", `${this.side + matrix.agents.length * CELL.width + 0.75 * this.head}px`);
+    this.space.style.setProperty("height", `${this.head + matrix.tasks.length * CELL.height + 4}px`);
   }
 
   drawSoon() {
@@ -53,6 +60,8 @@ export class MatrixGrid {
 
   draw() {
     const { clientWidth: width, clientHeight: height, scrollTop: top, scrollLeft: left } = this.box;
+    if (!width) return; // not on the page yet; the watcher tells once it is
+    if (this.measured !== width) this.measure(width);
     const scale = window.devicePixelRatio || 1;
     if (this.canvas.width !== Math.round(width * scale) || this.canvas.height !== Math.round(height * scale)) {
       Object.assign(this.canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
