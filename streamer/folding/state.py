@@ -664,12 +664,17 @@ def candidates_of(run: RunState, baseline: str) -> list[GroupId]:
     Args:
         baseline: the text that names the baseline, which is no candidate.
     """
-    return [group for group in agents_of(run) if baseline not in texts_of(run, group)]
+    agents = agents_of(run)
+    return [group for group in agents if baseline not in _texts(run, group, agents)]
 
 
 def texts_of(run: RunState, group: GroupId) -> set[str]:
     """The texts that name an agent: RUN/AGENT:MODEL, and RUN if it is the run's only one."""
-    alone = {run.run_id} if agents_of(run) == [group] else set[str]()
+    return _texts(run, group, agents_of(run))
+
+
+def _texts(run: RunState, group: GroupId, agents: list[GroupId]) -> set[str]:
+    alone = {run.run_id} if agents == [group] else set[str]()
     return {f"{run.run_id}/{group.agent_model}", *alone}
 
 

@@ -258,9 +258,9 @@ def a_sub_trial(agent: int, task: str, **fields: Any) -> Event:
     return a_trial(**result, benchmarks=measured) | fields
 
 
-def a_plan_of_many() -> Event:
+def a_plan_of_many(**fields: Any) -> Event:
     """Many planned agents."""
-    return a_plan(agent_models=[f"a{number}:m" for number in range(AGENTS)], tasks=9, attempts=1)
+    return a_plan(agent_models=[f"a{number}:m" for number in range(AGENTS)], tasks=9, attempts=1, **fields)
 
 
 def cut_after(pipeline: Pipeline, *events: Event) -> list[str]:
@@ -269,8 +269,9 @@ def cut_after(pipeline: Pipeline, *events: Event) -> list[str]:
     return sorted(change.key for change in pipeline.run(RUN_OF_MISSING).take_changes().summaries)
 
 
-def test_the_planned_agents_are_gone_through_a_few_times_however_many_tiers_ask(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("fields", [{}, {"ledger": {"name": "year", "baseline": "before/a:m"}}])
+def test_the_planned_agents_are_gone_through_a_few_times_however_many_tiers_and_agents_ask(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline, calls = Pipeline(), []
     agent_models = Plan.agent_models
@@ -280,8 +281,9 @@ def test_the_planned_agents_are_gone_through_a_few_times_however_many_tiers_ask(
         return agent_models(self)
 
     monkeypatch.setattr(Plan, "agent_models", counted)
-    cut_after(pipeline, a_plan_of_many(), *(a_trial(tier=f"T{n}", task_id=f"t{n}") for n in range(100)))
-    assert len(calls) <= 5
+    trials = (a_trial(tier=f"T{n}", task_id=f"t{n}") for n in range(100))
+    cut_after(pipeline, a_plan_of_many(**fields), *trials)
+    assert len(calls) <= (6 if fields else 5)
 
 
 def numbers(missing: MissingTrials) -> tuple[Any, ...]:
