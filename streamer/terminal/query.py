@@ -65,6 +65,7 @@ from streamer.views.decide.outlook import (
     budget_words,
     comparison_tables,
     error_budgets,
+    judge_hint,
     judge_words,
     outlook_of,
     places_of,
@@ -393,8 +394,8 @@ def _error_lines(answers: RunAnswers, judged: JudgeErrors | None) -> list[str]:
     if judged is not None:
         own = [one.agent_model for one in answers.agents if not one.baseline]
         lines += [words for label in own for words in judge_words(label, judged.get(label, {}))]
-    elif any(one.coverage.get("impl_rate") for one in answers.agents):
-        lines.append("Which part of an error is the judge's stands in the log alone: --judge reads it there.")
+    elif hint := judge_hint(answers.agents, answers.run.run_id):
+        lines.append(f"{hint}.")
     return list(map(visible, lines))
 
 

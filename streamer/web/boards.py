@@ -178,8 +178,8 @@ def _groups(agents: Sequence[Json], tiers: Sequence[Json]) -> Json:
 
 def _notes(outlook: Outlook) -> list[str]:
     missing = [f"No places: {outlook.places_missing}"] if outlook.places_missing else []
-    lines = [*missing, *outlook.first_two, *(budget.words for budget in outlook.errors)]
-    return [f"{line}." for line in lines]
+    lines = [*missing, *outlook.first_two, *(budget.words for budget in outlook.errors), outlook.errors_note]
+    return [f"{line}." for line in lines if line]
 
 
 def _of(states: Iterable[Json], kind: str) -> list[Json]:

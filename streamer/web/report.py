@@ -60,7 +60,7 @@ from streamer.views.columns import (
 from streamer.views.decide.compare import ComparedSide
 from streamer.views.decide.gate import GateResult, NoSuchSide, gate_lines
 from streamer.views.decide.leaderboard import history_points
-from streamer.views.decide.outlook import error_budgets, eta_of, places_of
+from streamer.views.decide.outlook import error_budgets, eta_of, judge_hint, places_of
 from streamer.views.drawing import draw_agents, draw_tiers, draw_trials, text_of
 from streamer.views.models import TooManyCells, TrialRow, whole_matrix
 from streamer.views.tables import (
@@ -161,8 +161,9 @@ class RunData:
     def errors(self) -> list[str]:
         """What the errors of the first agents are made of, a sentence or two each."""
         agents = [AgentModelSummary.model_validate(agent) for agent in self.agents]
-        budgets = error_budgets(agents, primary_of(self.run), first=True)
-        return [f"{budget.words}." for budget in budgets]
+        words = [budget.words for budget in error_budgets(agents, primary_of(self.run), first=True)]
+        hint = judge_hint(agents, self.run["run_id"]) if words else None
+        return [f"{line}." for line in [*words, hint] if line]
 
 
 def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool = True) -> RunData:

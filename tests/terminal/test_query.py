@@ -115,8 +115,9 @@ def test_the_judge_s_part_of_an_error_is_read_from_the_log_where_it_is_asked_for
         said = call(stack, "query", what, run, "--judge").stdout.decode()
         assert f"the judge within it {100 * error['judge']:.0f} %, by 1 of 6 judged trials" in said
         from_redis = call(stack, "query", what, run, "--errors").stdout
-        assert b"the log alone: --judge reads it there." in from_redis
+        assert f"the log alone; streamer query run {run} --judge reads it there.\n" in from_redis.decode()
         assert b"--judge" not in call(stack, "query", what, run).stdout
+    assert f"streamer query run {run} --judge reads it there." in call(stack, "report", run).stdout.decode()
 
 
 def test_what_is_left_of_a_run_in_the_log_is_listed(stack: Online) -> None:

@@ -25,6 +25,7 @@ from streamer.views.decide.outlook import (
     budget_words,
     error_budgets,
     eta_of,
+    judge_hint,
     observation_of,
     outlook_of,
 )
@@ -451,6 +452,13 @@ def test_a_run_says_it_of_the_first_agents() -> None:
     [run] = [RunSummary.model_validate(one) for one in told.values() if one["type"] == "run_summary"]
     result = outlook_of(run, with_repeats(4), [], None, AT)
     assert {one.agent_model for one in result.errors} == {"a:gpt-5", "b:gpt-5"}
+    assert result.errors_note is None, "no judge has scored"
+    judged = [agent.model_copy(update={"coverage": {"impl_rate": 4}}) for agent in with_repeats(4)]
+    note = outlook_of(run, judged, [], None, AT).errors_note
+    assert note is not None
+    assert note.endswith("; streamer query run run-1 --judge reads it there")
+    baselines = [agent.model_copy(update={"baseline": True}) for agent in judged]
+    assert judge_hint([*baselines, *with_repeats(4)], "run-1") is None
 
 
 # -----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -601,6 +602,17 @@ def error_budgets(
     return [budget for budget in told if budget.tasks is not None][:FIRST_ERRORS] if first else told
 
 
+def judge_hint(agents: Iterable[AgentModelSummary], run_id: str) -> str | None:
+    """How to ask the log for the judge's part of an error; None: no judge has scored.
+
+    Summaries hold a trial's score as it stands. Only the log has the ones before it.
+    """
+    if not any(one.coverage.get("impl_rate") for one in agents if not one.baseline):
+        return None
+    command = shlex.join(["streamer", "query", "run", run_id, "--judge"])
+    return f"Which part of an error is the judge's stands in the log alone; {command} reads it there"
+
+
 # -----------------------------------------------------------------------------
 # What a run still has before it: its end, its cost, its running trials, and which places are open. Pure.
 
@@ -658,6 +670,9 @@ class Outlook(Message):
         "task has one attempt.",
         [],
     )
+    errors_note: str | None = optional(
+        "How to read the judge's part of `errors` from the log; null: `errors` is [], or no judge has scored."
+    )
     budget: BudgetOutlook | None = optional("Forecast for the requested budget; null if none was given.")
     decision: Decision | None = optional(
         "When the first two agents of the board are told apart; null: they are, or nothing is known of it."
@@ -694,6 +709,7 @@ def outlook_of(
         sides, missing = (first[0].a, first[0].b), comparison.evidence_missing
         decision = decision_of(first[0].counts, sides, left and left.likely, usd, missing)
     said = [words for pair in first for words in pair.words]
+    errors = error_budgets(agents, run.primary_metric, first=True)
     return Outlook(
         at=at,
         event_time=event_time_note(run.last_event_at, now),
@@ -706,7 +722,8 @@ def outlook_of(
         places_missing=MISSING[comparison.rank_missing] if comparison and comparison.rank_missing else None,
         first_two=said if decision is None else [*said, decision.words],
         decision=decision,
-        errors=error_budgets(agents, run.primary_metric, first=True),
+        errors=errors,
+        errors_note=judge_hint(agents, run.run_id) if errors else None,
         budget=None if budget_usd is None else budget_at(budget_usd, run, pace, at),
     )
 
