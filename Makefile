@@ -15,7 +15,7 @@ JOBS ?= auto
 SERVER_JOBS ?= 3
 # How many examples a property is tried with: quick is a quarter of thorough.
 EXAMPLES ?= quick
-# Tests of both brokers, of several widths and the like take turns by commit; TURNS=all runs all of them.
+# Tests of both brokers, of several widths and the like take turns by commit; TURNS=all runs all of them, as every night.
 export TURNS ?= some
 # Tests start Python hundreds of times. Containers often forbid it to keep what it compiled, which makes each start slow.
 unexport PYTHONDONTWRITEBYTECODE
