@@ -109,7 +109,7 @@ async def test_every_command_of_the_readme_works_in_order(newcomer: Newcomer) ->
 
 
 def test_the_readme_has_less_than_130_lines() -> None:
-    assert len(README.splitlines()) < 130
+    assert len(README.splitlines()) <= 110
 
 
 def test_the_readme_names_the_two_commands_and_only_files_that_exist() -> None:
