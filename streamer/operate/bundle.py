@@ -309,7 +309,7 @@ def _header(name: str, size: int) -> bytes:
         return info.tobuf(USTAR_FORMAT)
     except ValueError as error:
         raise CannotBeBundled(
-            f"{name} has {size:,} bytes, more than a tar archive can say. Bundle fewer runs at once"
+            f"{name} has {size:,} bytes, more than a tar archive can hold. Bundle fewer runs at once"
         ) from error
 
 

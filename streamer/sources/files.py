@@ -481,7 +481,7 @@ def _lines(file: Path) -> Iterator[str]:
         check_size(os.fstat(blocks.fileno()).st_size, MAX_RECORDING_BYTES)
         while block := blocks.readline(MAX_LINE_CHARACTERS):
             if len(block) == MAX_LINE_CHARACTERS:
-                raise FileError(f"has a line of {len(block):,} characters or more, as no recording has")
+                raise FileError(f"has a line of {len(block):,} characters or more, too long for a recording")
             yield from block.splitlines()
 
 

@@ -166,7 +166,7 @@ class LogIdentity:
                 await self.sink.take_log_name(self._name)
             self._settled, self.problem = True, None
         except UNREACHABLE as error:
-            log.warning("Redis does not say whose log its state belongs to (%s): asking later", error)
+            log.warning("Redis does not say whose log its state belongs to (%s): will ask again", error)
         return await self._records()
 
     async def _records(self) -> list[Any]:
@@ -630,7 +630,7 @@ class Fencing:
                 if (known or run_id in partition.closed) and is_overwritten(value, table.get(key)):
                     outs.append(table.put(partition.number, key, table.get(key)))
             if outs:
-                log.warning("%d summaries on %s were overwritten by older ones: again", len(outs), topic)
+                log.warning("%d summaries on %s were overwritten by older ones: sending them again", len(outs), topic)
                 await self._producer.write(outs)
 
     async def _answer_scored(self, partition: Partition, written: dict[str, bytes | None]) -> None:
@@ -656,7 +656,7 @@ class Fencing:
                         runs[run_id] += 1
                 await asyncio.sleep(0)
         if runs:
-            log.warning("%d scored trials were overwritten by older ones: again", runs.total())
+            log.warning("%d scored trials were overwritten by older ones: sending them again", runs.total())
             partition.publish_queue.add_replaced(await publisher.save((partition, run) for run in runs))
             partition.publish_queue.add(runs)
             await publisher.publish_scored(partition, runs)

@@ -673,7 +673,7 @@ def _words(result: LedgerResult) -> Iterator[str]:
         )
     left = len(alone) - NAMED_CANDIDATES
     if left > 0:
-        yield f"so it is with {counted(left, 'more candidate')}"
+        yield f"the same holds for {counted(left, 'more candidate')}"
 
 
 def _would_do_alone(one: LedgerCandidate) -> bool:
