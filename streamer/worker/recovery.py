@@ -630,7 +630,9 @@ class Fencing:
                 if (known or run_id in partition.closed) and is_overwritten(value, table.get(key)):
                     outs.append(table.put(partition.number, key, table.get(key)))
             if outs:
-                log.warning("%d summaries on %s were overwritten by older ones: sending them again", len(outs), topic)
+                log.warning(
+                    "%d summaries on %s were overwritten by older ones: sending them again", len(outs), topic
+                )
                 await self._producer.write(outs)
 
     async def _answer_scored(self, partition: Partition, written: dict[str, bytes | None]) -> None:

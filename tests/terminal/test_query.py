@@ -113,7 +113,7 @@ def test_the_judge_s_part_of_an_error_is_read_from_the_log_where_it_is_asked_for
     assert agents("--errors", "--as-of", agent["state_version"]) == [agent]
     for what in ("agents", "run"):
         said = call(stack, "query", what, run, "--judge").stdout.decode()
-        assert f"the judge within it {100 * error['judge']:.0f} %, by 1 of 6 judged trials" in said
+        assert f"including {100 * error['judge']:.0f} % from the judge, by 1 of 6 judged trials" in said
         from_redis = call(stack, "query", what, run, "--errors").stdout
         assert f"the log alone; streamer query run {run} --judge reads it there.\n" in from_redis.decode()
         assert b"--judge" not in call(stack, "query", what, run).stdout

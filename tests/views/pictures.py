@@ -254,7 +254,7 @@ def errors() -> str:
     error, share, trials, each = 0.041, 0.85, TASKS * ATTEMPTS, 0.25
     parts = ErrorParts(error**2 * share, error**2 * (1 - share))
     chart = Chart(
-        "Standard error 4.1 points, 85 % of its square from the choice of 89 tasks",
+        "Standard error 4.1 points: 85 % of its variance is from the choice of 89 tasks",
         ("more dollars", 0, 150),
         ("standard error, points", 2.6, 4.2),
     )

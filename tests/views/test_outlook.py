@@ -405,9 +405,9 @@ def test_the_parts_of_an_error_and_of_larger_runs_with_their_costs() -> None:
     [of_b] = [one for one in (first, second) if one.agent_model == "b:gpt-5"]
     assert (of_b.tasks, of_b.repeats) == (1.0, 0.0)
     assert of_b.words == (
-        "b:gpt-5: standard error 16.7 points; of its square the choice of tasks is 100 %, chance at each "
-        "task 0 %. Estimate: one more attempt at each task makes it 16.7 points for $2.50, 20 more tasks 9.6 "
-        "points for $20.00"
+        "b:gpt-5: standard error 16.7 points; 100 % of its variance is from the choice of tasks, 0 % from "
+        "chance at each task. Estimate: one more attempt at each task makes it 16.7 points for $2.50, 20 "
+        "more tasks 9.6 points for $20.00"
     )
 
 

@@ -482,13 +482,17 @@ class ErrorBudget(Message):
     tasks: float | None = Field(
         ge=0,
         le=1,
-        description="Share of its square that the choice of the tasks brings; null: a task has one attempt.",
+        description="Share of its variance from the choice of the tasks; null: a task has one attempt.",
     )
-    repeats: float | None = Field(ge=0, le=1, description="Share that chance at each task brings; likewise.")
+    repeats: float | None = Field(
+        ge=0, le=1, description="Share from chance at each task; null: a task has one attempt."
+    )
     infrastructure: float = Field(
         description="How much higher the pass rate is without trials that the infrastructure failed."
     )
-    more_attempts: LargerRun | None = Field(description="One more attempt at each task; null: likewise.")
+    more_attempts: LargerRun | None = Field(
+        description="One more attempt at each task; null: a task has one attempt."
+    )
     more_tasks: LargerRun = Field(description="20 more tasks of this kind, attempted as often as these.")
     words: str = Field(description="The same in a sentence or two; names are not escaped.")
 
@@ -535,13 +539,15 @@ def error_words(budget: ErrorBudget) -> str:
     >>> sums = {"agent_model": "a:m", "standard_error": 0.041, "infrastructure": 0.0, "words": ""}
     >>> half = {"tasks": 0.73, "repeats": 0.27, "more_attempts": more, "more_tasks": more}
     >>> print(error_words(ErrorBudget(**sums, **half)))
-    a:m: standard error 4.1 points; of its square the choice of tasks is 73 %, chance at each task 27 %. \
-Estimate: one more attempt at each task makes it 3.9 points for $22.25, 20 more tasks 3.9 points for $22.25
+    a:m: standard error 4.1 points; 73 % of its variance is from the choice of tasks, 27 % from chance at \
+each task. Estimate: one more attempt at each task makes it 3.9 points for $22.25, 20 more tasks \
+3.9 points for $22.25
     """
     split = "; how much of it is chance at each task shows once each has two attempts"
     if budget.tasks is not None and budget.repeats is not None:
         tasks = round(100 * budget.tasks)
-        split = f"; of its square the choice of tasks is {tasks} %, chance at each task {100 - tasks} %"
+        of_tasks = f"{tasks} % of its variance is from the choice of tasks"
+        split = f"; {of_tasks}, {100 - tasks} % from chance at each task"
     lost = ""
     if budget.infrastructure:
         lost = f"; without what the infrastructure failed the rate is {_points(budget.infrastructure)} higher"
@@ -569,8 +575,8 @@ def judge_words(label: str, errors: Mapping[str, JudgeError]) -> list[str]:
     """What judges bring to the errors of an agent:model, a line for each mean; names are not escaped.
 
     >>> print(*judge_words("a:m", {"impl_rate": JudgeError(0.041, 0.27, 0.12, 20, 45)}))
-    a:m: standard error of the mean of the judge's scores 4.1 points; of its square chance at each task is \
-27 %, the judge within it 12 %, by 20 of 45 judged trials that were judged more than once.
+    a:m: standard error of the mean of the judge's scores 4.1 points; 27 % of its variance is from chance at \
+each task, including 12 % from the judge, by 20 of 45 judged trials that were judged more than once.
     """
     return [
         f"{label}: standard error of {_JUDGED[metric]} {_points(error.standard_error)}; {_judge_part(error)}."
@@ -581,10 +587,14 @@ def judge_words(label: str, errors: Mapping[str, JudgeError]) -> list[str]:
 def _judge_part(error: JudgeError) -> str:
     if error.judge is None:
         return "the judge's part is not known, as no trial was judged more than once"
-    judge = f"{100 * error.judge:.0f} %, by {error.judged_again:,} of {error.judged:,} judged trials"
-    chance = None if error.repeats is None else f"chance at each task is {100 * error.repeats:.0f} %"
-    part = f"{chance}, the judge within it" if chance else "the judge is"
-    return f"of its square {part} {judge} that were judged more than once"
+    judge = f"{100 * error.judge:.0f} %"
+    told = f"{judge} of its variance is from the judge"
+    if error.repeats is not None:
+        chance = f"{100 * error.repeats:.0f} % of its variance is from chance at each task"
+        told = f"{chance}, including {judge} from the judge"
+    return (
+        f"{told}, by {error.judged_again:,} of {error.judged:,} judged trials that were judged more than once"
+    )
 
 
 def error_budgets(
