@@ -1,7 +1,7 @@
-"""Plug-ins of harnesses: a harness calls them while it runs, and its events are published at once.
+"""Plug-ins that harnesses call while they run, so that their events are published at once.
 
-A hook makes the same events as the connector of its harness makes of the files. It hands work over and
-returns: neither the broker nor the disk holds up a harness, and no error of ours reaches it.
+A hook makes the same events as the harness's connector. It hands work over and returns: neither the broker
+nor the disk delays a harness, and no error of ours reaches it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ OFF = frozenset({"0", "false", "no", "off"})
 
 
 def is_active(variable: str) -> bool:
-    """Whether a hook publishes.
+    """Whether a hook publishes, by its environment variable: 1, true, yes, on, or 0, false, no, off.
 
-    Args:
-        variable: its environment variable: 1, true, yes or on, and 0, false, no or off, in any case. Unset or
-            empty: it is active where `streamer up` runs on this machine. Any other text is as if unset.
+    Any other value counts as unset: then it is active where `streamer up` runs on this machine.
     """
     said = os.environ.get(variable, "").strip().lower()
     return said in ON or (said not in OFF and read_discovery() is not None)

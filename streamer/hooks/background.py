@@ -1,4 +1,4 @@
-"""The thread that does what hooks hand over, with its publisher; and inspect_ai's records as events."""
+"""The thread that does the work of hooks, with its publisher; and inspect_ai's records as events."""
 
 from __future__ import annotations
 
@@ -29,29 +29,24 @@ from streamer.sources.inspect import (
 )
 
 CLOSE_SECONDS = 10.0
-"""The time that a harness waits at its end for the broker. The next publisher sends what is left."""
+"""How long a harness waits at its end for the broker. The next publisher sends the rest."""
 
 WORK_SECONDS = 300.0
-"""The time that a harness waits at its end for work that was handed over, such as reading the log of an eval.
-Its events are on no disk yet."""
+"""How long a harness waits at its end for open work, such as a log to read, whose events are on no disk."""
 
 log = logging.getLogger("streamer.hooks")
 
 Event = dict[str, Any]
 Publish = Callable[[Event], None]
 Work = Callable[[Publish], None]
-"""Makes events, and gives each to the function that it gets."""
+"""A function that makes events, and gives each to its argument."""
 
 
 class Background:
-    """Does work in the order in which it is handed over. No method raises, and only `close` waits.
+    """A thread that does work in the order of its arrival. No method raises, and only `close` waits.
 
-    Args:
-        name: of the hook, for the log.
-        publisher: takes the events, and is closed at the end; None: one with settings as commands find them.
-
-    Raises:
-        ValidationError: the settings are wrong.
+    `publisher` is closed at the end; None: one with settings as commands find them. Raises ValidationError if
+    the settings are wrong.
     """
 
     def __init__(self, name: str, publisher: TrialPublisher | None = None) -> None:
@@ -64,7 +59,7 @@ class Background:
         atexit.register(self.close)
 
     def hand_over(self, work: Work) -> None:
-        """Have it done soon; returns at once."""
+        """Queue work; returns at once."""
         self._waiting.put(work)
 
     def close(self) -> None:
@@ -107,7 +102,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Eval:
-    """An eval under way: its run, its specification, its solvers, and the published results by slot."""
+    """A running eval: its run, its specification, its solvers, and the published results by slot."""
 
     run_id: str
     spec: Record
@@ -116,10 +111,9 @@ class _Eval:
 
 
 class Evals:
-    """The evals of a process that are under way. Records are as JSON has them.
+    """The running evals of a process, by `eval_id`. Records are as in JSON.
 
-    The methods run in the thread of the hook. An eval is known by its `eval_id`. One that began before the
-    hook was active is left alone.
+    The methods run in the hook's thread. An eval that began before the hook was active is ignored.
     """
 
     def __init__(self) -> None:
@@ -128,7 +122,7 @@ class Evals:
 
     @property
     def are_running(self) -> bool:
-        """Whether an eval is under way; from any thread."""
+        """Whether an eval is running; may be called from any thread."""
         return bool(self._running)
 
     def started(self, eval_id: str, spec: Record, plan: Record, publish: Publish) -> None:
@@ -156,8 +150,8 @@ class Evals:
     def ended(self, eval_id: str, status: str, stats: Record, log_file: str, publish: Publish) -> None:
         """Publish the results that only the log has, and the end of an eval (its status, `EvalStats`), once.
 
-        inspect_ai calls no hook for a sample that ended while the eval was being stopped. Nor does it for one
-        that a retry took over from an earlier log.
+        inspect_ai calls no hook for samples that end while the eval is being stopped, or that a retry takes
+        over from an earlier log.
         """
         begun = self._running.pop(eval_id, None)
         if begun is None:
@@ -182,7 +176,6 @@ class Evals:
                 self.ended(eval_id, "cancelled", stats, "", publish)
 
     def _result(self, begun: _Eval, sample: Record, publish: Publish) -> None:
-        """Publish a result unless it is published already."""
         event, remarks = trial_event(begun.spec, begun.plan, sample, time.time_ns())
         slot, content = slot_of(event), canonical_json(event)
         if begun.results.get(slot) == content:
@@ -201,7 +194,6 @@ class Evals:
             publish(fitted)
 
     def _say(self, what: str) -> None:
-        """Tell the user, once each."""
         if what not in self._said:
             self._said.add(what)
             log.warning("inspect: %s", what)

@@ -1,18 +1,18 @@
 """The plug-in for harbor: `harbor run --plugin streamer` publishes each trial as it starts and ends.
 
-harbor loads it by the entry point group `harbor.plugins` when the command line names it; configuration
-files cannot (`harbor.models.job.config`). It asks for the hooks START and END of `harbor.trial.hooks`. harbor
-awaits hooks unguarded, so an exception here would fail the trial: each call is guarded.
+harbor loads it by the entry point group `harbor.plugins` when the command line names it; configuration files
+cannot (`harbor.models.job.config`). It awaits the hooks of `harbor.trial.hooks` unguarded, so an exception
+here would fail the trial. Therefore each call is guarded.
 
-- START: harbor knows the slot, by the result that it has begun to fill. So a start comes for every agent.
+- START: harbor has begun to fill the result, which gives the slot. So every agent has a start.
 - END: harbor has written result.json. The trial is read as `streamer convert` reads it.
-- The end of the job: the whole job is read as `streamer tail` reads it, and what differs from what was
-  published is published. So what was published at last is what `convert` of the directory gives.
-- The ledger of `streamer tail` has what was published. So a resumed job withdraws the trials that
-  `harbor job resume` deleted, and `tail` of the same directory goes on from here.
+- The end of the job: the whole job is read as `streamer tail` reads it, and every difference is published. So
+  the last published state is what `convert` of the directory gives.
+- The ledger of `streamer tail` records what was published. So a resumed job withdraws the trials that
+  `harbor job resume` deleted, and `tail` of the same directory continues from here.
 
 A retry deletes the trial's directory as soon as the hooks have returned. The failed attempt is published if
-it could still be read by then; the result of the retry supersedes it.
+it was still readable; the result of the retry supersedes it.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ log = logging.getLogger("streamer.hooks")
 class JobFollower:
     """The events of one job, each published once unless its content changed.
 
-    Args:
-        job: the directory of the job.
-        ledger_file: keeps what was published, and is open; None: nothing does after this process.
+    `ledger_file` is open, and keeps what was published; without one that is lost with this process.
     """
 
     def __init__(self, job: str | Path, ledger_file: LedgerFile | None = None) -> None:
@@ -61,7 +59,7 @@ class JobFollower:
         self._unread: set[str] = set()
 
     def started(self, result: Event, publish: Publish) -> None:
-        """Publish the start of a trial, before it the plan. `result`: what harbor has of it, as JSON."""
+        """Publish the start of a trial, after the plan. `result` is harbor's, as JSON."""
         self._find(publish)
         trial = start_of_result(self._job / str(result.get("trial_name")), result, self._options)
         fitted, _ = fit_event(with_short_names({"run_id": clean_name(self._job), **trial.event})[0])
@@ -69,10 +67,10 @@ class JobFollower:
             self._emit(self._ledger.start(directory_result(fitted, trial.path.name)), publish)
 
     def ended(self, result: Event, publish: Publish) -> None:
-        """Publish what the files of a trial say, before it the plan.
+        """Publish the trial in its files, after the plan.
 
-        harbor may be writing the file again without the secrets that it knows. Then it is read once more when
-        the next trial has ended.
+        harbor may be rewriting the file without its known secrets. Then it is read again when the next trial
+        has ended.
         """
         run = self._find(publish)
         self._unread.add(str(result.get("trial_name")))
@@ -86,7 +84,7 @@ class JobFollower:
                 self._unread.discard(name)
 
     def finished(self, publish: Publish) -> None:
-        """Publish what the whole job says and was not published yet; withdraw what it no longer says."""
+        """Publish what is new in the whole job, and withdraw what is gone."""
 
         def publish_all(events: list[Event]) -> None:
             for event in events:
@@ -97,7 +95,7 @@ class JobFollower:
         ).read_whole()
 
     def _find(self, publish: Publish) -> SourceRun | None:
-        """The run; its plan is published once it is there, and read again until it is complete."""
+        """The run, whose plan is published when it appears, and read again until it is complete."""
         plan = self._run.plan.started if self._run else None
         if plan is None or not plan.get("plan_complete"):
             (*runs,), _, _ = discover([self._job], [Harbor()], self._options)
@@ -108,7 +106,7 @@ class JobFollower:
         return self._run
 
     def _emit(self, events: Iterable[Event], publish: Publish) -> None:
-        """Publish events, after the ledger on the disk has them."""
+        """Publish events after the ledger on the disk has them."""
         batch = list(events)
         lines, self._ledger.lines = self._ledger.lines, []
         self._note(lines)
@@ -121,7 +119,7 @@ class JobFollower:
 
 
 class HarborPlugin:
-    """What harbor calls; it needs nothing of harbor itself. See `harbor.models.job.plugin.JobPlugin`."""
+    """The plug-in's interface (`harbor.models.job.plugin.JobPlugin`); it needs nothing of harbor itself."""
 
     def __init__(self, **_: Any) -> None:
         self._background: Background | None = None
@@ -129,7 +127,7 @@ class HarborPlugin:
         self._open = ExitStack()
 
     async def on_job_start(self, job: Any) -> None:
-        """Ask for START and END of each trial, unless nothing is to be published."""
+        """Register for START and END of each trial, if the hook is active."""
         try:
             if not is_active(VARIABLE):
                 log.warning(INACTIVE)
@@ -142,7 +140,7 @@ class HarborPlugin:
             log.exception("harbor: the plug-in could not begin; the job goes on without it")
 
     async def on_job_end(self, job_result: Any) -> None:
-        """Publish what is left, and wait for that, as long as `Background.close` does."""
+        """Publish the rest, and wait for it as long as `Background.close` does."""
         del job_result
         try:
             if self._background is not None and self._follower is not None:
@@ -168,7 +166,7 @@ class HarborPlugin:
         self._hand_over(JobFollower.ended, event)
 
     def _hand_over(self, work: Callable[[JobFollower, Event, Publish], None], event: Any) -> None:
-        """Have an event of harbor published; what it holds is taken now, since harbor goes on filling it."""
+        """Queue harbor's event, copied now because harbor goes on filling it."""
         try:
             if self._background is not None and self._follower is not None:
                 follower, result = self._follower, event.result.model_dump(mode="json")

@@ -1,8 +1,8 @@
 """The hook for inspect_ai: `inspect eval` publishes each sample as it starts and ends.
 
-inspect_ai loads it by the entry point group `inspect_ai` wherever both are installed. It is active where
-STREAMER_INSPECT=1 says so, or a stack runs on this machine. No other module needs inspect_ai. The eval awaits
-hooks in its event loop. So this module takes down the records, and a thread does the rest.
+inspect_ai loads it by the entry point group `inspect_ai` wherever both are installed. It is active with
+STREAMER_INSPECT=1, or if a stack runs on this machine. No other module needs inspect_ai. The eval awaits
+hooks in its event loop, so this module only copies the records, and a thread does the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 VARIABLE = "STREAMER_INSPECT"
 
 ANSWER_SECONDS = 5.0
-"""How long an answer to whether the hook is active holds: inspect_ai asks before every call."""
+"""How long the answer to `enabled` is cached, as inspect_ai asks before every call."""
 
 SPEC = {
     **dict.fromkeys(("task", "task_id", "task_version", "created", "solver", "model", "run_id"), True),
@@ -40,7 +40,7 @@ SPEC = {
     "scorers": {"__all__": {"name", "metrics"}},
     "metrics": True,
 }
-"""The fields taken from an eval's specification; not its arguments, which may hold secrets."""
+"""The fields taken from an eval's specification, without its arguments, which may hold secrets."""
 
 SAMPLE = {
     **dict.fromkeys(("id", "epoch", "uuid", "model_usage", "total_time", "started_at", "completed_at"), True),
@@ -49,15 +49,14 @@ SAMPLE = {
     "error": {"message"},
     "limit": {"type"},
 }
-"""The fields taken from a sample; no transcript, no input, no answer."""
+"""The fields taken from a sample: no transcript, no input, no answer."""
 
 BEGINNING = {"id": True, "epoch": True, "started_at": True}
-"""The fields taken from the summary of a sample that begins."""
 
 
 @hooks(name="streamer", description="Publishes the results of evals to streamer.")
 class StreamerHooks(Hooks):  # type: ignore[misc]
-    """One for the process; inspect_ai makes it when it loads the module."""
+    """The one instance in a process, which inspect_ai makes when it loads the module."""
 
     def __init__(self) -> None:
         self._active = False
@@ -67,7 +66,7 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
         self._evals: Evals
 
     def enabled(self) -> bool:
-        """Whether to call the hook at all: an eval that is being published is, though the stack has ended."""
+        """Whether to call the hook: also for an eval that is being published after the stack has ended."""
         now = time.monotonic()
         if now >= self._until:
             active = is_active(VARIABLE) or (self._background is not None and self._evals.are_running)
@@ -91,7 +90,7 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
         self._ended(data.eval_id, data.log)
 
     async def on_run_end(self, data: RunEnd) -> None:
-        """Also evals that an error or Ctrl-C stopped: `on_task_end` is not called for them."""
+        """End evals that an error or Ctrl-C stopped: `on_task_end` is not called for them."""
         for log in data.logs:
             self._ended(log.eval.eval_id, log)
         self._hand_over(lambda evals, publish: evals.stopped(data.run_id, publish))
@@ -101,7 +100,7 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
         self._hand_over(lambda evals, publish: evals.ended(eval_id, status, stats, file, publish))
 
     def _open(self) -> None:
-        """Begin the thread, once. Its imports and its files take a moment: no work for the event loop."""
+        """Start the thread, once, outside the event loop: its imports and files take a moment."""
         with self._opening:
             if self._background is None:
                 from streamer.hooks.background import Background, Evals
@@ -115,6 +114,5 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
 
 
 def _json(record: Any, include: dict[str, Any]) -> dict[str, Any]:
-    """The named fields of one of inspect_ai's records, as its logs have them."""
     fields: dict[str, Any] = record.model_dump(mode="json", include=include, exclude_none=True)
     return fields

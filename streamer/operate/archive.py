@@ -1,13 +1,13 @@
 """An archive: a finished run in a bundle, deleted from the stack, and published elsewhere (docs/bundle.md).
 
-The file comes first. It is written beside its place, synced, read back and folded again. It must be equal to
-Redis and to the log. Only then the run's deletion is sent. A command that was killed at any step is run
-again. Until the deletion is in the log nothing has happened; from then on the same events are sent again.
+The file comes first: it is written beside its place, synced, read back and folded again, and must equal Redis
+and the log. Only then the run's deletion is sent. A command that was killed at any step can be repeated. Once
+the deletion is in the log, the repetition sends the same events again.
 
-    .NAME.XXXX.partial   the file while it is written; what a kill leaves is removed by the next try
+    .NAME.XXXX.partial   the unfinished file; the next try removes it after a kill
     NAME                 the archive, whole at any time
     .NAME.deletion       the events that delete the run, from before the first is sent until Redis has done it
-    .NAME.lock           empty: one command at a time has it; it stays
+    .NAME.lock           an empty lock file for one command at a time; it stays
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ Lines = Callable[[StateReader, int], list[Json]]
 
 
 class CannotBeMoved(Exception):
-    """A run that stays where it is, or an archive that stays a file; the message says why, and what to do."""
+    """A run that stays where it is, or an archive that stays a file; the message gives reason and remedy."""
 
 
 class NotDone(Exception):
-    """Events are published, and Redis does not show it yet; the message says what to look at."""
+    """Events are published, but not yet in Redis; the message says what to check."""
 
 
 # -----------------------------------------------------------------------------
@@ -65,9 +65,9 @@ class NotDone(Exception):
 def differences_from(
     contents: Contents, settings: Settings, run_id: str, prices: PriceTable, *, wait_seconds: float
 ) -> str | None:
-    """The first reason why a bundle, the log and Redis do not say the same of a run; None: they do.
+    """The first difference between a bundle, the log and Redis about a run; None if they agree.
 
-    A bundle by another version of the semantics has other numbers, so only log and Redis are compared then.
+    A bundle of another semantics version has other numbers, so only log and Redis are compared then.
 
     Raises:
         TopicMissing, TopicUnreadable, KafkaError, RedisError, ReaderError: they cannot be read.
@@ -89,7 +89,7 @@ def _named(differences: Iterable[Mismatch]) -> str:
 
 
 def _damage(file: BinaryIO, name: str) -> str | None:
-    """Why a bundle does not say what follows from its events; None: it does."""
+    """The first contradiction between a bundle and its own events; None if they agree."""
     try:
         wrong = [verdict for verdict in bundle.check_bundle(file, name) if verdict.outcome != "equal"]
     except NotABundle as error:
@@ -101,22 +101,20 @@ def _damage(file: BinaryIO, name: str) -> str | None:
 # Archive a run.
 
 MOST_AHEAD_NS = 24 * 3600 * 10**9
-"""How far ahead of this moment a revision may be: a deletion up to there would hold for as long."""
+"""How far in the future a revision may be: a deletion above it would stay in force for as long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """One run, and the file that it goes to; each method is a step.
+    """One run, and the file that it goes to.
 
     Attributes:
-        settings: where the broker and Redis are.
-        run_id: the run.
-        out: the file, in a directory that exists.
+        out: the file, in an existing directory.
         prices: the price table of the workers (R2).
-        lines: the events that keep the run's lines in its ledger, of the revision that is given; [] for a
-            run without a ledger. An exception of it keeps the run.
-        wait_seconds: how long to wait for what is in flight, and for Redis.
-        without_rejected: the run may go though records of it are rejected, which are not in the file.
+        lines: gives the events of a revision that keep the run's lines in its ledger; [] without a ledger. If
+            it raises, the run stays.
+        wait_seconds: how long to wait for events in flight, and for Redis.
+        without_rejected: whether to archive a run that has rejected records, which the file leaves out.
     """
 
     settings: Settings
@@ -128,14 +126,13 @@ class Archive:
     without_rejected: bool = False
 
     def make(self, digest: str | None = None) -> bool:
-        """Archive the run, or end what a killed try has begun; False: that was done already.
+        """Archive the run, or finish a killed try; False if that was done already.
 
-        Args:
-            digest: the run must have this one still; None: any.
+        With a `digest`, the run must still have it.
 
         Raises:
             CannotBeMoved: the run stays as it is.
-            NotDone: the run is deleted, and Redis does not show it yet.
+            NotDone: the run is deleted, but still in Redis.
             others: as :func:`differences_from`, and OSError.
         """
         if not self.out.parent.is_dir():
@@ -166,7 +163,7 @@ class Archive:
         return True
 
     def _finished_run(self, reader: StateReader) -> RunSummary | None:
-        """The run if it is finished; None: it is gone, and its archive is here."""
+        """The run if it is finished; None if it is gone and its archive is here."""
         try:
             run = reader.run(self.run_id)
         except UnknownRun:
@@ -180,10 +177,10 @@ class Archive:
         return run
 
     def _is_done(self) -> bool:
-        """Whether the log says so: it has the events of the file, and then the deletion.
+        """Whether the log has the events of the file, and then the deletion.
 
         Raises:
-            CannotBeMoved: it does, and events came later that count nowhere.
+            CannotBeMoved: later events follow, which count nowhere.
         """
         beyond = self._beyond(self._source().records)
         if not beyond or not _is_deletion(beyond[0]):
@@ -192,7 +189,7 @@ class Archive:
         return True
 
     def _refuse_late(self, beyond: Collection[LogRecord]) -> None:
-        """Raise CannotBeMoved if a deletion covers events that the file does not have."""
+        """Raise CannotBeMoved if a deletion covers events that are not in the file."""
         covered = max((_revision(one) for one in beyond if _is_deletion(one)), default=-1)
         late = {one.value for one in beyond if not _is_left(one) and _revision(one) <= covered}
         with self.out.open("rb") as file:
@@ -205,7 +202,7 @@ class Archive:
             )
 
     def _beyond(self, records: Iterable[LogRecord]) -> list[LogRecord] | None:
-        """What follows the events of the file in place; None: it has others, or there is no archive."""
+        """The records after the events of the existing file; None if it has others, or does not exist."""
         left = iter(records)
         try:
             with self.out.open("rb") as file:
@@ -219,7 +216,7 @@ class Archive:
         return bundle.source_of_run(self.settings, self.run_id, is_history=False)
 
     def _prepared(self, reader: StateReader, digest: str | None = None) -> list[bytes]:
-        """Put the archive in its place, equal to Redis and the log; the events that delete the run."""
+        """Put the archive in place, equal to Redis and the log; returns the events that delete the run."""
         now = time.time_ns()  # from before the log is read: what is newer than this is not covered
         self._refuse_rejected()
         with self._written() as partial:
@@ -249,7 +246,7 @@ class Archive:
         return events
 
     def _refuse_rejected(self) -> None:
-        """Raise CannotBeMoved if the log has records of the run that an upgrade or a correction may bring."""
+        """Raise CannotBeMoved if the log has rejected records that may become valid."""
         rejected = sum(is_rejected(one, self.run_id) for one in RunLog(self.settings, self.run_id).records())
         if rejected and not self.without_rejected:
             raise CannotBeMoved(
@@ -286,7 +283,7 @@ class Archive:
             raise CannotBeMoved(f"{self.run_id} stays: {wrong}")
 
     def _place(self, partial: Path) -> None:
-        """Move the file to its place, which has nothing yet, or a try of the same archive."""
+        """Move the file to its place, which is empty or holds an earlier try of the same archive."""
         with partial.open("rb") as file:
             beyond = self._beyond(Contents(file).records())
         if self.out.exists() and (beyond is None or any(map(_is_deletion, beyond))):
@@ -302,7 +299,7 @@ class Archive:
         return self.out.with_name(f".{self.out.name}.deletion")
 
     def _noted(self) -> list[bytes]:
-        """The events that a killed try was about to send; []: it had not come so far."""
+        """The events that a killed try was about to send; [] if it did not get so far."""
         events = _lines_in(self._journal)
         if events and (run_id := _run_deleted(events)) != self.run_id:
             raise CannotBeMoved(
@@ -315,7 +312,7 @@ class Archive:
         write_synced(self._journal, b"".join(event + b"\n" for event in events))
 
     def _in_log(self, events: Collection[bytes]) -> dict[bytes, LogRecord]:
-        """The first records of these events, as far as the log has them: a producer may repeat one."""
+        """The first records of these events in the log. A producer may repeat one."""
         there: dict[bytes, LogRecord] = {}
         for record in RunLog(self.settings, self.run_id).records():
             if record.value is not None and record.value in events:
@@ -334,10 +331,7 @@ class Archive:
             ) from error
 
     def _end(self, events: list[bytes]) -> None:
-        """Do what is left once the deletion is in the log.
-
-        The lines come first. Whatever stops the rest, the ledger has them.
-        """
+        """Finish once the deletion is in the log. The ledger's lines come first, to survive a failure."""
         there = self._in_log(events)
         self._send(event for event in events if event not in there)
         self._complete(there[events[0]].offset)
@@ -361,9 +355,9 @@ class Archive:
         self._refuse_late(beyond)
 
     def _complete(self, deleted_at: int) -> None:
-        """Add the events that came after the comparison and before the deletion: it may cover them.
+        """Add the events between the comparison and the deletion, which may cover them.
 
-        Another command may have deleted the run before this one: the first deletion is the end of the file.
+        Another command may have deleted the run earlier: the first deletion ends the file.
         """
         beyond = self._beyond(self._source().records)
         if beyond is not None:
@@ -388,7 +382,7 @@ def _is_deletion(record: LogRecord) -> bool:
 
 
 def _is_left(record: LogRecord) -> bool:
-    """Whether an archive, perhaps another command's, sent this: the deletion, and the lines of the ledger."""
+    """Whether an archive sent this, perhaps another command's: the deletion, and the lines of the ledger."""
     event, *_ = event_in(record.value)
     if isinstance(event, RunStarted):
         return event.ledger is not None and event.ledger.lines is not None
@@ -423,12 +417,12 @@ def _revision(record: LogRecord) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlan:
-    """Runs to archive: what is shown, hashed, and kept until it is done.
+    """Runs to archive, as the user sees and confirms them.
 
     Attributes:
         folder: where the archives go, absolute.
         runs: id, digest and file name of each.
-        kept: runs that are chosen and stay, with the reason; not part of the hash.
+        kept: chosen runs that stay, with the reason; not part of the hash.
     """
 
     folder: Path
@@ -441,12 +435,12 @@ class ArchivePlan:
 
     @property
     def hash(self) -> str:
-        """16 hexadecimal digits: other runs, other numbers or another folder make another one."""
+        """16 hexadecimal digits over runs, digests and folder."""
         return sha256_hex(self.content)[:16]
 
     @property
     def file(self) -> Path:
-        """Where the plan stands once somebody has confirmed it, so that it can be taken up again."""
+        """The file of a confirmed plan, so that it can be resumed."""
         return self.folder / f"plan-{self.hash}.json"
 
     @classmethod
@@ -460,15 +454,10 @@ class ArchivePlan:
         baselines: Collection[str],
         standing: Callable[[str], Standing | None],
     ) -> ArchivePlan:
-        """Choose runs.
+        """Choose runs: those with a last event before `before`, and all of the `labels`.
 
-        Args:
-            runs: all that there are.
-            folder: where the archives go.
-            before: those whose last event is older; None: of any age.
-            labels: those that have all of these.
-            baselines: runs that a ledger rests on; they stay.
-            standing: gives a run as its events have it; asked of those that nothing else keeps.
+        Runs that a ledger needs (`baselines`) stay. `standing` folds a run's events, and is only called for
+        runs that nothing else keeps.
         """
         chosen, kept = list[tuple[str, str, str]](), list[tuple[str, str]]()
         for run in sorted(runs, key=lambda run: run.run_id):
@@ -490,7 +479,7 @@ class ArchivePlan:
 
     @classmethod
     def confirmed(cls, folder: Path, plan_hash: str) -> ArchivePlan | None:
-        """The plan of that hash, if somebody has confirmed it before."""
+        """The plan of that hash, if it was confirmed before."""
         file = folder / f"plan-{plan_hash}.json"
         content = file.read_bytes() if file.exists() else b""
         if sha256_hex(content)[:16] != plan_hash:
@@ -499,12 +488,12 @@ class ArchivePlan:
         return plan if plan.hash == plan_hash else None
 
     def confirm(self) -> None:
-        """Keep the plan beside its archives: runs that are gone would make another hash."""
+        """Write the plan beside its archives: without the runs it could not be computed again."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_synced(self.file, self.content)
 
     def broken_off(self) -> list[tuple[str, Path]]:
-        """Runs outside the plan whose deletion was begun and not ended, and their files in the folder."""
+        """Runs outside the plan with an unfinished deletion, and their files."""
         planned = {self.folder / name for _, _, name in self.runs}
         journals = {one: _lines_in(one) for one in sorted(self.folder.glob(".*.deletion"))}
         files = (
@@ -524,24 +513,22 @@ def restore(
 ) -> tuple[dict[str, int], bool]:
     """Publish the events of a bundle again, with their bytes and times.
 
-    Returns:
-        How many events each run has; and whether Redis was compared with the file, which needs the same
-        version of the semantics.
-
-    Nothing is published unless all of it can be. What the log has already is not published twice, so a try
-    that was killed is run again.
+    Nothing is published unless everything can be. Events in the log are not published again, so a killed try
+    can be repeated.
 
     Args:
-        settings: where the broker and Redis are.
-        file: the bundle.
         name: of the file, for messages.
         prices: the price table of the workers (R2).
         wait_seconds: how long to wait until Redis has the runs.
 
+    Returns:
+        The number of events of each run, and whether Redis was compared with the file, which needs the same
+        version of the semantics.
+
     Raises:
         NotABundle: the file is not a bundle, or is damaged.
         CannotBeMoved: nothing was published.
-        NotDone: Redis does not show the same numbers yet, or never will; the message says which.
+        NotDone: Redis does not have the same numbers; the message says whether it ever will.
         others: as :func:`differences_from`.
     """
     contents = Contents(file)
@@ -581,7 +568,6 @@ def restore(
 
 
 def _expected(contents: Contents, name: str) -> dict[str, Counter[str]]:
-    """The fingerprints of each run's records."""
     if any(source["kind"] != "log" for source in contents.manifest["sources"]):
         raise CannotBeMoved(
             f"{name} has events of files, which have no place and time in a log. Unpack events.ndjson with "
@@ -608,10 +594,10 @@ def _print(record: LogRecord) -> str:
 
 
 def _held(settings: Settings, run_id: str, expected: Counter[str], name: str) -> Counter[str]:
-    """The fingerprints of what the log has of a run, which must all be the archive's own.
+    """The fingerprints of a run's records in the log.
 
     Raises:
-        CannotBeMoved: there is something else, so the run lives here, or was deleted here.
+        CannotBeMoved: one is not in the archive, so the run exists here, or was deleted here.
     """
     held, others, deletions = Counter[str](), 0, list[int]()
     for record in RunLog(settings, run_id).records():

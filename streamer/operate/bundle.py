@@ -1,9 +1,9 @@
 """A bundle: runs in one file that anybody can check, without a broker and without Redis (docs/bundle.md).
 
-It holds the events as they stand in the log, and everything that was concluded from them. `check_bundle`
-folds the events again and compares. The file is a tar archive without compression, and each of its bytes
-follows from its content. So the same input gives the same bytes, and every change of one is noticed. Nothing
-in it can unpack to more than it is, or name a place on the disk.
+It holds the events from the log, and every result computed from them. `check_bundle` folds the events again
+and compares. The file is an uncompressed tar archive, and its content determines each byte. So equal input
+gives equal bytes, and every change is noticed. Nothing in it unpacks to more than its size, or names a place
+on disk.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ from streamer.views.decide.ledger import verdicts_of
 
 
 FORMAT = 1
-"""Version of the file format; `manifest.json` names it as `bundle`."""
+"""Version of the file format, `bundle` in `manifest.json`."""
 
 Json = dict[str, Any]
 
 
 class CannotBeBundled(Exception):
-    """Runs that do not fit in one bundle; the message says why, and what to do."""
+    """Runs that do not fit in one bundle; the message gives reason and remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where runs of a bundle come from.
+    """The origin of a bundle's runs.
 
     Attributes:
-        name: the run, or the name of the file or directory without the folders above it.
+        name: the run, or the name of the file or directory.
         kind: the event log, a file of events, or files of a harness.
         records: read once.
-        is_history: its runs are not judged: they are what plans and orders rest on.
-        begins_at: offset at which the log begins; above 0: earlier events were deleted.
+        is_history: its runs get no verdicts: plans and orders rest on them.
+        begins_at: offset at which the log begins; above 0 if earlier events were deleted.
     """
 
     name: str
@@ -69,13 +69,13 @@ class Source:
 
 
 def is_event(record: LogRecord, run_id: str | None = None) -> bool:
-    """Whether a record is an event, of this run if one is named."""
+    """Whether a record is an event (of this run)."""
     event, *_ = event_in(record.value)
     return not isinstance(event, Reason) and run_id in (None, event.run_id)
 
 
 def is_rejected(record: LogRecord, run_id: str) -> bool:
-    """Whether a record is no event, and names the run all the same."""
+    """Whether a record is no event, but names the run."""
     if not isinstance(record.value, bytes) or not isinstance(event_in(record.value)[0], Reason):
         return False
     try:
@@ -86,10 +86,10 @@ def is_rejected(record: LogRecord, run_id: str) -> bool:
 
 
 def source_of_run(settings: Settings, run_id: str, *, is_history: bool) -> Source:
-    """A run in the event log: its own events alone, whatever else the partition holds.
+    """A run in the event log, without other records of its partition.
 
     Raises:
-        TopicMissing, TopicUnreadable, KafkaError: while the records are read, too.
+        TopicMissing, TopicUnreadable, KafkaError: also while the records are read.
     """
     log = RunLog(settings, run_id)
     own = (record for record in log.records() if is_event(record, run_id))
@@ -98,7 +98,7 @@ def source_of_run(settings: Settings, run_id: str, *, is_history: bool) -> Sourc
 
 @dataclass(slots=True)
 class _Folded:
-    """A source, folded: the record with each run's first plan, and how many records there are."""
+    """A folded source: the record with each run's first plan, and the number of records."""
 
     source: Source
     folding: Folding = field(init=False)
@@ -107,7 +107,7 @@ class _Folded:
 
     @classmethod
     def of(cls, source: Source, prices: PriceTable, keep: Callable[[LogRecord], object] = id) -> Self:
-        """Fold a source; `keep` is called with each record before."""
+        """Fold a source; `keep` is called with each record first."""
         folded = cls(source)
 
         def counted_records() -> Iterator[LogRecord]:
@@ -127,7 +127,7 @@ class _Folded:
         return [self.folding.pipeline.run(run_id) for run_id in self.folding.runs()]
 
     def described(self) -> Json:
-        """The source as the manifest has it, with the plan and the provenance of each run (R36)."""
+        """The source in the manifest, with the plan and the provenance of each run (R36)."""
         return {
             "name": self.source.name,
             "kind": self.source.kind,
@@ -152,7 +152,7 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Conclusions:
-    """What follows from the events: summaries by run and key of Redis, verdicts and manifest as JSON."""
+    """The results of the events: summaries by run and key of Redis, verdicts and manifest as JSON."""
 
     summaries: dict[tuple[str, str], SummaryChange]
     verdicts: Json
@@ -192,22 +192,22 @@ EVENTS, RECORDS, PRICES, SUMMARIES, VERDICTS, MANIFEST, SUMS = MEMBERS = (
 """Members in their order. `SHA256SUMS` names the others, as `sha256sum -c` reads it."""
 
 Parts = Mapping[str, tuple[int, int]]
-"""Member to where its content begins, and to its size in bytes."""
+"""Member to position and size of its content, in bytes."""
 
 END = bytes(2 * BLOCKSIZE)
 PIECE = 1024 * 1024
 MOST_BYTES = 256 * 1024 * 1024
-"""Members other than events and records are read whole, up to this size."""
+"""The limit for members other than events and records, which are read whole."""
 
 MOST_LINE_BYTES = 64 * 1024
-"""A line of records.ndjson; a topic has at most 249 characters, and a file's name 255 bytes."""
+"""The limit for a line of records.ndjson: a topic has up to 249 characters, a file name 255 bytes."""
 
 MOST_VALUE_BYTES = 64 * 1024 * 1024
-"""The value of one record; an event has 1 MiB at most."""
+"""The limit for the value of one record; an event has at most 1 MiB."""
 
 
 class _Place(msgspec.Struct, forbid_unknown_fields=True):
-    """Where a record stood in the log; `bytes` of its value in `events.ndjson`, None: it had no value."""
+    """A record's position in the log, and the length of its value (None: no value) in events.ndjson."""
 
     topic: str
     partition: int
@@ -224,12 +224,9 @@ class NotABundle(Exception):
 
 
 def write_bundle(file: BinaryIO, sources: Iterable[Source], prices: PriceTable) -> Json:
-    """Write a bundle into an empty file that can be sought; its manifest.
+    """Write a bundle into an empty, seekable file; returns its manifest.
 
-    Args:
-        file: open for reading and writing.
-        sources: in the order in which they are folded.
-        prices: the price table (R2).
+    `sources` are folded in their order, with the `prices` of R2.
 
     Raises:
         CannotBeBundled: a source holds no run, two hold the same one, or they are too large.
@@ -267,7 +264,6 @@ def write_bundle(file: BinaryIO, sources: Iterable[Source], prices: PriceTable) 
 
 
 def _keep(source: Source, file: BinaryIO, places: bytearray, record: LogRecord) -> None:
-    """Write the value of a record, and note where it stood."""
     value = record.value
     if value is not None and not isinstance(value, bytes):
         raise CannotBeBundled(
@@ -339,14 +335,14 @@ def _sha256(file: BinaryIO, start: int, size: int) -> str:
 
 
 WORDS = frozenset({"words", "title", "notes", "in_common"})
-"""Sentences of verdicts; another version of the product may say the same in other words."""
+"""Keys of sentences in verdicts, which other versions of the product may phrase differently."""
 
 
 def check_bundle(file: BinaryIO, name: str) -> list[Verdict]:
     """Fold the events of a bundle again and compare: a verdict on each run.
 
-    A verdict on `name` comes first if the file itself differs from what its sums, verdicts or manifest should
-    be, or if another release made it. Then its `reason` says that sentences were not compared.
+    A verdict on `name` comes first if the file differs from its sums, verdicts or manifest, or if another
+    release made it. In the latter case `reason` says that sentences were not compared.
 
     Raises:
         NotABundle: the file cannot be read, or another version has to check it.
@@ -403,13 +399,13 @@ def _verdict(name: str, summaries: int, differences: Sequence[Mismatch], why: st
 
 
 def _release(manifest: Json) -> str | None:
-    """The release that made a bundle, by a stranger's word; None unless it is safe in a command."""
+    """The release that made a bundle. The manifest is untrusted: None unless it is safe in a command."""
     named = manifest.get("product")
     return named if isinstance(named, str) and re.fullmatch(r"[0-9A-Za-z.+!-]{1,64}", named) else None
 
 
 def _refuse_other(manifest: Json) -> None:
-    """Raise NotABundle where this version would compute other numbers, or does not know the format."""
+    """Raise NotABundle if this version would compute other numbers, or does not know the format."""
     for key, ours in (("bundle", FORMAT), ("semantics_version", SEMANTICS_VERSION)):
         if manifest.get(key) != ours:
             install = f": pip install '{DISTRIBUTION}[local]=={of}'" if (of := _release(manifest)) else ""
@@ -420,7 +416,7 @@ def _refuse_other(manifest: Json) -> None:
 
 
 def _parts(file: BinaryIO) -> Parts:
-    """Begin and size of each member; everything between them must be as `write_bundle` writes it."""
+    """Position and size of each member. Everything between members must be as `write_bundle` writes it."""
     total = file.seek(0, os.SEEK_END)
     parts: dict[str, tuple[int, int]] = {}
     at = 0
@@ -447,7 +443,7 @@ def _parts(file: BinaryIO) -> Parts:
 
 
 def damage_of(file: BinaryIO) -> list[Mismatch]:
-    """The members whose SHA-256 is not as `SHA256SUMS` says, or that file itself; nothing is folded.
+    """The members whose SHA-256 differs from `SHA256SUMS`, or that file itself; folds nothing.
 
     Raises:
         NotABundle: the file is no archive as `write_bundle` writes it.
@@ -464,11 +460,9 @@ def damage_of(file: BinaryIO) -> list[Mismatch]:
 
 
 class Contents:
-    """What an undamaged bundle holds; nothing is folded. Use it while the file is open.
+    """The contents of an undamaged bundle, unfolded. Use it while the file is open.
 
-    Attributes:
-        manifest: as docs/bundle.md has it.
-        summaries: as stored, by run and key of Redis.
+    `summaries` are keyed by run and key of Redis.
 
     Raises:
         NotABundle: the file is not a bundle, is damaged, or has another version of the format.
@@ -488,12 +482,11 @@ class Contents:
             raise NotABundle(f"{MANIFEST} or {SUMMARIES} lacks something: {error!r}") from error
 
     def records(self) -> Iterator[LogRecord]:
-        """The records as they stood in the log, read as they are asked for."""
+        """The records as they were in the log, read lazily."""
         return _records(self._file, self._parts)
 
 
 def _records(file: BinaryIO, parts: Parts) -> Iterator[LogRecord]:
-    """The records as they stood in the log."""
     (begin, left), (at, places) = parts[EVENTS], parts[RECORDS]
     end = at + places
     while at < end:

@@ -1,14 +1,14 @@
-"""A data set of runs: Parquet files for DuckDB, polars, pandas and Arrow, kept up to date run by run.
+"""A data set of runs: Parquet files for DuckDB, polars, pandas and Arrow, updated run by run.
 
     OUT/current            a link to the newest generation, OUT/generation-N; one rename moves it
     OUT/views.sql          a view for each table of that generation: `cd OUT && duckdb -init views.sql`
-    current/manifest.json  what each run was when it was written
+    current/manifest.json  the version of each run when it was written
     current/TABLE/~none.parquet  no rows, so that a table without runs has columns, too
-    current/TABLE/BENCHMARK/RUN/rows.parquet  the rows of one run, which name both in their columns
+    current/TABLE/BENCHMARK/RUN/rows.parquet  the rows of one run, with columns for both names
 
-A generation is written beside the current one: files of runs that have not changed are linked into it. No
-generation changes once it is there, whenever a writer is killed. A reader that resolves the link once, as the
-views do, sees one generation. The one before the current one stays until the next export, for such readers.
+A new generation links the files of unchanged runs. It never changes once it exists, even if a writer is
+killed. A reader that resolves the link once, as the views do, sees one generation. The previous generation
+stays for such readers until the next export.
 """
 
 from __future__ import annotations
@@ -33,26 +33,25 @@ from streamer.schemas.base import SEMANTICS_VERSION
 TABLES: tuple[Table, ...] = get_args(Table)
 
 FORMAT = 1
-"""Version of the layout; a data set of another one is written again."""
+"""Version of the layout; a data set with another one is written again."""
 
 NO_BENCHMARK = "none"
-"""Directory of the runs whose plan names no benchmark; their rows have null."""
+"""Directory of runs without a benchmark in their plan; their rows have null."""
 
 EMPTY = "~none.parquet"
-"""No id has such a name."""
+"""A file name that no id has."""
 
 
 class CannotExport(Exception):
-    """The data set that is there does not fit; the message says what to do."""
+    """The existing data set does not fit; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the manifest says of one run.
+    """A run in the manifest.
 
     Attributes:
-        version: what the run was when it was written: equal versions are equal rows.
-        benchmark: of the run.
+        version: equal versions mean equal rows.
         metrics: named metrics of its trials to their units, by column name.
     """
 
@@ -63,7 +62,7 @@ class Written:
 
 @dataclass(slots=True)
 class Exported:
-    """What an export did: run ids. The rows of `stale` ones are old: no new ones could be made."""
+    """The ids of the exported runs. `stale` runs keep old rows, because new ones could not be made."""
 
     written: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -82,16 +81,15 @@ def export(
     """Bring a data set up to date.
 
     Args:
-        out: its directory; made if it is not there.
-        versions: run id to a text that is another one whenever the rows of the run may be.
-        rows: gives the rows of the runs that changed, one run at a time.
-        source: where the runs are from; a data set has one.
-        chosen: a pattern of run ids, as `nightly-*`; the others stay as they are.
+        versions: run id to a text that changes whenever the run's rows may.
+        rows: gives the rows of the changed runs, one run at a time.
+        source: where the runs are from; a data set has one source.
+        chosen: a pattern of run ids, such as `nightly-*`; other runs stay as they are.
 
     Raises:
         NotOurs: the directory holds something else.
-        CannotExport: it holds a data set that this must not go on with.
-        OSError: it cannot be written; the data set is as it was.
+        CannotExport: it holds an incompatible data set.
+        OSError: it cannot be written; the data set is unchanged.
     """
     claim(out)
     with FileLock(out / ".lock"):
@@ -119,7 +117,7 @@ def export(
 
 
 def _manifest(out: Path, source: str, chosen: str) -> tuple[dict[str, Written], Path | None]:
-    """What the current generation holds, and where it is; ({}, None) without one."""
+    """The current generation's runs and directory; ({}, None) without one."""
     try:
         old = (out / "current").resolve(strict=True)
         content = json.loads((old / "manifest.json").read_bytes())
@@ -149,7 +147,7 @@ def _number(generation: Path | None) -> int:
 
 
 def place_of(table: Table, run_id: str, benchmark: str | None) -> Path:
-    """Where the rows of a run stand within a generation.
+    """The place of a run's rows within a generation.
 
     >>> print(place_of("runs", "a/b", None), place_of("runs", "r", "swe"))
     runs/none/a%2Fb/rows.parquet runs/swe/r/rows.parquet
@@ -169,7 +167,7 @@ def _write(new: Path, run: RunRows, version: str) -> Written:
 
 
 def _carry(source: Path | None, new: Path, run_id: str, of: Written, metrics: Mapping[str, str]) -> None:
-    """The files of a run in the new generation, each with a column for every named metric of all runs."""
+    """Put the files of a run in the new generation, with a column for every named metric of all runs."""
     assert source is not None, "a run that is kept has a generation"
     for table in TABLES:
         place = place_of(table, run_id, of.benchmark)
@@ -187,9 +185,9 @@ def _carry(source: Path | None, new: Path, run_id: str, of: Written, metrics: Ma
 
 
 def _is_same(stored: pa.Schema, schema: pa.Schema) -> bool:
-    """Whether a file has these columns, with these descriptions and units.
+    """Whether a file has these columns, descriptions and units.
 
-    Parquet keeps no names of the keys and values of a map, so types are compared without metadata.
+    Parquet drops the names of map keys and values, so types are compared without metadata.
     """
     return stored.equals(schema) and [of.metadata for of in stored] == [of.metadata for of in schema]
 
@@ -202,7 +200,7 @@ def _made(file: Path) -> Path:
 def _publish(
     out: Path, new: Path, source: str, runs: Mapping[str, Written], metrics: Mapping[str, str]
 ) -> None:
-    """Sync the new generation, and make it the current one by one rename."""
+    """Sync the new generation, and make it current with one rename."""
     content: dict[str, Any] = {
         "format": FORMAT,
         "semantics_version": SEMANTICS_VERSION,
@@ -224,9 +222,9 @@ def _publish(
 
 
 def views_of(generation: str, metrics: Mapping[str, str] | None = None) -> str:
-    """A view for each table. It names the generation, since a query through the link might see two.
+    """A view for each table, on the generation itself: a query through the link might see two.
 
-    SQL does not tell `metrics/F1` from `metrics/f1`. Where a data set has both, the view names its columns.
+    SQL cannot tell `metrics/F1` from `metrics/f1`. If a data set has both, the view names its columns.
     """
     lines = ["-- A view for each table as of this export; start DuckDB in this directory."]
     for table in TABLES:
@@ -242,7 +240,7 @@ def views_of(generation: str, metrics: Mapping[str, str] | None = None) -> str:
 
 
 def in_any_case(names: Iterable[str]) -> list[str]:
-    """The same names, with a number where an earlier one differs in case alone.
+    """The names, with a number added where an earlier one differs only in case.
 
     >>> in_any_case(["a", "metrics/F1", "metrics/f1", "metrics/f1 (2)"])
     ['a', 'metrics/F1', 'metrics/f1 (2)', 'metrics/f1 (2) (2)']

@@ -1,6 +1,6 @@
-"""Runs in the formats of others: Every Eval Ever for a common record, JUnit XML for CI services.
+"""Runs in other formats: Every Eval Ever for a common record, JUnit XML for CI services.
 
-Both are made from the rows of a data set (`streamer.operate.rows`), so their numbers are the summary's.
+Both use the rows of a data set (`streamer.operate.rows`), so their numbers equal the summary's.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ UNKNOWN = "unknown"
 LEVEL = 0.95
 
 PASSED = "pass_rate"
-"""The result that verdicts make; named metrics make one each, by their names."""
+"""The name of the result from verdicts; a named metric's result has the metric's name."""
 
 _TOKENS = ("input_tokens", "output_tokens")
 
 
 def every_eval_ever(run: RunRows) -> Iterator[tuple[Path, bytes]]:
-    """The files of a run, with where each belongs in a data store: data/BENCHMARK/DEVELOPER/MODEL/UUID.json.
+    """The files of a run with their places in a data store, data/BENCHMARK/DEVELOPER/MODEL/UUID.json.
 
-    The names follow from run and agent alone, so an export again replaces them. A trial without a verdict is
-    a failure, as the summary counts it (R19); one with numbers alone has rows for those (R31). The interval
-    of a pass rate or a mean is the summary's, clustered by task.
+    Run and agent alone determine the names, so another export replaces the files. A trial without a verdict
+    is a failure, as in the summary (R19). A trial with only numbers has rows for them (R31). The interval of
+    a pass rate or a mean is the summary's, clustered by task.
     """
     for agent in run.rows["agents"]:
         trials = [trial for trial in run.rows["trials"] if trial["agent_model"] == agent["agent_model"]]
@@ -140,7 +140,7 @@ class _Evaluation:
         }
 
     def _result(self, name: str, of: Mapping[str, Any], reading: Mapping[str, Any]) -> Row | None:
-        """None: no trial has it."""
+        """A result; None if no trial has it."""
         if not of["count"] or of["mean"] is None:
             return None
         bounds = (0.0, 1.0) if name == PASSED else ("-Infinity", "Infinity")
@@ -177,7 +177,7 @@ class _Evaluation:
 
 
 def _uuid(name: str) -> UUID:
-    """A UUID of version 4, as the format asks for, that follows from a name.
+    """A UUID of version 4, as the format requires, derived from a name.
 
     >>> _uuid("a") == _uuid("a"), _uuid("a").version
     (True, 4)
@@ -186,7 +186,7 @@ def _uuid(name: str) -> UUID:
 
 
 def _result_id(metric: str) -> str:
-    """The result of a named metric; its name, unless verdicts have that."""
+    """The result's name for a metric, which must differ from the verdicts' result."""
     return f"metric:{metric}" if metric == PASSED else metric
 
 
@@ -195,15 +195,14 @@ def _result_id(metric: str) -> str:
 
 
 _CONTROL = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold."""
+"""Characters that XML 1.0 cannot hold."""
 
 
 def junit(run: RunRows) -> bytes:
-    """The run as CI services read it.
+    """The run as JUnit XML, with all agents and tasks of the plan from the beginning.
 
-    A task that an agent passed in some attempt is no failure: it is flaky, and its output says so. One that
-    only the infrastructure failed is an error. One without a verdict, or without a result yet, is skipped.
-    Agents and tasks that the plan names are there from the beginning.
+    A task that an agent passed in some attempt is flaky, not failed, and its output says so. If only the
+    infrastructure failed it, it is an error. Without a verdict or a result it is skipped.
     """
     root = Xml.Element("testsuites", name=_plain(run.run.display_name or run.run.run_id))
     seen = [agent["agent_model"] for agent in run.rows["agents"]]
@@ -213,7 +212,7 @@ def junit(run: RunRows) -> bytes:
 
 
 def gate_junit(result: GateResult) -> bytes:
-    """The verdict of a gate as one case: pass, failure, or skipped where it is undecided."""
+    """The verdict of a gate as one case: pass, failure, or skipped if undecided."""
     name = " against ".join(shown(side.run_id) for side in sides_of(result))
     case = Xml.Element("testcase", classname="streamer gate", name=_plain(name), time="0")
     head, *said = gate_lines(result)
@@ -243,7 +242,7 @@ def _as_file(root: Xml.Element) -> bytes:
 
 
 _Task = tuple[str, str, str]
-"""Tier, subtest and task; "" where there is none."""
+"""Tier, subtest and task; "" for a missing one."""
 
 
 def _by_task(run: RunRows, label: str) -> list[tuple[str, list[Row]]]:
@@ -292,7 +291,7 @@ def _told(case: Xml.Element, tag: str, trial: Row, message: str) -> None:
 
 
 def _plain(text: str) -> str:
-    """A text of an agent or a harness without what a terminal obeys and XML cannot hold."""
+    """A text without control sequences for terminals and characters that XML cannot hold."""
     return _CONTROL.sub("", "\n".join(map(visible, text.split("\n"))))
 
 
@@ -301,13 +300,13 @@ def _plain(text: str) -> str:
 
 
 def write_files(out: Path, runs: Iterable[RunRows], chosen: Literal["every-eval-ever", "junit"]) -> int:
-    """Write the files of these runs into a directory; how many.
+    """Write the files of these runs into a directory; returns their number.
 
     A reader never sees half of a file. A run's JUnit file is RUN.xml, as `file_name` writes its id.
 
     Raises:
         NotOurs: the directory holds something else.
-        OSError: a file cannot be written; those before it are.
+        OSError: a file cannot be written; earlier files stay.
     """
     claim(out)
     count = 0

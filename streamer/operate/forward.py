@@ -1,7 +1,7 @@
 """`streamer forward`: summaries as they change, to MLflow as metrics with steps, or as events by OTLP.
 
-It follows compacted topics from their beginning, so it needs the broker alone, and a restart misses nothing.
-While the other side takes nothing, the newest state of each agent waits; only states between are left out.
+It follows compacted topics from their beginning, so it needs only the broker, and misses nothing in a
+restart. While the other side is down, each agent's newest state waits, and earlier ones are skipped.
 """
 
 from __future__ import annotations
@@ -32,14 +32,12 @@ RETRY_SECONDS = (1.0, 5.0, 25.0)
 
 
 class SinkMissing(Exception):
-    """The package of a sink is not installed."""
-
     def __init__(self, kind: str, extra: str) -> None:
         super().__init__(f"{kind} needs the extra `{extra}`: pip install 'trialstream[{extra}]'")
 
 
 class BadAddress(Exception):
-    """An address is missing, or unknown to the client. It may hold a password, and is not said."""
+    """An address is missing, or unknown to the client. The text leaves it out, as it may hold a password."""
 
 
 class NotTaken(Exception):
@@ -47,7 +45,7 @@ class NotTaken(Exception):
 
 
 class Refused(NotTaken):
-    """The other side will never take this state; a later one it may."""
+    """The other side will never take this state, but perhaps a later one."""
 
 
 # -----------------------------------------------------------------------------
@@ -59,7 +57,7 @@ class Change:
     """The newest state of a run or of one agent:model in it.
 
     Attributes:
-        agent_model: percent-encoded as in the key; None: the run as a whole.
+        agent_model: percent-encoded as in the key; None for the whole run.
         summary, version: as published; None: deleted.
         at_ms: when it was published, Unix milliseconds.
     """
@@ -76,7 +74,7 @@ OF_AGENT = ("trials", "tasks", "resolved", "unresolved", "no_verdict", "infrastr
 
 
 def numbers_of(summary: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a summary that are worth a chart, by name; what is unknown is left out, never 0.
+    """The numbers of a summary that are worth a chart, by name; unknown values are left out, never 0.
 
     >>> numbers_of({"type": "run_summary", "trials": 2, "accuracy": None, "progress": {"done": 2}})
     {'trials': 2.0, 'progress/done': 2.0}
@@ -103,8 +101,11 @@ _MLFLOW = {
     "HTTP_REQUEST_MAX_RETRIES": "0",
     "SUPPRESS_PRINTING_URL_TO_STDOUT": "1",
 }
-"""Its client would try again for minutes, where a newer change may take the place of one that waits here, and
-would create a run twice whose answer was lost. It would also print addresses, with the password."""
+"""Environment of the MLflow client.
+
+Its own retries would block a newer change for minutes, and create a run twice if the answer was lost. It
+would also print addresses with their passwords.
+"""
 
 _MOST_TAG_CHARACTERS, _MOST_NAME_CHARACTERS, _MOST_TAGS = 5000, 250, 100
 _FOR_GOOD = "INVALID_PARAMETER_VALUE"
@@ -115,7 +116,7 @@ _ENDS = {"completed": "FINISHED", "failed": "FAILED", "cancelled": "KILLED"}
 @dataclass
 class _Mirrored:
     """A run of MLflow that we write: names of its metrics, greatest step, time of its last metrics, and the
-    summary that was sent last.
+    last summary sent.
     """
 
     id: str
@@ -131,14 +132,14 @@ class _Mirrored:
 class MlflowSink:
     """Writes runs into one experiment of a tracking server or store.
 
-    The step of a metric is the greatest number of trials so far. A correction has the same step and a later
-    time, so MLflow takes it for the latest value. A value that is no longer known becomes NaN. Tags say up to
-    which version a run was written, and a restart goes on there.
+    A metric's step is the greatest number of trials so far. A correction has the same step and a later time,
+    so MLflow takes it for the latest value. A value that is no longer known becomes NaN. Tags hold the
+    version up to which a run was written, where a restart continues.
 
     Args:
-        uri: as MLflow reads it; None: from MLFLOW_TRACKING_URI. It may hold a password, and is never said.
-        experiment: its name; made if it is not there.
-        namespace: of the deployment: equal run ids of two deployments are two runs.
+        uri: as MLflow reads it; None: from MLFLOW_TRACKING_URI. It may hold a password, and is never shown.
+        experiment: its name; created if missing.
+        namespace: the deployment's: equal run ids of two deployments are two runs.
 
     Raises:
         SinkMissing: mlflow is not installed.
@@ -173,7 +174,7 @@ class MlflowSink:
         self._ended: dict[str, tuple[str, int | None]] = {}
 
     def take(self, change: Change) -> None:
-        """Write one change; to do it again changes nothing. Raises NotTaken."""
+        """Write one change; safe to repeat. Raises NotTaken."""
         is_remembered = change.run_id in self._runs
         try:
             self._take(change)
@@ -243,7 +244,7 @@ class MlflowSink:
         mirrored.version, mirrored.digest = version, summary["digest"]
 
     def _end(self, change: Change, known: Mapping[str | None, _Mirrored]) -> None:
-        """End the runs there when ours ends, and open them again when the end is taken back."""
+        """End the MLflow runs when ours ends, and reopen them if the end is withdrawn."""
         if change.agent_model is None and change.summary is not None:
             status, at = change.summary.get("status"), change.summary.get("finished_at")
             word = "RUNNING" if status is None else _ENDS.get(status.lower(), "FINISHED")
@@ -262,7 +263,7 @@ class MlflowSink:
             mirrored.status = word
 
     def _known(self, run_id: str) -> dict[str | None, _Mirrored]:
-        """What MLflow has of a run, asked for once."""
+        """MLflow's data of a run, requested once."""
         if run_id not in self._runs:
             runs: dict[str | None, _Mirrored] = {}
             only, page = f"tags.`streamer.run` = '{self._digest(run_id)}'", None
@@ -296,7 +297,7 @@ class MlflowSink:
         return self._experiment
 
     def _digest(self, run_id: str) -> str:
-        """Stands for the run in questions to MLflow, whose language has no way to quote every id."""
+        """The run's name in queries to MLflow, which cannot quote every id."""
         return hashlib.sha256(f"{self._namespace}|{run_id}".encode()).hexdigest()[:32]
 
 
@@ -318,7 +319,7 @@ def _mirrored(run: Any) -> _Mirrored:
 
 
 def _tags(summary: Mapping[str, Any]) -> dict[str, str]:
-    """What a summary says in words; tags, since a correction may change them and MLflow's parameters stay."""
+    """The texts of a summary, as tags: unlike MLflow's parameters, corrections may change them."""
     names = ("agent", "model", "grade", "harness", "project", "benchmark", "benchmark_version", "status")
     said = {
         f"streamer.{name}": str(summary.get(name) or "") for name in (*names, "digest") if name in summary
@@ -327,7 +328,7 @@ def _tags(summary: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _name(text: str) -> str:
-    """A name of a metric or tag that MLflow takes, which reads it as a path; most names stay as they are.
+    """A valid MLflow name of a metric or tag, which MLflow reads as a path; most names stay as they are.
 
     >>> _name("metrics/f1 (macro)"), _name("label./a//../b/")
     ('metrics/f1 _macro_', 'label./a/_/__/b/_')
@@ -347,12 +348,10 @@ OTLP_NAMES = [
     *(f"gen_ai.{name}" for name in (*_GEN_AI, "agent.name", "request.model")),
     *(f"streamer.{name}" for name in _OWN),
 ]
-"""The event and its attributes. The convention is in development, so each may have another name."""
+"""The event and its attributes. The convention is in development, so each can be renamed."""
 
 
 class BadName(Exception):
-    """A renaming of something that is never sent."""
-
     def __init__(self, text: str) -> None:
         super().__init__(
             f"{text!r} renames nothing that is sent. Write NAME=OTHER, NAME one of: {', '.join(OTLP_NAMES)}"
@@ -375,7 +374,7 @@ def renamed(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def evaluations(change: Change, namespace: str, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Attributes of the events that state an agent:model, all of one version; one if it is deleted."""
+    """Attributes of an agent:model's events, all of one version; a single event if it is deleted."""
     agent, _, model = (change.agent_model or "").partition(":")
     common: dict[str, Any] = {
         "gen_ai.agent.name": decode_id(agent),
@@ -407,13 +406,12 @@ def evaluations(change: Change, namespace: str, names: Mapping[str, str]) -> Ite
 
 
 class OtlpSink:
-    """Sends events to a collector by OTLP over HTTP. Headers, certificates and limits come from the
-    variables OTEL_EXPORTER_OTLP_*.
+    """Sends events to a collector by OTLP over HTTP, configured by OTEL_EXPORTER_OTLP_* variables.
 
     Args:
-        endpoint: URL of the collector, as http://127.0.0.1:4318; None: from OTEL_EXPORTER_OTLP_ENDPOINT.
-            It may hold a secret, and is never said.
-        namespace: of the deployment; an attribute of each event.
+        endpoint: URL of the collector, such as http://127.0.0.1:4318; None: from OTEL_EXPORTER_OTLP_ENDPOINT.
+            It may hold a secret, and is never shown.
+        namespace: the deployment's; an attribute of each event.
         names: see `renamed`.
 
     Raises:
@@ -469,9 +467,7 @@ Sink = MlflowSink | OtlpSink
 
 
 class Forwarder:
-    """Hands on the changes of the chosen runs to one sink; `say` is called when it takes nothing, and when it
-    does again.
-    """
+    """Forwards the changes of chosen runs to a sink; `say` reports when it fails, and when it recovers."""
 
     def __init__(
         self, settings: Settings, sink: Sink, say: Callable[[str], None], chosen: Callable[[str], bool]
@@ -486,7 +482,7 @@ class Forwarder:
         self.sent = 0
 
     async def run(self, stop: asyncio.Event, *, once: bool = False) -> None:
-        """Forward until stopped, or with `once` until all was taken that the topics held at the beginning.
+        """Forward until stopped, or with `once` until everything in the topics at the beginning was taken.
 
         Raises:
             NotTaken: with `once`, the other side failed four times in a row, or refused something for good.

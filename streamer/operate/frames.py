@@ -5,8 +5,8 @@
     tasks        one row a task and agent:model: trials known, passed, unknown
     comparisons  one row for every two agents of a run
 
-A run is named by its id, or by a file of events. Numbers that are published are read from Redis. Trials, and
-runs as of an earlier position, are folded again from the event log.
+A run is named by its id, or by a file of events. Published numbers come from Redis. Trials, and runs at an
+earlier position, are folded again from the event log.
 """
 
 from __future__ import annotations
@@ -52,11 +52,10 @@ _KINDS = {"text": TEXT, "integer": pa.int64(), "number": pa.float64(), "boolean"
 def arrow_type(annotation: Any) -> pa.DataType:
     """The Arrow type of a field; a number that is text where it is not finite (R14) is a double.
 
+    Raises TypeError for other types.
+
     >>> arrow_type(dict[str, float | None])
     MapType(map<string, double>)
-
-    Raises:
-        TypeError: there is none.
     """
     if annotation in _SCALARS:
         return _SCALARS[annotation]
@@ -86,7 +85,7 @@ def _fields(model: type[BaseModel]) -> list[pa.Field]:
 
 
 def _unit(name: str) -> str:
-    """The unit of a published number; "" where its name or its description says all."""
+    """The unit of a published number; "" if name or description say it."""
     if name in BOARD_METRICS:
         return BOARD_METRICS[name].unit
     words = name.split("_")
@@ -94,7 +93,6 @@ def _unit(name: str) -> str:
 
 
 def _fitted(value: Any, of: pa.DataType) -> Any:
-    """A value of a model as Arrow takes it."""
     if value is None:
         return None
     if pa.types.is_map(of):
@@ -109,7 +107,7 @@ def _fitted(value: Any, of: pa.DataType) -> Any:
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Rows as a table; a field that a row lacks is null."""
+    """Rows as a table; missing fields are null."""
     columns = [pa.array([_fitted(row.get(f.name), f.type) for row in rows], f.type) for f in schema]
     return pa.table(columns, schema=schema)
 
@@ -146,7 +144,7 @@ _MODELS: dict[Table, type[BaseModel]] = {
 
 @cache
 def _schema(table: Table) -> pa.Schema:
-    """The columns of a table; of trials without named metrics."""
+    """The columns of a table; for trials without named metrics."""
     own = {"run_id", "benchmark", "benchmark_version"}
     if table == "trials":
         event, measured = get_type_hints(TrialResult), [_measured(c) for c in COLUMNS if c.name not in own]
@@ -170,8 +168,7 @@ def _schema(table: Table) -> pa.Schema:
 def schema_of(table: Table, metrics: Mapping[str, str] | None = None) -> pa.Schema:
     """The columns of a table, with types, descriptions and units.
 
-    Args:
-        metrics: named metrics to their units; of trials each is a column `metrics/NAME` (R30).
+    `metrics` maps named metrics to their units; for trials each is a column `metrics/NAME` (R30).
     """
     named = [TrialColumn(name, "number", unit, ("metrics", name)) for name, unit in (metrics or {}).items()]
     schema = _schema(table)
@@ -204,16 +201,15 @@ def tables_of(runs: Iterable[RunRows], *tables: Table) -> dict[Table, pa.Table]:
 
 @dataclass(frozen=True)
 class Frame:
-    """A table that pandas, polars, DuckDB and pyarrow take as it is.
+    """A table that pandas, polars, DuckDB and pyarrow read directly.
 
-    Attributes:
-        arrow: the table; each column has its description and unit in its metadata.
+    Each column of `arrow` has its description and unit in its metadata.
     """
 
     arrow: pa.Table
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """What polars and DuckDB read a table by."""
+        """The interface by which polars and DuckDB read a table."""
         return self.arrow.__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
@@ -233,6 +229,8 @@ class Frame:
 def trials(*runs: str | Path, as_of: str | None = None, settings: Settings | None = None) -> Frame:
     """The scored trials of these runs, folded from the event log; one row a trial, by run and slot.
 
+    A line of a file that is no valid event is a warning.
+
     Args:
         runs: ids of runs, or paths of files of events (a `Path`, not a string).
         as_of: an offset (of a file: a line, from 0) or a time: nothing after it counts; None: everything.
@@ -241,14 +239,12 @@ def trials(*runs: str | Path, as_of: str | None = None, settings: Settings | Non
     Raises:
         NotInLog, NothingYet, CannotBeFolded, BadPosition and others: see `fold_run`.
         NoSuchRun: a file holds no run, or several.
-
-    A line of a file that is no valid event is a warning.
     """
     return _frame("trials", runs, as_of, settings)
 
 
 def agents(*runs: str | Path, as_of: str | None = None, settings: Settings | None = None) -> Frame:
-    """The agent:models of these runs, baselines too, as published. Arguments and errors as of `trials`.
+    """The agent:models of these runs, baselines too, as published. Arguments and errors as for `trials`.
 
     Runs by their ids are read from Redis: UnknownRun, RedisUnavailable.
     """
@@ -256,22 +252,22 @@ def agents(*runs: str | Path, as_of: str | None = None, settings: Settings | Non
 
 
 def tiers(*runs: str | Path, as_of: str | None = None, settings: Settings | None = None) -> Frame:
-    """The tiers of these runs, and the agents within them. Arguments and errors as of `agents`."""
+    """The tiers of these runs, and the agents within them. Arguments and errors as for `agents`."""
     return _frame("tiers", runs, as_of, settings)
 
 
 def runs(*runs: str | Path, as_of: str | None = None, settings: Settings | None = None) -> Frame:
-    """The runs themselves. Arguments and errors as of `agents`."""
+    """The runs themselves. Arguments and errors as for `agents`."""
     return _frame("runs", runs, as_of, settings)
 
 
 def tasks(*runs: str | Path, as_of: str | None = None, settings: Settings | None = None) -> Frame:
-    """Each agent at each task: trials known, passed, unknown. Arguments and errors as of `agents`."""
+    """Each agent at each task: trials known, passed, unknown. Arguments and errors as for `agents`."""
     return _frame("tasks", runs, as_of, settings)
 
 
 def comparisons(*runs: str | Path, as_of: str | None = None, settings: Settings | None = None) -> Frame:
-    """Every two agents of each run compared (inference 7). Arguments and errors as of `agents`."""
+    """Every two agents of each run compared (inference 7). Arguments and errors as for `agents`."""
     return _frame("comparisons", runs, as_of, settings)
 
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 ANSWER_SECONDS = 15.0
-"""How long the broker may take to say where the partitions end: the user waits."""
+"""How long the broker may take to answer, as a user is waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class PartitionLag:
     """One partition of the event topic.
 
     Attributes:
-        beginning: offset of the first record that is still there; above 0: the log was truncated.
-        end: offset after the last record; transactions that are open left out.
-        committed: offset up to which the workers are done, None if they never said.
+        beginning: the first offset that still exists; above 0 if the log was truncated.
+        end: offset after the last record, without open transactions.
+        committed: offset up to which the workers are done, None if unknown.
 
     >>> PartitionLag(0, beginning=0, end=7, committed=5).lag, PartitionLag(0, 3, 7, None).lag
     (2, 4)
@@ -77,7 +77,7 @@ class PartitionLag:
 
     @property
     def lag(self) -> int:
-        """Records that are in the log and not done; >= 0."""
+        """Unprocessed records in the log; >= 0."""
         return max(0, self.end - max(self.beginning, self.committed or 0))
 
 
@@ -104,7 +104,7 @@ async def read_lags(settings: Settings) -> list[PartitionLag]:
 
 REDIS_SECONDS = 5.0
 NEARLY_FULL = 0.9
-"""A server that has refused writes counts as full from this share of its memory on."""
+"""The share of memory from which a server that refused writes counts as full."""
 
 BROKER_AWAY = (KafkaError, OSError, TimeoutError)
 
@@ -114,15 +114,11 @@ class DeploymentHealth:
     """The findings about a deployment.
 
     Attributes:
-        broker: address of the broker.
-        broker_answers: whether it did.
         topics: partition count of each of our topics that exists.
-        redis: host and port of Redis.
-        redis_answers: whether it did.
-        redis_full: whether it refuses writes for want of memory, heartbeats too.
-        workers: last heartbeat of each, the dead included until Redis forgets them.
-        partitions: of the event topic.
-        problems: a sentence for each thing that is wrong.
+        redis: host and port.
+        redis_full: whether it refuses writes, even heartbeats, because its memory is full.
+        workers: last heartbeat of each, also of dead ones until Redis forgets them.
+        problems: a sentence for each.
     """
 
     broker: str
@@ -140,7 +136,6 @@ class DeploymentHealth:
         return [worker for worker in self.workers if not worker.stale()]
 
     def as_json(self) -> dict[str, Any]:
-        """The same, for programs."""
         return {
             "broker": {"address": self.broker, "answers": self.broker_answers, "topics": self.topics},
             "redis": {"address": self.redis, "answers": self.redis_answers},
@@ -154,7 +149,7 @@ class DeploymentHealth:
 
 
 def read_health(settings: Settings) -> DeploymentHealth:
-    """Ask everybody; never raises for what is away: that is a problem in the answer."""
+    """The health of a deployment. Unreachable servers are problems in it, not exceptions."""
 
     from streamer.storage.redis import address
 
@@ -207,7 +202,7 @@ def _ask_redis(settings: Settings, health: DeploymentHealth) -> None:
 
 
 def _what_is_full(info: Mapping[str, Any]) -> str | None:
-    """What INFO says of a server that refuses writes for want of memory; None where it has room.
+    """The message on a server that refuses writes because its memory is full; None if it has room.
 
     A refused write gives its memory back, so a full server may be just below its limit.
 
@@ -289,7 +284,7 @@ def _broker_problem(error: Exception, bootstrap: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The partitions of the event topic, and the last heartbeats of the workers that live.
+    """The partitions of the event topic, and the last heartbeats of live workers.
 
     >>> here, there = PartitionLag(0, beginning=0, end=7, committed=7), PartitionLag(1, 0, 5, 5)
     >>> flow = Flow((here, there), ({"partitions": [0], "published_to": {"0": 7}},))
@@ -302,17 +297,17 @@ class Flow:
 
     @property
     def ends(self) -> list[int]:
-        """The offset after the last record of each partition."""
+        """The end offset of each partition."""
         return [partition.end for partition in self.partitions]
 
     @property
     def without_owner(self) -> list[int]:
-        """Partitions that no heartbeat names: an owner is about to come, or Redis has lost its heartbeat."""
+        """Partitions in no heartbeat: an owner is about to come, or Redis has lost its heartbeat."""
         return [partition.partition for partition in self.partitions if not self._owners(partition)]
 
     @property
     def in_flight(self) -> str | None:
-        """The events on their way, None without any; nothing is known of partitions without an owner."""
+        """The events in flight, None without any; partitions without an owner are unknown."""
         lag = sum(partition.lag for partition in self.partitions)
         if lag:
             return f"{lag:,} events are not processed yet: is a worker running? `streamer status` shows"
@@ -325,7 +320,6 @@ class Flow:
         return None
 
     def _is_published(self, partition: PartitionLag) -> bool:
-        """Whether an owner says so; True without an owner."""
         owners = self._owners(partition)
         reached = [owner.get("published_to", {}).get(str(partition.partition), -1) for owner in owners]
         return max(reached, default=partition.end) >= partition.end
@@ -335,7 +329,7 @@ class Flow:
 
 
 def live_workers(reader: StateReader) -> list[WorkerStatus]:
-    """The workers with a recent heartbeat; RedisUnavailable where Redis does not answer."""
+    """The workers with a recent heartbeat. Raises RedisUnavailable."""
     return [worker for worker in reader.workers() if not worker.stale()]
 
 
@@ -349,12 +343,10 @@ def live_workers(reader: StateReader) -> list[WorkerStatus]:
 
 
 REQUEUED = "streamer-requeued"
-"""Header of a requeued record: the rejection it comes from, `partition:offset`."""
+"""Header of a requeued record with its rejection, `partition:offset`."""
 
 
 class NoSuchRejection(Exception):
-    """The rejection topic holds no rejection there."""
-
     def __init__(self, place: str, topic: str) -> None:
         super().__init__(
             f"topic {topic!r} holds no rejection {place}. `streamer rejections list` shows what it holds; "
@@ -364,7 +356,7 @@ class NoSuchRejection(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """Where a rejection lies.
+    """The place of a rejection.
 
     >>> LogPosition.parse("3:17")
     LogPosition(partition=3, offset=17)
@@ -389,13 +381,7 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class StoredRejection:
-    """A rejection where it lies.
-
-    Attributes:
-        place: its id.
-        timestamp_ms: when it was rejected, Unix milliseconds.
-        message: what it says.
-    """
+    """A rejection and its place; `timestamp_ms` is when it was rejected, in Unix milliseconds."""
 
     place: LogPosition
     timestamp_ms: int
@@ -403,17 +389,16 @@ class StoredRejection:
 
     @property
     def original(self) -> bytes | None:
-        """The bytes of the rejected record; None: it had none, or they were too many to repeat."""
+        """The bytes of the rejected record; None if it had none, or too many to repeat."""
         return _bytes(self.message.source_value_base64)
 
     @property
     def key(self) -> bytes | None:
-        """The key of the rejected record."""
         return _bytes(self.message.source_key_base64)
 
     @property
     def run_id(self) -> str | None:
-        """The run that it is about, as far as anybody can tell: by the record itself, else by its key."""
+        """The run named by the rejected record, else by its key."""
         if self.message.run_id is not None:
             return self.message.run_id
         try:
@@ -435,19 +420,17 @@ class Again:
 
     @property
     def wrong(self) -> Reason | None:
-        """Why a worker of this version would reject it (again); None: it would count."""
+        """Why a worker of this version would reject it; None if it would count."""
         return still_wrong(self.value)
 
     @property
     def key(self) -> bytes | None:
-        """Its run id; for what is no event, the original's key."""
+        """Its run id; the original's key if it is no event."""
         event = decode(self.value)
         return self.rejected.key if isinstance(event, Reason) else event.run_id.encode()
 
 
 def still_wrong(value: bytes) -> Reason | None:
-    """Why the pipeline rejects a record; None: it does not."""
-
     from streamer.folding.fold import Pipeline  # only this needs what folding needs
 
     folded = Pipeline().fold([Record(value, 0)])
@@ -458,7 +441,7 @@ def still_wrong(value: bytes) -> Reason | None:
 
 
 def read_rejections(settings: Settings) -> Iterator[StoredRejection]:
-    """Every rejection up to the present end of the topic; other records are left out.
+    """Every rejection up to the current end of the topic.
 
     Raises:
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
@@ -469,12 +452,7 @@ def read_rejections(settings: Settings) -> Iterator[StoredRejection]:
 
 
 def read_rejection(settings: Settings, place: LogPosition) -> StoredRejection:
-    """One rejection.
-
-    Raises:
-        NoSuchRejection: there is none.
-        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
-    """
+    """The rejection at a place. Raises NoSuchRejection, and the errors of `read_rejections`."""
     rejection = asyncio.run(_read_one(settings, place))
     if rejection is None:
         raise NoSuchRejection(str(place), Names(settings.namespace).trial_rejections)
@@ -482,10 +460,9 @@ def read_rejection(settings: Settings, place: LogPosition) -> StoredRejection:
 
 
 def requeue(settings: Settings, records: Iterable[Again]) -> int:
-    """Publish records again, as they are; the same bytes once, however often they were rejected.
+    """Publish records unchanged; equal bytes once, however often they were rejected.
 
-    Returns:
-        How many were published; all of them are acknowledged.
+    Returns the number of published records, all acknowledged.
 
     Raises:
         NotDelivered: some were not.
@@ -530,17 +507,17 @@ POLL_SECONDS = 0.2
 
 
 class NotRepaired(Exception):
-    """The run could not be folded again, or no worker has said so in time."""
+    """The run could not be folded again, or no worker confirmed it in time."""
 
 
 def quarantined(reader: StateReader) -> dict[str, str]:
-    """Runs in quarantine with the reason, as far as the heartbeats of live workers name them."""
+    """Runs in quarantine with the reason, from live workers' heartbeats."""
     told = [worker.status.get("quarantined", {}) for worker in live_workers(reader)]
     return {run: reason for runs in told for run, reason in runs.items()}
 
 
 def wait_until_deleted(reader: StateReader, run_id: str, *, archived: bool, seconds: float) -> bool:
-    """Wait until Redis holds nothing of a run, or with `archived` what its ledger keeps; False: too late."""
+    """Wait until Redis has nothing of a run, or with `archived` only its ledger's part; False: too late."""
     from streamer.client.queries import UnknownRun
 
     deadline = time.monotonic() + seconds
@@ -560,9 +537,9 @@ def repair(settings: Settings, run_id: str, *, wait_seconds: float) -> None:
     """Have a run folded again from the log, and wait until a worker has done it.
 
     Raises:
-        UnknownRun: Redis has no run of this id, and no run in quarantine has it.
+        UnknownRun: no run in Redis or in quarantine has this id.
         NotRepaired: it could not be folded again, or not in time.
-        KafkaError, TopicMissing, RedisUnavailable: broker or Redis is away.
+        KafkaError, TopicMissing, RedisUnavailable: broker or Redis is unavailable.
     """
 
     from streamer.client.readers import StateReader
@@ -607,11 +584,8 @@ async def _ask(settings: Settings, run_id: str, request: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """Fingerprints of prices, profiles and formulas.
-
-    Attributes:
-        current: the group's; None: no worker has ever begun.
-        workers: live workers, by id.
+    """Fingerprints of prices, profiles and formulas: the group's (None before its first worker), and each
+    live worker's by id.
     """
 
     current: str | None
@@ -619,12 +593,7 @@ class Configurations:
 
 
 def read_configurations(settings: Settings) -> Configurations:
-    """Ask the broker which is current, and Redis which the live workers have.
-
-    Raises:
-        TopicMissing, KafkaError: the broker cannot say.
-        RedisUnavailable: Redis cannot.
-    """
+    """The fingerprints from the broker and from Redis. Raises TopicMissing, KafkaError, RedisUnavailable."""
     from streamer.client.readers import StateReader
 
     with StateReader(settings) as reader:
@@ -636,6 +605,6 @@ def read_configurations(settings: Settings) -> Configurations:
 
 
 async def adopt(settings: Settings, made_with: str) -> None:
-    """Make a configuration current: workers that have another end, those that wait for it begin."""
+    """Make a configuration current: workers with another one end, those that wait for it begin."""
     topic = Names(settings.namespace).streamer_meta
     await store(settings, [ProducerRecord(topic, 0, CONFIGURATION_KEY, made_with.encode())])

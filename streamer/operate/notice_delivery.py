@@ -1,4 +1,4 @@
-"""`streamer notify` at work: it follows runs and rejections, and sends the due notices, each once."""
+"""`streamer notify` at work: it follows runs and rejections, and sends each due notice once."""
 
 from __future__ import annotations
 
@@ -35,15 +35,13 @@ from streamer.views.decide.outlook import outlook_of
 
 
 SEND_PAUSES_SECONDS = (1.0, 5.0, 25.0)
-"""Pauses between attempts; after the last one a notice is given up."""
+"""Pauses between attempts; after the last one a notice is dropped."""
 
 MAX_WAITING = 1000
-"""Notices that wait for a service; when there are more, the newest are given up."""
+"""The limit of waiting notices for a service; beyond it the newest are dropped."""
 
 
 class NotifyMissing(Exception):
-    """apprise is not installed."""
-
     def __init__(self) -> None:
         super().__init__(
             "notices need apprise, which the extra `notify` brings: pip install 'trialstream[notify]'"
@@ -51,8 +49,6 @@ class NotifyMissing(Exception):
 
 
 class BadNotifyUrl(Exception):
-    """Not a URL of a notification service."""
-
     def __init__(self, number: int) -> None:
         super().__init__(
             f"notification URL {number} is none that apprise knows (it is not repeated here: it may hold a "
@@ -62,12 +58,12 @@ class BadNotifyUrl(Exception):
 
 
 class Service:
-    """One notification service, with a thread of its own.
+    """One notification service, with its own thread.
 
     Args:
-        url: as apprise reads it; kept from every message.
-        number: its place among those given, from 1.
-        say: called once when the service takes nothing, and again when it does.
+        url: as apprise reads it; never shown.
+        number: its place among the given URLs, from 1.
+        say: called once when the service fails, and when it recovers.
         retry_seconds: pauses between attempts.
 
     Raises:
@@ -106,7 +102,7 @@ class Service:
         self._thread.start()
 
     def send(self, notice: Notification, done: Callable[[], None]) -> None:
-        """Send it soon; never waits. `done` is called, in another thread, when it arrived or was given up."""
+        """Queue a notice. `done` is called, in another thread, when it arrived or was dropped."""
         try:
             self._waiting.put_nowait((notice, done))
         except queue.Full:
@@ -114,7 +110,7 @@ class Service:
             done()
 
     def close(self, seconds: float) -> None:
-        """Let what waits be sent, for so long at most; what fails now is not tried again."""
+        """Send waiting notices for at most this time, without retries."""
         self._closing.set()
         try:
             self._waiting.put_nowait(None)
@@ -153,7 +149,7 @@ class Service:
 
 
 def watch_name(urls: Sequence[str]) -> str:
-    """Names a watch by where it sends to, so that each has a memory of its own; tells nothing of the URLs.
+    """The name of a watch, which separates its memory from other watches'. It reveals nothing of the URLs.
 
     >>> watch_name(["json://a", "json://b"]) == watch_name(["json://b", "json://a"]) != watch_name(["json://a"])
     True
@@ -167,18 +163,18 @@ def watch_name(urls: Sequence[str]) -> str:
 
 WINDOW = timedelta(minutes=1)
 QUIET = timedelta(hours=1)
-"""After a notice the next one comes at the earliest so much later."""
+"""The least time between two notices of rejections."""
 
 KEY = "rejections"
 MAX_CODES = 5
 
 
 class RejectionRate:
-    """Counts what is rejected.
+    """A counter of rejections.
 
     Args:
-        per_minute: more than this within a minute is worth a notice.
-        told_at: when the last such notice was sent, by any process; None: never.
+        per_minute: a notice is due above this rate.
+        told_at: when any process last sent such a notice; None: never.
     """
 
     def __init__(self, per_minute: float, told_at: datetime | None = None) -> None:
@@ -187,7 +183,7 @@ class RejectionRate:
         self._seen: deque[tuple[datetime, str, str | None]] = deque(maxlen=int(per_minute) + 1)
 
     def take(self, code: str, run_id: str | None, now: datetime) -> Notification | None:
-        """One more was rejected; the notice, if that is too many and the last notice is old enough."""
+        """Count a rejection; returns a notice if there are too many and the last notice is old enough."""
         self._seen.append((now, code, run_id))
         while now - self._seen[0][0] >= WINDOW:
             self._seen.popleft()
@@ -211,29 +207,26 @@ class RejectionRate:
 TICK_SECONDS = 1.0
 RESUME_SECONDS = 5.0
 LOOK_SECONDS = 5.0
-"""So often the runs that moved are looked at for estimates and ledgers."""
+"""The interval at which changed runs are checked for estimates and ledgers."""
 
 LEDGER_SHARE = 9.0
-"""After a look at ledgers the next one waits so many times as long as that took."""
+"""The pause after a check of ledgers, in multiples of its duration."""
 
 CLOSE_SECONDS = 10.0
-"""So long an ending watch waits for services to take what is on its way."""
+"""How long an ending watch waits for services to take pending notices."""
 
 
 def now() -> datetime:
-    """Wall clock."""
     return datetime.now(UTC)
 
 
 class Watch:
-    """One watch of some runs or all, for some notification services.
+    """One watch of chosen runs, for some notification services.
 
     Args:
-        settings: where Redis is, and for rejections the broker.
-        urls: of the services; never said.
-        rules: what is worth a notice.
+        settings: for Redis, and for the broker if rejections are watched.
+        urls: of the services; never shown.
         say: called with each error, a line each, from any thread.
-        chosen: which runs; by default all.
 
     Raises:
         NotifyMissing, BadNotifyUrl: see `Service`.
@@ -262,11 +255,11 @@ class Watch:
         self._ledgers: dict[str, set[str]] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Watch until stopped; then notices on their way get some seconds.
+        """Watch until stopped; then pending notices get some seconds.
 
         Raises:
-            RedisUnavailable: Redis does not answer at the beginning; later outages are sat out.
-            UnreadableSummary: a newer version of streamer wrote what stands there.
+            RedisUnavailable: Redis does not answer at the beginning; later outages are waited out.
+            UnreadableSummary: a newer version of streamer wrote it.
         """
         work = [self._follow_state(), self._tick(), self._look_ahead()]
         if self._rules.rejections_per_minute is not None:
@@ -307,7 +300,7 @@ class Watch:
         await self._tell(run_id, self._decider.take(fields, now(), agents))
 
     def _hear(self, run_id: str, summary: object) -> None:
-        """Some run has moved: whether it goes on, and its ledgers, as a candidate or as a baseline."""
+        """Note which runs, and which ledgers with them as candidate or baseline, have to be checked."""
         self._moved.add(run_id)
         if isinstance(summary, RunSummary):
             (self._going.discard if is_over(summary) else self._going.add)(run_id)
@@ -316,9 +309,9 @@ class Watch:
                     self._ledgers.setdefault(member, set()).add(entry.name)
 
     async def _look_ahead(self) -> None:
-        """Estimates and verdicts of ledgers: both take more than the summary of a run.
+        """Check estimates and ledgers, which need more than a run's summary.
 
-        A ledger reads the log of its runs again, so a long one is looked at less often.
+        A ledger reads the log of its runs again, so a long one is checked less often.
         """
         failing, ledgers_at, due = False, 0.0, set[str]()
         while True:
@@ -392,7 +385,7 @@ class Watch:
                 self._send(notice)
 
     async def _tell(self, run_id: str, notices: Sequence[Notification]) -> None:
-        """Write down the changes, then send those that no other watch has claimed."""
+        """Save the changes, then send the notices that no other watch has claimed."""
         await self._memory.save(run_id, self._decider.changed(run_id))
         for notice in notices:
             if notice.again or await self._memory.claim(run_id, notice.key):
@@ -410,7 +403,7 @@ class Watch:
             service.send(notice, done)
 
     def _arrived(self, notice: Notification) -> None:
-        """One service has taken it or given it up; after the last one the notice counts as sent."""
+        """Note that a service took a notice or dropped it. After the last one it counts as sent."""
         place = (notice.run_id, notice.key)
         self._left[place] -= 1
         if self._left[place] or not notice.run_id:
@@ -434,11 +427,9 @@ class Watch:
 
 @contextmanager
 def watching(watch: Callable[[], Watch], say: Callable[[str], None]) -> Iterator[None]:
-    """Watch in a thread of its own while the block runs. An error there is reported, and ends only the watch.
+    """A context with a watch in its own thread. An error in it is reported to `say`, and ends only the watch.
 
-    Args:
-        watch: makes the watch, in that thread.
-        say: called with the error that ended it.
+    `watch` is called in that thread.
     """
     stop = asyncio.Event()
 

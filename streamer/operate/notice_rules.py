@@ -1,9 +1,8 @@
 """Which notice is due (start, end, grade, budget, stall, lead, target, ledger, estimate), and what was sent.
 
-The fields of a run's memory are `grade:GROUP` (the last grade seen), `ledger:NAME:AGENT:MODEL` (the last
-verdict seen), `stalls` (how many were sent), and each notice's key. A key holds `pending` until the notice
-was delivered or given up, then `told`. Facts that hold already when a watch begins are `adopted`: noted, and
-not sent.
+A run's memory has the fields `grade:GROUP` (the last grade), `ledger:NAME:AGENT:MODEL` (the last verdict),
+`stalls` (how many were sent), and each notice's key. A key holds `pending` until the notice was delivered or
+dropped, then `told`. Facts from before the watch are `adopted`: noted, but not sent.
 """
 
 from __future__ import annotations
@@ -35,10 +34,9 @@ from streamer.views.decide.outlook import budget_of, eta_of, usd_words
 Json = Mapping[str, Any]
 
 MAX_NAME = 120
-"""Characters of a name; what is longer is cut."""
+"""The limit for a name, in characters."""
 
 MAX_LINES = 12
-"""Agents listed in a notice."""
 
 _LOOKALIKES = str.maketrans(
     {"@": "＠", "<": "‹", ">": "›", "&": "＆", "[": "［", "]": "］", "`": "ˋ", "*": "∗", "|": "∣", "#": "＃"}
@@ -47,14 +45,14 @@ _LOOKALIKES = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Something to tell once.
+    """A notice to send once.
 
     Attributes:
-        run_id: the run; "" where it is about none.
-        key: equal for notices that must not be sent twice for that run, such as `finished:completed`.
+        run_id: "" for a notice without a run.
+        key: equal for notices that are sent once for the run, such as `finished:completed`.
         title: one line.
         body: some lines.
-        again: an earlier process decided it, and ended before it was delivered.
+        again: an earlier process decided it, but ended before delivery.
     """
 
     run_id: str
@@ -65,7 +63,7 @@ class Notification:
 
 
 def named(value: object) -> str:
-    """A name from outside, written so that chat services see no mention, link or markup in it.
+    """An untrusted name, written so that chat services see no mention, link or markup in it.
 
     >>> named("<!channel> @all"), named("https://evil.example"), named("*x*")
     ('‹!channel› ＠all', 'https:⁄⁄evil.example', '∗x∗')
@@ -75,13 +73,13 @@ def named(value: object) -> str:
 
 
 def run_name(run: Json) -> str:
-    """A run as people call it, with its id."""
+    """The display name of a run, with its id."""
     shown = run["display_name"]
     return f"{named(shown)} ({named(run['run_id'])})" if shown else named(run["run_id"])
 
 
 def run_line(run: Json) -> str:
-    """How a run stands, in a line."""
+    """The state of a run, in a line."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
     trials += f" ({words})" if (words := plan_words(run)) not in ("", NO_PLAN) else ""
@@ -90,7 +88,7 @@ def run_line(run: Json) -> str:
 
 
 def board(agents: Sequence[Json], primary: str) -> str:
-    """The agents of a run, the best by its primary METRIC first, one per line; baselines are left out."""
+    """The agents of a run without baselines, one per line, best by the primary metric first."""
     ranked = sorted((agent for agent in agents if not agent["baseline"]), key=best_first(primary))
     lines = [
         f"{named(agent['agent_model'])}: grade {grade_with_basis(agent)}, "
@@ -103,7 +101,7 @@ def board(agents: Sequence[Json], primary: str) -> str:
 
 
 def group_name(group: Json) -> str:
-    """A tier or an agent:model."""
+    """The name of a tier or an agent:model."""
     return f"tier {named(group['tier'])}" if group.get("tier") is not None else named(group["agent_model"])
 
 
@@ -114,12 +112,11 @@ def group_name(group: Json) -> str:
 
 
 class Leader(NamedTuple):
-    """An agent:model that ends before all others of its run.
+    """An agent:model that is sure to finish first.
 
     Attributes:
-        label: its label.
-        lowest: the lowest pass rate that it can end with.
-        others: the highest pass rate that any other agent can end with.
+        lowest: the lowest final pass rate that it can have.
+        others: the highest final pass rate of any other agent.
     """
 
     label: str
@@ -131,9 +128,8 @@ class Settled(NamedTuple):
     """An agent:model for which the target is met, or lost.
 
     Attributes:
-        label: its label.
         word: `reached` or `out of reach`.
-        bound: the pass rate that shows it: the lowest that it can end with, or the highest.
+        bound: the final pass rate that shows it: the lowest possible, or the highest.
     """
 
     label: str
@@ -142,7 +138,7 @@ class Settled(NamedTuple):
 
 
 class _Agent(NamedTuple):
-    """The part of an agent's summary that counts here; `reach` None: there are no bounds."""
+    """The relevant part of an agent's summary; `reach` is None without bounds."""
 
     label: str
     compared: bool
@@ -152,12 +148,11 @@ class _Agent(NamedTuple):
 
 @dataclass(slots=True)
 class Race:
-    """The agents of one run, as they were last heard of."""
+    """The agents of one run, by their latest summaries."""
 
     _agents: dict[str, _Agent] = field(default_factory=dict)
 
     def hear(self, agent: Json) -> None:
-        """Another summary of an agent:model."""
         reachable = (agent["uncertainty"] or {}).get("reachable")
         reach = None if reachable is None else Reach(**reachable["pass_rate"])
         key = agent_model_key(agent["agent"], agent["model"])
@@ -165,14 +160,14 @@ class Race:
         self._agents[key] = _Agent(agent["agent_model"], not agent["baseline"], planned, reach)
 
     def forget(self, key: str) -> None:
-        """An agent:model, `AGENT:MODEL` percent-encoded, has no results any more."""
+        """Forget an agent:model without results; the key is `AGENT:MODEL`, percent-encoded."""
         self._agents.pop(key, None)
 
     def leader(self, run: Json) -> Leader | None:
-        """The agent that can no longer be overtaken; None: nothing is settled, or everything is.
+        """The agent that can no longer be overtaken; None if that is open, or if the whole run is settled.
 
-        Every agent must have bounds, and every planned trial must belong to an agent that was heard of. With
-        fewer than two agents, baselines apart, there is no leader.
+        Every agent needs bounds, and every planned trial a known agent. A leader needs two agents besides
+        baselines.
         """
         compared = [agent for agent in self._agents.values() if agent.compared]
         bounded = [(agent.reach, agent.label) for agent in compared if agent.reach is not None]
@@ -203,12 +198,7 @@ class Race:
 
 
 def budget_ahead(run: Json, usd: float) -> str | None:
-    """The forecast in words, if its whole interval lies above the budget; None: not so, or passed already.
-
-    Args:
-        run: a run's summary.
-        usd: the budget, USD.
-    """
+    """The forecast in words, if its whole interval is above the budget; None also if the budget is spent."""
     summary = RunSummary.model_validate(run)
     pace = eta_of(summary)
     if pace.projected_usd is None:
@@ -224,18 +214,18 @@ def budget_ahead(run: Json, usd: float) -> str | None:
 ADOPTED, PENDING, TOLD = "adopted", "pending", "told"
 UNLESS_CORRECTED = "unless results are corrected"
 OLD = timedelta(days=1)
-"""A run that had not moved for so long when the watch began is not said to stall until it moves."""
+"""A run without progress for this long before the watch has no stall until it moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules for notices besides start, end, grades and the leader.
+    """The rules for notices besides start, end, grades and the leader; None turns a rule off.
 
     Attributes:
-        budget_usd: known cost of a run, USD; None: no limit.
-        stalled_after: so long without a result, while planned ones are missing; None: never.
-        rejections_per_minute: more records rejected within a minute than this; None: never.
-        target: the final pass rate that agents should reach, 0 to 1; None: no target.
+        budget_usd: known cost of a run, USD.
+        stalled_after: time without a result, while planned ones are missing.
+        rejections_per_minute: a notice is due above it.
+        target: the final pass rate that agents should reach, 0 to 1.
     """
 
     budget_usd: float | None = None
@@ -249,15 +239,14 @@ class RunMemory:
     """The known facts about one run.
 
     Attributes:
-        told: see the module; `changed` holds the new fields until the caller drains it.
-        strange: it was there before the watch, and no memory of it: what it has done is adopted.
-        new: it came up while the watch was going.
+        told: the memory's fields; `changed` holds new ones until the caller drains it.
+        strange: a run from before the watch without a memory: its past is adopted.
+        new: it appeared during the watch.
         run: its latest summary; None: not seen yet.
-        is_over: nothing more is awaited of it.
-        was_over: nothing more was awaited when the watch began, and no memory of it.
-        moved_at: when it last moved; None: so long ago that it does not count.
+        is_over: nothing more is expected of it.
+        was_over: the same when the watch began, without a memory.
+        moved_at: its last progress; None: too long ago to count.
         on_the_way: keys of notices that this process decided.
-        race: its agents.
     """
 
     told: dict[str, str]
@@ -272,11 +261,11 @@ class RunMemory:
     race: Race = field(default_factory=Race)
 
     def note(self, key: str, value: str) -> None:
-        """Remember, and have it written down."""
+        """Remember a field, to be saved."""
         self.told[key] = self.changed[key] = value
 
     def once(self, key: str, about: str, what: str, body: str, run_id: str) -> Notification | None:
-        """The notice, unless it was sent, or is on its way from this process."""
+        """The notice, unless it was sent, or this process is sending it."""
         if self.told.get(key) in (ADOPTED, TOLD) or key in self.on_the_way:
             return None
         again = self.told.get(key) == PENDING
@@ -286,7 +275,7 @@ class RunMemory:
 
 
 class Decider:
-    """Turns what happens into notices, each key of a run once."""
+    """A decider of notices, each key of a run once."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -299,11 +288,8 @@ class Decider:
     def begin(self, run_id: str, remembered: Mapping[str, str], *, new: bool) -> None:
         """Begin to watch a run.
 
-        Args:
-            run_id: the run.
-            remembered: its memory from earlier watches; {}: none.
-            new: whether it came up while the watch was going; of another run without a memory, what is
-                already done is adopted.
+        `remembered` is its memory from earlier watches. Without one, the past of a run that is not `new` is
+        adopted.
         """
         self._runs[run_id] = RunMemory(dict(remembered), not new and not remembered, new)
 
@@ -311,12 +297,11 @@ class Decider:
         self._runs.pop(run_id, None)
 
     def forget_agent(self, run_id: str, key: str) -> None:
-        """An agent:model, `AGENT:MODEL` percent-encoded, has no results any more."""
         if memory := self._runs.get(run_id):
             memory.race.forget(key)
 
     def changed(self, run_id: str) -> dict[str, str]:
-        """The part of a run's memory to write down since the last call."""
+        """The unsaved part of a run's memory."""
         memory = self._runs.get(run_id)
         if memory is None:
             return {}
@@ -324,17 +309,14 @@ class Decider:
         return fresh
 
     def delivered(self, notice: Notification) -> None:
-        """A notice arrived, or was given up: it is never decided again."""
+        """Note that a notice arrived, or was dropped: it is never decided again."""
         if memory := self._runs.get(notice.run_id):
             memory.told[notice.key] = TOLD
 
     def take(self, summary: Json, now: datetime, agents: Sequence[Json] = ()) -> list[Notification]:
-        """The notices that follow from a changed summary; agents within tiers have none.
+        """The notices after a changed summary; agents within tiers have none.
 
-        Args:
-            summary: of a run that was begun, as a dict.
-            now: wall clock, with zone.
-            agents: with the summary of a finished run: its agents, for the board in the notice.
+        `now` is wall clock time with a zone. `agents` are a finished run's, for the board in its notice.
         """
         memory = self._runs[summary["run_id"]]
         if summary["type"] == "run_summary":
@@ -345,12 +327,7 @@ class Decider:
         return _group(memory, summary) + self._settled(memory)
 
     def estimated(self, run_id: str, decision: Decision) -> list[Notification]:
-        """The notice of an estimate: once that the run will tell two agents apart, and once that it will not.
-
-        Args:
-            run_id: a run that goes on.
-            decision: of the first two agents of its board.
-        """
+        """The notice of an estimate: the run will tell its first two agents apart, or not; once each."""
         memory = self._runs.get(run_id)
         if memory is None or memory.run is None or memory.is_over:
             return []
@@ -363,7 +340,7 @@ class Decider:
         return [notice] if notice else []
 
     def judged(self, ledger: LedgerResult) -> list[Notification]:
-        """The notices of a ledger: a candidate is better than its baseline, or no longer is; once each."""
+        """The notices of a ledger, once each: a candidate is better than its baseline, or no longer is."""
         notices = []
         for one in ledger.candidates:
             memory = self._runs.get(one.run_id)
@@ -372,7 +349,7 @@ class Decider:
         return [notice for notice in notices if notice]
 
     def tick(self, now: datetime) -> list[Notification]:
-        """The notices that follow from silence."""
+        """The notices of runs without progress."""
         notices = (self._stalled(memory, now) for memory in self._runs.values())
         return [notice for notice in notices if notice]
 
@@ -401,9 +378,9 @@ class Decider:
         return [notice for notice in notices if notice]
 
     def _settled(self, memory: RunMemory) -> list[Notification]:
-        """The notices that follow from hard bounds, once the run is known; none if it was over before.
+        """The notices that follow from hard bounds of a known run; empty if it was over before.
 
-        At the end of a run the board says who leads.
+        At the end of a run the board shows the leader.
         """
         run, target = memory.run, self._rules.target
         if run is None or memory.was_over:
@@ -415,7 +392,7 @@ class Decider:
         return [notice for notice in notices if notice]
 
     def _adopt(self, memory: RunMemory, run: Json) -> None:
-        """This run has no memory yet. Its past is no news, but a budget that it exceeds may be."""
+        """Adopt the past of a run without a memory. A budget that it exceeds may still be news."""
         memory.note("started", ADOPTED)
         if run["status"] is not None:
             memory.note(_finished(run), ADOPTED)
@@ -430,7 +407,7 @@ class Decider:
         return f"budget:{self._rules.budget_usd!r}"
 
     def _stalled(self, memory: RunMemory, now: datetime) -> Notification | None:
-        """A slow run is no news at every trial: each stall doubles the silence that the next one needs."""
+        """The notice of a stall. Each stall doubles the silence for the next, since slowness is no news."""
         run, after = memory.run, self._rules.stalled_after
         if run is None or after is None or memory.moved_at is None or memory.is_over:
             return None
@@ -447,7 +424,7 @@ class Decider:
 
 
 def _group(memory: RunMemory, group: Json) -> list[Notification]:
-    """The first grade is no change; baselines have none worth telling."""
+    """The notice of a changed grade. The first grade is no change, and baselines have no grade to report."""
     name, grade = _group_key(group), group["grade"]
     if grade is None or group.get("baseline"):
         return []
@@ -484,7 +461,7 @@ def _target(memory: RunMemory, run: Json, settled: Settled, target: float) -> No
 
 
 def _judged(memory: RunMemory, run: Json, ledger: LedgerResult, one: LedgerCandidate) -> Notification | None:
-    """The verdicts of a run that was there before the watch are adopted."""
+    """The notice of a verdict; verdicts from before the watch are adopted."""
     field, is_better = f"ledger:{ledger.name}:{one.agent_model}", one.verdict == "better"
     last, key = memory.told.get(field), f"{field}:{'better' if is_better else 'lost'}"
     if last != one.verdict:
@@ -502,12 +479,12 @@ def _judged(memory: RunMemory, run: Json, ledger: LedgerResult, one: LedgerCandi
 
 
 def _percent(share: float) -> str:
-    """To two decimals: one trial of thousands may decide."""
+    """Percent with two decimals, as one trial of thousands may decide."""
     return f"{share:.2%}".replace("%", " %")
 
 
 def _group_key(group: Json) -> str:
-    """A key of a run's memory: the kind, so that a tier cannot be taken for an agent:model."""
+    """A field of a run's memory; its kind keeps a tier apart from an agent:model."""
     tier = group.get("tier")
     return f"agent_model={group['agent_model']}" if tier is None else f"tier={tier}"
 
@@ -517,7 +494,7 @@ def _finished(run: Json) -> str:
 
 
 def _last_moved(run: Json, now: datetime) -> datetime | None:
-    """When a run moved that was there before the watch: its event time is the best that is known."""
+    """The last progress of a run from before the watch, by its event time."""
     if run["last_event_at"] is None:
         return now
     at = datetime.fromisoformat(run["last_event_at"])
@@ -529,14 +506,9 @@ def _last_moved(run: Json, now: datetime) -> datetime | None:
 
 
 class Memory:
-    """The hash `streamer:{RUN}:notices`, of which a watch has the fields that begin with its name.
+    """The hash `streamer:{RUN}:notices`, in which a watch has the fields that begin with its name.
 
-    If Redis does not take it, that is reported once, and this process alone remembers the notices it sent.
-
-    Args:
-        settings: where Redis is.
-        name: of the watch.
-        say: called once when nothing can be written down.
+    If Redis fails, `say` reports that once, and only this process remembers the notices it sent.
     """
 
     def __init__(self, settings: Settings, name: str, say: Callable[[str], None]) -> None:
@@ -548,7 +520,7 @@ class Memory:
         self._expire_seconds = settings.redis_expire_seconds
 
     async def load(self, run_id: str) -> dict[str, str]:
-        """Notices sent for a run ("": notices without a run)."""
+        """Notices sent for a run, or for "" those without one."""
         try:
             stored = await cast(Any, self._client.hgetall(self._key(run_id)))
         except UNREACHABLE as error:
@@ -562,7 +534,6 @@ class Memory:
         }
 
     async def save(self, run_id: str, fields: Mapping[str, str]) -> None:
-        """Write fields down."""
         if not fields:
             return
         named = {f"{self._prefix}{name}": value for name, value in fields.items()}
@@ -575,9 +546,9 @@ class Memory:
             self._fail(error)
 
     async def claim(self, run_id: str, key: str) -> bool:
-        """True for the first watch of this name that claims it, and only for that one.
+        """Whether this watch is the first of its name to claim the notice.
 
-        A notice that a process left pending when it ended may be sent again by the next.
+        A notice that a process left pending may be sent again by the next.
         """
         try:
             field = f"{self._prefix}{key}"
@@ -587,7 +558,6 @@ class Memory:
             return True
 
     async def close(self) -> None:
-        """Let go of the connections."""
         await self._client.aclose()
 
     def _key(self, run_id: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs as rows of plain values: what data sets, frames and the formats of others are made from."""
+"""Runs as rows of plain values, for data sets, frames and other formats."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SAID = ("trial_id", "trial_name", "started_at", "finished_at", "labels", "messag
 """Fields of the winning event that a scored trial lacks."""
 
 ON_BOARDS = [metric for name, metric in BOARD_METRICS.items() if name not in AgentModelSummary.model_fields]
-"""Numbers of boards that stand deeper in a summary; in the table of agents each is a column, too."""
+"""Board metrics that are nested in a summary; the table of agents has a column for each."""
 
 ENDS = {
     f"pass_rate_{end}": f"{text} end of the pass rate's 95 % interval on tasks like these; null: none."
@@ -49,14 +49,12 @@ ENDS = {
 
 @dataclass(frozen=True)
 class RunRows:
-    """The rows of one run in every table that was asked for.
+    """The rows of one run in the requested tables.
 
     Attributes:
-        run: its summary.
-        rows: by table.
         metrics: named metrics of its trials to their units, by column name.
-        planned: tasks that the plan names, tiers (None: without) times tasks; (): it names none.
-        agents: agent:models that the plan names.
+        planned: planned tasks, tiers (None: without) times tasks; () if the plan names no task.
+        agents: agent:models in the plan.
     """
 
     run: RunSummary
@@ -67,17 +65,12 @@ class RunRows:
 
     @property
     def version(self) -> str:
-        """Other rows have another one."""
+        """A text that changes with the rows."""
         return sha256_hex(orjson.dumps(self.rows, default=str, option=orjson.OPT_SORT_KEYS))
 
 
 def rows_of(answers: RunAnswers, run: Run | None = None) -> RunRows:
-    """All rows of a run.
-
-    Args:
-        answers: its summaries, tasks and trials in flight.
-        run: the run folded; None: there are no rows of trials.
-    """
+    """All rows of a run; rows of trials only with the folded `run`."""
     common = {name: getattr(answers.run, name) for name in ("run_id", "benchmark", "benchmark_version")}
     published: dict[Table, Iterable[Mapping[str, Any]]] = {
         "runs": [answers.run.model_dump()],
@@ -123,7 +116,7 @@ def _tasks(answers: RunAnswers) -> Iterator[Row]:
 
 
 def _trials(run: Run) -> Iterator[Row]:
-    """The scored trials by key; `said` is the rest of the event, and whether the agent is a baseline."""
+    """The scored trials by key, with the rest of each event, and whether the agent is a baseline."""
     state = run.state
     for change in sorted(run.take_scored(), key=lambda change: change.key):
         if change.value is not None:
@@ -137,12 +130,10 @@ def _trials(run: Run) -> Iterator[Row]:
 def rows_in_log(
     settings: Settings, run_ids: Iterable[str], on_failed: Callable[[Failure], None]
 ) -> Iterator[RunRows]:
-    """The rows of these runs, folded from the event log; a run that is not there has none.
+    """The rows of these runs, folded from the event log with one partition in memory; unknown runs are left
+    out.
 
-    One partition is in memory at a time.
-
-    Args:
-        on_failed: called with each run that an exception sets apart.
+    `on_failed` gets each run that an exception sets apart.
 
     Raises:
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
@@ -159,7 +150,7 @@ def rows_in_log(
 
 
 def rows_folded(folding: Folding, on_failed: Callable[[Failure], None]) -> Iterator[RunRows]:
-    """The rows of every run of a fold; `on_failed` as of `rows_in_log`."""
+    """The rows of every run of a fold; `on_failed` as for `rows_in_log`."""
     for run_id in folding.runs():
         try:
             run = folding.pipeline.run(run_id)
@@ -173,7 +164,7 @@ def rows_folded(folding: Folding, on_failed: Callable[[Failure], None]) -> Itera
 
 
 def units_of(metrics: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Named metrics of several runs to their units, by name; "" where runs give one two units.
+    """Named metrics of several runs to their units, by name; "" if runs disagree.
 
     >>> units_of([{"metrics/b": "s"}, {"metrics/a": "s", "metrics/b": "ms"}])
     {'metrics/a': 's', 'metrics/b': ''}
@@ -192,7 +183,7 @@ def units_of(metrics: Iterable[Mapping[str, str]]) -> dict[str, str]:
 MOST_NAME_CHARACTERS = 120
 
 _RESERVED = re.compile(r"[._].*|.*[. ]|data|(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
-"""Names that some reader or system passes over, or takes for something else."""
+"""Names that some reader or system ignores or misreads."""
 
 _CUT = 40
 
@@ -210,7 +201,7 @@ class NotOurs(Exception):
 
 
 def claim(out: Path) -> None:
-    """Make a directory, if need be, and mark it as ours; raises NotOurs if it holds anything else."""
+    """Create a directory if needed, and mark it as ours. Raises NotOurs if it holds anything else."""
     out.mkdir(parents=True, exist_ok=True)
     if not (out / MARKER).exists():
         if any(out.iterdir()):
@@ -219,9 +210,9 @@ def claim(out: Path) -> None:
 
 
 def file_name(text: str) -> str:
-    """A portable name of a file or directory for an id; different ids have different names.
+    """A portable file name for an id; different ids have different names.
 
-    Long and reserved ones end in `~` and their digest, and no other name has a `~`.
+    Long and reserved ids end in `~` and their digest, and no other name has a `~`.
 
     >>> file_name("a/b c"), file_name("nightly-1.2"), file_name("..")[:2], len(file_name("x" * 500))
     ('a%2Fb%20c', 'nightly-1.2', '~5', 105)

@@ -1,11 +1,10 @@
 """The trials of a run that are left to run, and the commands by which each harness runs them again.
 
-A trial is left if it is planned and missing, if it started and did not end, if it ended without a verdict, or
-if the infrastructure failed it. A trial that has numbers alone is done (R31).
+A trial is left if it is planned and missing, started and did not end, ended without a verdict, or was failed
+by the infrastructure. A trial with only numbers is done (R31).
 
-Each harness selects in its own way. A command selects exactly the listed trials, or a remark says what else
-it runs. Names come from files and events. They are quoted for the shell, and a name that is not safe to print
-is in no command.
+A command selects exactly the listed trials, or a remark says what else it runs. Names come from files and
+events. They are quoted for the shell, and a name that is not safe to print is in no command.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 
 MOST_LISTED = 200_000
-"""So many trials are listed at most; a plan may name any number of them."""
+"""The limit for listed trials, as a plan may name any number."""
 
 Why = Literal["missing", "in_flight", "no_verdict", "infrastructure"]
 
@@ -76,12 +75,12 @@ class Unfinished(Message):
     )
 
     def of_agent(self, agent: str) -> Unfinished:
-        """The same with the listed trials of one agent, or agent:model."""
+        """The listed trials of one agent, or agent:model."""
         chosen = [one for one in self.trials if agent in (one.agent_model, split_label(one.agent_model)[0])]
         return self.model_copy(update={"trials": chosen})
 
     def remarks(self) -> Iterator[str]:
-        """What to say beside the list."""
+        """The remarks beside the list."""
         if not self.trials and not self.not_listed:
             yield f"nothing of run {self.run_id} is left to run"
         if running := sum(trial.why == "in_flight" for trial in self.trials):
@@ -92,7 +91,7 @@ class Unfinished(Message):
 
 
 class _Place(NamedTuple):
-    """What the attempts at one task by one agent:model have in common."""
+    """The common part of one agent:model's attempts at a task."""
 
     agent: str
     model: str
@@ -102,11 +101,7 @@ class _Place(NamedTuple):
 
 
 def unfinished_in(run: RunState, most: int = MOST_LISTED) -> Unfinished:
-    """What is left to run of a run.
-
-    Args:
-        most: so many trials are listed at most.
-    """
+    """The trials that are left to run, listed up to `most`."""
     run.count()
     others, ended, started = Counter[str](), list[UnfinishedTrial](), list[SlotKey]()
     for key in sorted(run.slots, key=_in_order):
@@ -142,7 +137,7 @@ def unfinished_in(run: RunState, most: int = MOST_LISTED) -> Unfinished:
 def unfinished_of_file(
     records: Iterable[LogRecord], run_id: str | None, prices: PriceTable, as_of: Position | None = None
 ) -> tuple[Unfinished, list[Rejected]]:
-    """The same for records of a file, and those that could not be folded; see also `Folding.chosen`."""
+    """The trials left by a file's records, and records that could not be folded (`Folding.chosen`)."""
     from streamer.folding.fold import fold_records  # which loads numpy
 
     rejected = list[Rejected]()
@@ -151,7 +146,7 @@ def unfinished_of_file(
 
 
 def _why(scored: Scored) -> Why | None:
-    """Why a trial with a result is left to run; None: it is done."""
+    """Why a trial with a result is left to run; None if it is done."""
     if scored.success:
         return None
     if scored.infrastructure_failure:
@@ -160,7 +155,7 @@ def _why(scored: Scored) -> Why | None:
 
 
 def _missing(run: RunState, started: Sequence[SlotKey]) -> Iterator[SlotKey]:
-    """The attempts that the plan names and no slot fills.
+    """The planned attempts that no slot fills.
 
     A trial in a shard has no number of its own among the attempts, so it stands for any of them.
     """
@@ -189,7 +184,7 @@ def _missing(run: RunState, started: Sequence[SlotKey]) -> Iterator[SlotKey]:
 
 
 def _parts(run: RunState, filled: Sequence[SlotKey]) -> list[tuple[str | None, str | None]]:
-    """The tiers and subtests whose names are known, as far as they are planned."""
+    """The planned tiers and subtests whose names are known."""
     seen = dict[str | None, set[str | None]]()
     for key in filled:
         seen.setdefault(key.tier, set()).add(key.subtest)
@@ -219,30 +214,25 @@ def _trial(
 
 
 class CannotSelect(Exception):
-    """A command cannot be made from what is given; the message says what to give."""
+    """No command can be made; the message says what to give."""
 
 
 @dataclass(slots=True)
 class Commands:
-    """Commands for a shell, and what to say besides.
-
-    Attributes:
-        lines: one command each, in the order to run them; every word is quoted.
-        remarks: what the commands leave out, or run besides.
-    """
+    """Shell commands, in the order to run them, and remarks on what they leave out or run besides."""
 
     lines: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     def add(self, *words: str) -> None:
-        """Add a command. Raises CannotSelect where a word is not safe to print."""
+        """Add a command, quoted. Raises CannotSelect if a word is not safe to print."""
         for word in words:
             if visible(word) != word:
                 raise CannotSelect(f"{visible(word)} has unprintable text, so no command can have it")
         self.lines.append(shlex.join(words))
 
     def safe(self, names: Iterable[str], what: str) -> list[str]:
-        """The names that may stand in a command, each once; a remark says which may not."""
+        """The names that may stand in a command, each once; a remark names the others."""
         every = dict.fromkeys(names)
         left_out = [name for name in every if visible(name) != name]
         if left_out:
@@ -262,10 +252,9 @@ class Commands:
 
 
 def harbor_commands(left: Unfinished, path: str | None) -> Commands:
-    """Resume the job in its directory. Harbor removes trials by their error types, and runs what is missing.
+    """Resume the job in its directory. Harbor removes trials by their error types, and runs missing ones.
 
-    An error type that other trials have too would remove these. Then the results of the listed trials are
-    removed one by one.
+    If other trials share an error type, the results of the listed trials are removed one by one instead.
     """
     home, commands = _home(left, path, "jobs"), Commands()
     ended = [trial for trial in left.trials if trial.has_result]
@@ -281,7 +270,7 @@ def harbor_commands(left: Unfinished, path: str | None) -> Commands:
 
 
 def inspect_commands(left: Unfinished, path: str | None) -> Commands:
-    """Retry the eval of a log: its samples with an error, and those that are missing."""
+    """Retry the eval of a log: its samples with an error, and missing ones."""
     if path is None:
         raise CannotSelect("name the latest log of the eval with --path, as logs/2026-...eval")
     commands = Commands()
@@ -299,7 +288,7 @@ def inspect_commands(left: Unfinished, path: str | None) -> Commands:
 
 
 def swe_bench_commands(left: Unfinished, path: str | None) -> Commands:
-    """Evaluate the instances again, in the same run. The harness skips those that have a report."""
+    """Evaluate the instances again in the same run. The harness skips instances with a report."""
     if path is None:
         raise CannotSelect("name the file of predictions with --path, as preds.jsonl")
     models = sorted({trial.agent_model for trial in left.trials})
@@ -324,7 +313,7 @@ def swe_bench_commands(left: Unfinished, path: str | None) -> Commands:
 
 
 def terminal_bench_commands(left: Unfinished, path: str | None) -> Commands:
-    """Resume the run in its directory. Terminal-Bench skips trials that have results."""
+    """Resume the run in its directory. Terminal-Bench skips trials with results."""
     home, commands = _home(left, path, "runs"), Commands()
     if home.name in ("", ".."):
         raise CannotSelect("--path must end with the name of the run's directory, as runs/NAME does")
@@ -342,11 +331,11 @@ COMMANDS: dict[str, Callable[[Unfinished, str | None], Commands]] = {
     "swe-bench": swe_bench_commands,
     "terminal-bench": terminal_bench_commands,
 }
-"""Harness -> the commands that run again what is left; raise CannotSelect."""
+"""Harness to its commands for the trials left; raise CannotSelect."""
 
 
 def _model_folder(trial: UnfinishedTrial) -> str:
-    """SWE-bench names the directory of a model so."""
+    """SWE-bench's directory name for a model."""
     return (split_label(trial.agent_model)[1] or UNKNOWN).replace("/", "__")
 
 
@@ -356,7 +345,7 @@ def _is_error(failure_mode: str | None) -> bool:
 
 
 def _home(left: Unfinished, path: str | None, folder: str) -> PurePosixPath:
-    """The directory of a run: as given, else where the harness puts it by default."""
+    """The given directory of a run, else the harness's default."""
     if path is not None:
         return PurePosixPath(path)
     home = _below(PurePosixPath(folder), left.run_id)

@@ -1,10 +1,10 @@
 """Fold the log again: compare it with Redis and the topics, or rebuild all state from it.
 
-The configuration of the workers' group is here, too: which one is current, and how another becomes it.
+The configuration of the workers' group is here, too: the current one, and the switch to another.
 
 A difference counts only when nothing can be in flight. Before the log is read, the workers have committed
-everything, and their heartbeats say that it is published. A partition that no heartbeat names gets
-some seconds. The log has not grown until Redis was read.
+everything, and their heartbeats say that it is published. A partition without a heartbeat gets some seconds.
+The log must not grow until Redis was read.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ TOPICS: dict[SummaryKind, str] = {
     "run": "run-summaries",
     "comparison": "run-comparisons",
 }
-"""Kind of summary -> topic, without the namespace."""
+"""Kind of summary to its topic, without the namespace."""
 
 SCORED = "scored-trials"
-"""Topic of the scored trials, likewise."""
+"""Topic of the scored trials, without the namespace."""
 
 
 class TopicKey(NamedTuple):
-    """Where a value lies: topic without the namespace, partition, key as it stands there."""
+    """The place of a value: topic without the namespace, partition, key."""
 
     topic: str
     partition: int
@@ -94,13 +94,9 @@ class TopicKey(NamedTuple):
 def latest_of(
     settings: Settings, topics: Iterable[str], keep: Callable[[bytes], T], *, run_id: str | None = None
 ) -> dict[TopicKey, T]:
-    """The last value of each key of these topics, reduced by `keep`; tombstoned keys left out.
+    """The last value of each key of these topics, reduced by `keep`, without deleted keys.
 
-    Args:
-        settings: where the broker is.
-        topics: without the namespace.
-        keep: reduces a value to the part that is needed.
-        run_id: only the partition of this run.
+    Topics come without the namespace. With a `run_id` only the run's partition is read.
 
     Raises:
         TopicMissing, TopicUnreadable, KafkaError: see `read_topic`.
@@ -117,7 +113,6 @@ def latest_of(
 
 
 def by_run(latest: Mapping[TopicKey, T]) -> dict[str, dict[TopicKey, T]]:
-    """The same for each run that a key names."""
     runs: dict[str, dict[TopicKey, T]] = {}
     for place, value in latest.items():
         runs.setdefault(place.run_id, {})[place] = value
@@ -129,27 +124,26 @@ def by_run(latest: Mapping[TopicKey, T]) -> dict[str, dict[TopicKey, T]]:
 
 
 SHOWN_FIELDS = 10
-"""Trials in flight of a run that are named, if more differ."""
+"""How many of a run's differing trials in flight are named."""
 
 SHOWN_SCORED = 10
-"""Scored trials of a run that are named, if more differ."""
+"""How many of a run's differing scored trials are named."""
 
 _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """One key that does not hold what the log says.
+    """One key whose value differs from the log.
 
     Attributes:
-        key: of the topic; in Redis the suffix within the run, as `agent_model:A:M`. Ids percent-encoded.
-        log: digest by the log, None: there is no such summary.
-        found: digest recomputed from the value that was found, None: there is none.
-        fields: names of the fields that differ; `digest` if the value contradicts its own digest. Slots, if
-            the trials in flight differ.
-        topic: the topic in which it was found, without the namespace; None: in Redis.
-        partition: its partition.
-        reason: why it differs, where the value tells: another version of the semantics; None: not known.
+        key: of the topic; in Redis the suffix within the run, such as `agent_model:A:M`. Ids percent-encoded.
+        log: digest by the log; None without such a summary.
+        found: digest recomputed from the value found; None without one.
+        fields: the fields that differ; `digest` if the value contradicts its own digest. For trials in flight
+            their slots.
+        topic: without the namespace; None for Redis.
+        reason: another version of the semantics, if the value shows one.
     """
 
     key: str
@@ -183,7 +177,7 @@ def difference(key: str, change: SummaryChange | None, value: bytes | None) -> M
 
 
 def _other_version(stored: Mapping[str, Any]) -> str | None:
-    """The message about a summary that another semantics version published; None for any other.
+    """The message about a summary that another semantics version published; None for the same version.
 
     >>> _other_version({"semantics_version": SEMANTICS_VERSION}) is None
     True
@@ -198,13 +192,9 @@ def _other_version(stored: Mapping[str, Any]) -> str | None:
 
 
 def json_difference(name: str, log: Any, stored: Any, but: Iterable[str]) -> list[Mismatch]:
-    """One difference that names the first places where two JSON values differ; [] if nowhere.
+    """One difference that names the first places where two JSON values differ; [] if they agree.
 
-    Args:
-        name: of both.
-        log: by the log; times are text in it.
-        stored: what claims to be equal.
-        but: keys, at any depth, whose values do not count.
+    `log` has times as text. `but` names keys, at any depth, whose values do not count.
 
     >>> json_difference("x", {"a": [1, {"b": 2}], "c": 3}, {"a": [1, {"b": 5}], "c": 4}, ["c"])[0].fields
     ('a[1].b',)
@@ -228,10 +218,7 @@ def _places(log: Any, stored: Any, but: frozenset[str], at: str = "") -> Iterato
 
 
 def hash_differences(suffix: str, log: Mapping[str, str], in_redis: Mapping[bytes, bytes]) -> list[Mismatch]:
-    """A hash of a run in Redis against the log: one difference, or [] if they agree.
-
-    Its `fields` are the first fields of the hash that differ.
-    """
+    """One difference between a run's hash in Redis and the log, with the first fields; [] if they agree."""
     stored = {_readable(key): _readable(value) for key, value in in_redis.items()}
     if log == stored:
         return []
@@ -248,7 +235,7 @@ def _readable(value: bytes) -> str:
 
 
 def other_bytes(place: TopicKey, log: str, in_topic: bytes, in_redis: bytes) -> list[Mismatch]:
-    """Topic and Redis hold the same summary: [] if in the same bytes too, else one difference."""
+    """One difference if topic and Redis hold the same summary in different bytes, else []."""
     if in_topic == in_redis:
         return []
     one, other = orjson.loads(in_topic), orjson.loads(in_redis)
@@ -262,7 +249,7 @@ def scored_digests(changes: Iterable[ScoredChange]) -> dict[bytes, str]:
 
 
 def digest_stored(value: bytes) -> str:
-    """Digest of a scored trial that was found, recomputed; `unreadable` if that cannot be done."""
+    """Recomputed digest of a scored trial that was found, or `unreadable`."""
     try:
         return digest_of(orjson.loads(value))
     except (orjson.JSONDecodeError, AttributeError):
@@ -272,12 +259,9 @@ def digest_stored(value: bytes) -> str:
 def scored_differences(
     partition: int, log: Mapping[bytes, str], in_topic: Mapping[TopicKey, str]
 ) -> list[Mismatch]:
-    """Scored trials of a run that are missing, wrong, too many or in a wrong partition; the first ones.
+    """The first scored trials of a run that are missing, wrong, unexpected or in a wrong partition.
 
-    Args:
-        partition: of the run.
-        log: key to digest by the log.
-        in_topic: place to digest in the topic.
+    `partition` is the run's, and both mappings lead to digests.
     """
     expected = {TopicKey(SCORED, partition, key): digest for key, digest in log.items()}
     wrong = sorted(place for place in {*expected, *in_topic} if expected.get(place) != in_topic.get(place))
@@ -300,8 +284,8 @@ class FoldedLog:
 
     Attributes:
         runs: summaries by key suffix; {} for a deleted run.
-        hashes: of each run in `runs`, by key suffix: fields and values of what Redis holds as a hash.
-        scored: digests of the scored trials by key, if they were asked for.
+        hashes: for each run in `runs`, by key suffix, the fields and values of its hashes in Redis.
+        scored: digests of the scored trials by key, if requested.
         failed: why a run could not be folded.
         others: runs in the log that were not folded.
     """
@@ -316,11 +300,7 @@ class FoldedLog:
 def fold_log(settings: Settings, *, prices: PriceTable, run_id: str | None, scored: bool) -> FoldedLog:
     """Read every partition, since records may be misplaced, and fold one run, or all if `run_id` is None.
 
-    Args:
-        settings: where the broker is.
-        prices: the price table of the workers (R2).
-        run_id: the run; None: all.
-        scored: whether to work out the digests of the scored trials too.
+    `prices` is the workers' table (R2). `scored` adds the digests of the scored trials.
 
     Raises:
         TopicMissing, TopicUnreadable, KafkaError, TimeoutError: the log cannot be read.
@@ -346,7 +326,7 @@ def _hashes(run: Run) -> dict[str, dict[str, str]]:
 
 
 def _fold(settings: Settings, prices: PriceTable, run_id: str | None, log: FoldedLog) -> Pipeline:
-    """Fold the log; again, as workers do, if it deletes a run that failed before the deletion came."""
+    """Fold the log; again, as workers do, if it deletes a run that failed before the deletion."""
     topic, deletions = Names(settings.namespace).trial_events, dict[str, int]()
     while True:
         pipeline = Pipeline(prices=prices, owns=None if run_id is None else run_id.__eq__)
@@ -369,12 +349,12 @@ def _fold(settings: Settings, prices: PriceTable, run_id: str | None, log: Folde
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A run as its events have it.
+    """The state of a run by its events.
 
     Attributes:
         digest: of all its summaries.
-        open_because: what may still come (R13, R19), in words; None: it is finished.
-        archived: nothing is left of it, but perhaps its lines in a ledger.
+        open_because: what may still come (R13, R19), in words; None if it is finished.
+        archived: nothing is left except perhaps its lines in a ledger.
     """
 
     digest: str
@@ -383,7 +363,7 @@ class Standing:
 
     @classmethod
     def of(cls, records: Iterable[LogRecord], run_id: str, prices: PriceTable) -> Self | None:
-        """Fold the events of a run; None: nothing stands of it, or it cannot be folded."""
+        """Fold the events of a run; None if nothing is left of it, or it cannot be folded."""
         folding = fold_records(records, prices=prices, owns=run_id.__eq__)
         if run_id in folding.pipeline.failed or run_id not in folding.runs():
             return None
@@ -409,7 +389,7 @@ class Standing:
 
     @classmethod
     def in_log(cls, settings: Settings, run_id: str, prices: PriceTable) -> Self | None:
-        """The same from the event log, as far as it is by now; raises what `fold_log` raises."""
+        """The state from the event log up to now; raises what `fold_log` raises."""
         return cls.of(RunLog(settings, run_id).records(), run_id, prices)
 
 
@@ -419,7 +399,7 @@ class Standing:
 
 POLL_SECONDS = 0.1
 HEARD_SECONDS = 5.0
-"""All workers at work are heard of within this time, even if Redis has just lost their heartbeats."""
+"""The time within which all workers send a heartbeat, even if Redis has just lost the earlier ones."""
 
 REDIS_TIMEOUT_SECONDS = 5.0
 
@@ -428,11 +408,11 @@ VerifyResult = Literal["equal", "differs", "unverifiable"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on one run: `summaries` compared, the differences, or why it cannot be verified.
+    """The verdict on one run: the number of compared summaries and the differences.
 
-    `reason` is for the last; of a bundle that was verified it says what was not compared.
-    `in_log` is False for a run that the log does not know; the differences are then all that was found of it.
-    `semantics_version` is the one by which the log was folded.
+    `reason` says why the run cannot be verified, or for a bundle what was not compared. `in_log` is False for
+    a run that is not in the log; everything found of it is then a difference. `semantics_version` is the
+    log's.
     """
 
     run_id: str
@@ -453,17 +433,16 @@ class _InTopics:
 
 
 class Verification:
-    """Verifies runs; use it once.
+    """A verification of runs, for one use.
 
     Args:
-        settings: where the broker and Redis are.
         prices: the price table of the workers (R2).
-        wait_seconds: how long to wait for what is in flight, if there are differences.
+        wait_seconds: how long to wait for events in flight, if there are differences.
         topics: whether to compare the summaries and scored trials in the topics too.
 
     Attributes:
         places: where the topics should hold summaries by the log, if they were compared.
-        truncated: true if the log has lost its beginning.
+        truncated: whether the log has lost its beginning.
     """
 
     def __init__(
@@ -481,11 +460,11 @@ class Verification:
         self._deadline = time.monotonic() + wait_seconds
 
     def verify(self, run_id: str | None) -> list[Verdict]:
-        """Verdicts, by run id: of one run, or of every run in the log or in Redis if None.
+        """Verdicts by run id: of one run, or for None of every run in the log or in Redis.
 
         Raises:
             TopicMissing, TopicUnreadable, KafkaError, TimeoutError: the log cannot be read.
-            RedisError, RedisUnavailable: Redis cannot.
+            RedisError, RedisUnavailable: Redis cannot be read.
         """
         options = self._settings.redis_options()
         with (
@@ -521,7 +500,7 @@ class Verification:
         return Flow(tuple(partitions), tuple(worker.status for worker in live_workers(reader)))
 
     def _wait_for_owners(self, reader: StateReader) -> None:
-        """Wait until every partition has an owner, or all workers at work must have been heard."""
+        """Wait until every partition has an owner, or every worker must have sent a heartbeat."""
         while time.monotonic() < self._heard_by and self._flow(reader).without_owner:
             time.sleep(POLL_SECONDS)
 
@@ -580,7 +559,7 @@ class Verification:
         in_redis: Mapping[str, bytes],
         in_topics: Mapping[TopicKey, bytes],
     ) -> Iterator[Mismatch]:
-        """Summaries in the topics against the log, and, where they are right, against the bytes in Redis."""
+        """Summaries in the topics against the log, and, if they are right, against the bytes in Redis."""
         number = partition_of(run_id, self._count)
         places = {TopicKey(TOPICS[c.kind], number, c.key.encode()): (key, c) for key, c in expected.items()}
         self.places |= places.keys()
@@ -606,7 +585,7 @@ class Verification:
 
 
 def _degraded(stored: Mapping[str, bytes]) -> str | None:
-    """Why newer events of a run are not counted, as its summaries say; None if they are."""
+    """Why newer events of a run are not counted, by its summaries; None if they are."""
     try:
         reason = orjson.loads(stored.get("run", b"{}")).get("degraded")
     except (orjson.JSONDecodeError, AttributeError):
@@ -643,7 +622,7 @@ PAGES = "trials-changelog"
 
 
 class CannotSwitch(Exception):
-    """The state cannot be replaced now; the message says why and what to do."""
+    """The state cannot be replaced now; the message gives reason and remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -651,10 +630,10 @@ class Switched:
     """The result of a switch.
 
     Attributes:
-        epoch: the one that is current now.
+        epoch: the current one.
         pages: state pages removed.
         unknown: records removed from the topics because the log does not know them.
-        runs: runs removed because of that.
+        runs: runs removed for the same reason.
     """
 
     epoch: int
@@ -664,11 +643,9 @@ class Switched:
 
 
 class Switch:
-    """Replaces the state of a deployment whose workers are stopped.
+    """A replacement of the state of a deployment whose workers are stopped.
 
-    Args:
-        settings: where the broker and Redis are.
-        wait_seconds: how long to wait for workers that are about to leave.
+    `wait_seconds` limits the wait for workers that are about to leave.
     """
 
     def __init__(self, settings: Settings, *, wait_seconds: float) -> None:
@@ -684,11 +661,7 @@ class Switch:
         self._wait_seconds = wait_seconds
 
     def check(self) -> None:
-        """Wait until no worker is left.
-
-        Raises:
-            CannotSwitch: some are.
-        """
+        """Wait until no worker is left. Raises CannotSwitch if some stay."""
         deadline = time.monotonic() + self._wait_seconds
         while workers := self._workers():
             if time.monotonic() >= deadline:
@@ -699,15 +672,14 @@ class Switch:
             time.sleep(REBUILD_POLL_SECONDS)
 
     def switch(self, places: Collection[TopicKey], ghosts: Collection[str]) -> Switched:
-        """Begin the next epoch without state pages, and remove what the log knows nothing of.
+        """Begin the next epoch without state pages, and remove records that the log does not know.
 
-        Args:
-            places: where the topics should hold summaries by the log.
-            ghosts: runs that topics or Redis know and the log does not.
+        `places` are where the topics should hold summaries by the log; `ghosts` are runs that only topics or
+        Redis have.
 
         Raises:
             CannotSwitch: workers are running.
-            KafkaError, RedisError: what is away; do it again.
+            KafkaError, RedisError: a server is unavailable; repeat it.
         """
         self.check()
         count = asyncio.run(self._even_out())
@@ -729,7 +701,7 @@ class Switch:
         return Switched(epoch, len(pages), len(unknown), len(ghosts))
 
     def _workers(self) -> int:
-        """Members of the group; on the embedded broker, which never forgets one, live heartbeats."""
+        """Members of the group. The embedded broker never forgets one, so there live heartbeats count."""
         if not self._settings.embedded:
             return asyncio.run(self._members())
         with StateReader(self._settings) as reader:
@@ -741,10 +713,10 @@ class Switch:
         return sum(len(members) for *_, members in (group[:6] for group in described.groups))
 
     async def _even_out(self) -> int:
-        """Give every topic as many partitions as the one that has most; how many.
+        """Give every topic as many partitions as the largest has; returns the number.
 
-        Runs change their partitions then. So the offsets of the workers are set back: they say which events
-        need not be sent to another partition any more.
+        Runs then change their partitions. So the workers' offsets are reset, since they say which events need
+        not move to another partition any more.
         """
         counts = ours(await read_partition_counts(self._settings), self._names)
         most = max(counts.values())
@@ -772,9 +744,10 @@ class Switch:
             await sink.close()
 
     async def _write(self, epoch: int, name: str, places: Sequence[TopicKey]) -> None:
-        """The epoch first: if this breaks off, everything published from then on stands above the old.
+        """Write the new epoch and log name.
 
-        The log gets another name, which makes rows on local disks void.
+        The epoch comes first: after a failure, everything published from then on has a higher epoch. The new
+        name of the log invalidates rows on local disks.
         """
         meta = ((EPOCH_KEY, epoch_value(epoch)), (LOG_KEY, None), (LOG_KEY, name.encode()))
         topic = self._names.topic
@@ -783,7 +756,7 @@ class Switch:
             await outbox.store([ProducerRecord(topic(at.topic), at.partition, at.key, None) for at in places])
 
     async def _write_to_redis(self, runs: Iterable[str], epoch: int, name: str) -> None:
-        """Remove runs as a worker would, and notify of that; then name the log."""
+        """Remove runs as a worker would, with notifications, then name the log."""
         sink = RedisSink.from_settings(self._settings)
         await sink.write([RunUpdate(run_id, summaries=[_deletion(run_id, epoch)]) for run_id in runs])
         await sink.take_log_name(name)
@@ -797,7 +770,7 @@ def _deletion(run_id: str, epoch: int) -> SummaryChange:
 
 
 def _epoch_of(summary: bytes) -> int:
-    """The epoch that a summary names; 0 if the value is not a summary."""
+    """The epoch in a summary; 0 if the value is not a summary."""
     try:
         return int(orjson.loads(summary)["epoch"])
     except (ValueError, KeyError, TypeError):

@@ -1,8 +1,8 @@
-"""The interface of a connector, the report of a conversion, and redaction: texts of trials without secrets.
+"""The interface of a connector, the report of a conversion, and the removal of secrets from texts.
 
-A connector knows one harness's directories and nothing else. Some questions are decided once for all
-connectors, in :mod:`streamer.sources.convert`: the run of an event, what is a copy, and what fits the schema.
-A new harness is one new module with one class, and one line in :mod:`streamer.sources.convert`.
+A connector knows one harness's directories. :mod:`streamer.sources.convert` decides once for all connectors
+which run an event belongs to, what is a copy and what fits the schema. A new harness needs one module with
+one class, and one line there.
 """
 
 from __future__ import annotations
@@ -48,13 +48,9 @@ AUTO = "auto"
 class ConvertOptions:
     """The options that the user gave.
 
-    Attributes:
-        run_id: pool every run into this one; the original runs become shards. None: runs stay apart.
-        agent: name of the agent where the files name none.
-        model: name of the model where the files name none.
-        trial_files_only: leave out trials that exist only in run-level files (crashed ones, H2).
-        harness: "auto", or the name of the only connector to use.
-        declared: fields of the plan that the user declares; they replace what the files say.
+    `run_id` pools every run into one, as its shards. `agent` and `model` fill in where the files name none.
+    `trial_files_only` leaves out trials that exist only in run-level files (crashed ones, H2). `declared`
+    holds fields of the plan that replace what the files say.
     """
 
     run_id: str | None = None
@@ -77,9 +73,8 @@ class Remark:
     """Something that the files of one trial leave open.
 
     Attributes:
-        path: the file that leaves it open.
-        what: goes on from "N trials ..."; the same text for every trial of a run that it concerns.
-        detail: what about this trial; trials of a run share it where they can. Free of control characters.
+        what: continues "N trials ..."; the same text for every trial of a run that it concerns.
+        detail: the part about this trial, shared between trials where possible. Free of control characters.
     """
 
     path: Path
@@ -89,25 +84,23 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """One trial as its files tell it.
+    """One trial as its files describe it.
 
     Attributes:
-        path: the file it was read from; for a start the directory of the trial.
-        event: a `trial_result`, or a `trial_started` for a trial that has no result yet. Without `run_id`,
-            and with a `shard` only where the harness does not number repeats. May hold values that do not fit
-            the schema.
-        from_run_file: it stands only in the run-level file.
-        other_run: the run its own name claims, if that is not the run whose directory it lies in.
+        path: the file it was read from; the trial's directory for a start.
+        event: a `trial_result`, or a `trial_started` for a trial without a result. It has no `run_id`, and a
+            `shard` only where the harness does not number repeats. Its values may violate the schema.
+        from_run_file: only the run-level file has it.
+        other_run: the run that the trial's name claims, if it lies in another run's directory.
         nested: it lies deeper than the harness writes, as copies do.
-        replaced: a better copy of the same slot lies in the same run.
-        partial: a file of several trials or agents says less of it than its own file would. It is left out
-            where another event has its slot already.
-        origins: field to the file that its value comes from, for what may come from several (tokens,
-            cost, trajectory length).
-        own: field to its value in the harness's own file, None without one, where logs beside it decide the
-            value. Copies of a trial are recognised by it, whether or not the logs were copied too.
-        hints: what the files beside it could not tell, and why; nothing is wrong with the trial.
-        scored: a `trial_scored` where the trial was scored again after it had ended, like `event` (R32).
+        replaced: the same run has a better copy of the slot.
+        partial: a file of several trials or agents has less detail than its own file would. It is left out if
+            its slot already has another event.
+        origins: field to its file, for values that several files may give (tokens, cost, trajectory length).
+        own: field to its value in the harness's own file, where logs beside it decide the value. Copies of a
+            trial are recognised by it, whether or not the logs were copied too.
+        hints: what the files beside it could not say, and why. The trial itself is fine.
+        scored: a `trial_scored` if the trial was scored again after its end (R32).
     """
 
     path: Path
@@ -128,19 +121,16 @@ class RunPlan:
     """The facts that a run directory holds about the run as a whole.
 
     Attributes:
-        run_id: name of the run: its directory's name (G5).
-        aliases: other names the files give the run (H4); never used as its id.
+        run_id: the name of its directory (G5).
+        aliases: other names that the files give the run (H4); never used as its id.
         uuids: the harness's own ids of the run; copies of a run share one.
-        agent: None if neither the files nor the options name it.
-        model: likewise.
-        started: a `run_started` event without `run_id`. Where a broken file makes its `plan_complete` false,
-            the mended file makes it true: a plan that leaves it out changes nothing of that (R26).
-        finished: a `run_finished` event without `run_id`; None while the run goes on.
-        problems: files of the run that could not be read.
-        announced: how many trials with a result the files count; None: they do not say it.
-        notes: what to say of the files (R35).
+        started: a `run_started` without `run_id`. A broken file makes `plan_complete` false. The repaired
+            file must make it true, because a plan without the field changes nothing (R26).
+        finished: a `run_finished` without `run_id`; None while the run goes on.
+        announced: how many trials with a result the files count; None if they do not say.
+        notes: remarks on the files (R35).
         is_short: the files announce more than is there.
-        part: the piece of the run that these files hold, where others hold the rest (R34); None: all of it.
+        part: the piece of the run that these files hold (R34); None: all of it.
     """
 
     run_id: str
@@ -158,23 +148,19 @@ class RunPlan:
 
     @property
     def end(self) -> dict[str, Any] | None:
-        """The `run_finished` to send: a run whose files announce more than there is was interrupted (R35)."""
+        """The `run_finished` to send. A run whose files announce more than is there was interrupted (R35)."""
         if self.finished and self.is_short and self.finished.get("status") not in BROKEN_OFF:
             return self.finished | {"status": "interrupted"}
         return self.finished
 
     def lacks(self, note: str) -> None:
-        """Note that the files announce more than is there: the plan is not complete then (R35)."""
         self.notes.append(note)
         self.is_short = True
         self.started = {"type": "run_started", **(self.started or {}), "plan_complete": False}
 
     @property
     def tells_something(self) -> bool:
-        """Whether the files say anything about the run besides its existence.
-
-        That nothing is missing in its plan says nothing: so it is where the files hold no plan.
-        """
+        """Whether the files say more about the run than that it exists. A complete plan is not enough."""
         started = self.started or {}
         of_all = {"type", "harness", "revision"}
         return bool(started.keys() - of_all - {"plan_complete"}) or started.get("plan_complete") is False
@@ -190,7 +176,6 @@ def is_finite(value: Any) -> bool:
 
 
 MAX_COUNT_DIGITS = 19
-"""No files hold so many of anything."""
 
 
 def silence(what: str, announced: Any, count: int) -> str | None:
@@ -214,57 +199,47 @@ def count_of(value: Any) -> int | None:
 
 
 Found = Parsed
-"""What releases before called :class:`Parsed`: connectors of other packages import it."""
+"""An old name of :class:`Parsed`, which other packages' connectors import."""
 
 Item = Parsed | Unreadable | Remark
-"""What a connector finds in a run."""
 
 
 class Source(Protocol):
-    """A harness connector. It never raises on what it finds in files, and follows no symbolic link.
+    """A harness connector. It never raises because of a file's content, and follows no symbolic link.
 
-    A class that derives from it needs no `skip` and no `part`: nothing is skipped, and a change concerns the
-    run as a whole. With a text `looks_for` it says which files it knows a run by, for a user whose run is not
-    recognised.
+    Subclasses may leave out `skip` and `part`. The text `looks_for` describes the files that a run is
+    recognised by, for users whose run is not recognised.
     """
 
     name: str
 
     def detect(self, path: Path) -> bool:
-        """Whether this directory or file is a run of the harness, itself and not something below it."""
+        """Whether this directory or file itself is a run of the harness."""
         ...
 
     def skip(self, directory: Path) -> bool:
         """Whether a directory inside a run holds no results of the harness (logs, workspaces)."""
         return False
 
-    def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
-        """The events that the run itself gives: its plan, and its end."""
-        ...
+    def plan(self, path: Path, options: ConvertOptions) -> RunPlan: ...
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
     ) -> Iterator[Item]:
-        """The trials of the run, without trials of runs nested in it, in a stable order.
+        """The trials of the run in a stable order, without trials of nested runs.
 
-        A trial that has begun and has no result may be given as a `trial_started`, with the slot that its
-        result will fill. It is sent only where the run has no result in that slot.
-
-        Args:
-            path: what `detect` said yes to.
-            plan: what `plan` said of it.
-            options: what the user asked for.
-            within: read only this part of the run (see `part`): a directory of it without any run-level
-                file, or nothing but this run-level file.
+        A trial that has begun may be given as a `trial_started`, with the slot of its future result. It is
+        sent only if the run has no result in that slot. `within` limits the reading to a part of the run (see
+        `part`).
         """
         ...
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        """The part that `trials` has to read again because something at or below a path changed.
+        """The part that `trials` has to read again after a change at or below a path; None: the whole run.
 
-        A directory that holds everything on which the events of its trials depend, except run-level files. Or
-        a run-level file that holds results and nothing on which other trials depend: `trials` then gives its
-        trials without a file of their own. None: the change may concern the run as a whole.
+        A part is a directory that decides its trials' events alone, apart from run-level files. It can also
+        be a run-level file with results that no other trial depends on. `trials` then gives the trials that
+        have no file of their own.
         """
         return None
 
@@ -277,19 +252,15 @@ EXPLAINED = ("input_tokens", "output_tokens", "cost_usd", "trajectory_length")
 """Fields that may come from the harness's result or from an agent's own logs."""
 
 NO_RUN = "no run of a known harness found; give the directory of a run, or one above it"
-"""Said where nothing was read."""
 
 _DETAILS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Where the numbers of a sent trial come from that may come from several files.
+    """The files that the numbers of a sent trial come from.
 
-    Attributes:
-        path: the file that the trial was read from.
-        values: field to (value, file); (None, "") where the files say nothing.
-        hints: what files could not tell, and why.
+    `values` maps a field to its value and file, or to (None, "") where the files say nothing.
     """
 
     path: Path
@@ -298,7 +269,6 @@ class Explanation:
 
 
 def explanation_of(trial: Parsed, event: dict[str, Any]) -> Explanation:
-    """The explanation of a trial that is sent as this event."""
     values = {
         name: (event[name], trial.origins.get(name, trial.path.name)) if name in event else (None, "")
         for name in EXPLAINED
@@ -308,13 +278,7 @@ def explanation_of(trial: Parsed, event: dict[str, Any]) -> Explanation:
 
 @dataclass(slots=True)
 class Remarks:
-    """Remarks of one run that say the same.
-
-    Attributes:
-        run_id: of the run.
-        what: what they say, see :class:`Remark`.
-        trials: how many trials they are about.
-        details: detail to how many of the trials have it.
+    """Remarks of one run with the same text; `details` counts the trials with each detail.
 
     >>> print(Remarks("nightly", "without speedups", 3, Counter({"of nop": 2, "of oracle": 1})))
     run nightly: 3 trials without speedups: of nop; of oracle
@@ -327,11 +291,9 @@ class Remarks:
 
     @property
     def about(self) -> str:
-        """The facts that do not depend on the number of trials: the run, and the remark on it."""
         return f"run {self.run_id}: {self.what}"
 
     def __str__(self) -> str:
-        """For people; of many details the most frequent."""
         shown = "; ".join(detail for detail, _ in self.details.most_common(_DETAILS_SHOWN))
         more = len(self.details) - _DETAILS_SHOWN
         rest = f"; and {more} more" if more > 0 else ""
@@ -346,16 +308,14 @@ class ConvertReport:
     Attributes:
         runs: ids of the runs that events were made for (shards, if pooled).
         trials: trial results sent.
-        run_file_trials: the trials among them that stood only in run-level files.
+        run_file_trials: how many of them only run-level files had.
         duplicates: trial files left out because their content was sent already.
-        unreadable: each file, or entry of a file, that gave nothing.
-        left_out: (path, field, reason) of each value that does not fit the schema.
-        remarks: (id of a run, what) to what its files leave open.
-        cut: (path, field, reason) of each name that was too long and is sent cut.
+        left_out: (path, field, reason) of each value that violates the schema.
+        remarks: (id of a run, text) to its :class:`Remarks`.
+        cut: (path, field, reason) of each name that was shortened.
         explanations: one for each trial result sent, in their order.
         starts: the directory of each start sent, in their order.
-        notes: what the user should know besides.
-        activity: what is being done at this moment, and with which file or directory.
+        activity: the current step, and its file or directory.
     """
 
     runs: list[str] = field(default_factory=list)
@@ -372,7 +332,6 @@ class ConvertReport:
     activity: tuple[str, Path] = ("starting in", Path())
 
     def note_remark(self, run_id: str, remark: Remark) -> None:
-        """Count a remark with the others of its run that say the same."""
         key = (run_id, remark.what)
         remarks = self.remarks.setdefault(key, Remarks(*key))
         remarks.trials += 1
@@ -391,7 +350,7 @@ _originals: ContextVar[dict[str, set[str]] | None] = ContextVar("originals", def
 
 @contextmanager
 def noting_cleaned_ids() -> Iterator[dict[str, set[str]]]:
-    """Inside, each id that had to be cleaned is noted: id to the texts that became it (R35)."""
+    """A context that records each id that had to be cleaned: id to the texts that became it (R35)."""
     originals: dict[str, set[str]] = {}
     token = _originals.set(originals)
     try:
@@ -401,7 +360,7 @@ def noting_cleaned_ids() -> Iterator[dict[str, set[str]]]:
 
 
 def clean_text(value: str) -> str:
-    """A text as an id: control characters and half characters become U+FFFD."""
+    """A text as an id: control characters and lone surrogates become U+FFFD."""
     cleaned = _CONTROL.sub("\ufffd", value.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
     originals = _originals.get()
     if originals is not None and cleaned != value:
@@ -410,7 +369,7 @@ def clean_text(value: str) -> str:
 
 
 def id_of(value: Any) -> str | None:
-    """The id that a JSON value is: a text, or a whole number as text; None for anything else.
+    """The id in a JSON value: a text, or a whole number as text; None for anything else.
 
     >>> id_of("django-1"), id_of(17), id_of(17.0), id_of(True), id_of("")
     ('django-1', '17', '17', None, None)
@@ -422,7 +381,6 @@ def id_of(value: Any) -> str | None:
 
 
 def _cleaned(value: Any) -> Any:
-    """An id, or the ids in a list or in the keys of an object, without what no id can hold."""
     if isinstance(value, list):
         return [_cleaned(item) for item in value]
     if isinstance(value, dict):
@@ -447,15 +405,15 @@ NAMES = frozenset(
     {"agent", "model", "tier", "subtest", "failure_mode", "harness", "benchmark", "baseline_tier"}
     | {"tiers", "baselines", "subtests"}
 )
-"""Fields that hold names: one, a list of them, or what belongs to each of them."""
+"""Fields that hold a name, a list of names, or an object with names as keys."""
 
 
 IDS = NAMES | {"run_id", "shard", "task_id", "trial_id", "trial_name", "tasks", "order", "agent_models"}
-"""Fields that hold ids or names. Control characters are allowed in no id."""
+"""Fields that hold ids or names, which may have no control characters."""
 
 
 def metric_name(name: str) -> str:
-    """The name as a metric's (R30): a character that is not allowed there becomes `_`; a long one is cut.
+    """The name of a metric (R30): invalid characters become `_`, and long names are cut.
 
     >>> metric_name("style (1-5)"), len(metric_name("s" * 99))
     ('style__1-5_', 64)
@@ -496,14 +454,12 @@ def _shortened(value: Any) -> Any:
 
 
 def _short_name(name: Any) -> Any:
-    """The name, cut if it is too long; what is no text stays as it is."""
     if not isinstance(name, str) or len(name) <= MAX_NAME_CHARACTERS:
         return name
     return f"{name[:_KEPT]}~{sha256_hex(name.encode(errors='surrogatepass'))[:_DIGEST_CHARACTERS]}"
 
 
 def _short_label(label: Any) -> Any:
-    """A planned `agent:model`, its two names cut as in trials."""
     if not isinstance(label, str) or len(label) <= MAX_NAME_CHARACTERS:
         return label
     agent, _, model = label.partition(":")
@@ -539,7 +495,7 @@ SECRET = "[secret]"  # noqa: S105  (what is written in place of one)
 PRIVATE_KEY = "[private key]"
 
 READ_CHARACTERS = 16 * MAX_MESSAGE_CHARACTERS
-"""The part of a longer message that is looked at; the rest is left out in any case."""
+"""How much of a longer message is searched for secrets. The message limit drops the rest anyway."""
 
 VENDOR_KEYS = (
     r"sk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter, DeepSeek, Langfuse
@@ -565,7 +521,7 @@ VENDOR_KEYS = (
     r"pypi-[A-Za-z0-9_-]{40,}",
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
 )
-"""Keys that their vendors made recognisable; one regular expression each."""
+"""Keys that their vendors made recognisable."""
 
 _PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY"
 _PASSWORD = r"(?i:password|passwd|passphrase)"  # noqa: S105
@@ -600,7 +556,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def without_secrets(text: str) -> str:
-    """The text with a mark in place of all that looks like a secret.
+    """The text with a mark in place of everything that looks like a secret.
 
     >>> without_secrets("401: Incorrect API key provided: sk-proj-4f9a8b7c6d5e4f3a2b1c")
     '401: Incorrect API key provided: [secret]'
@@ -618,7 +574,7 @@ _LOCAL = re.compile(r"~|\.{0,2}[/\\]|file:|[A-Za-z]:[/\\]")
 
 
 def made_with(fields: Mapping[str, Any]) -> dict[str, str] | None:
-    """Fields of provenance as text, without unknown ones, secrets and local paths (R36); None: all unknown.
+    """Provenance fields as text, without secrets and local paths (R36); None if all are unknown.
 
     >>> made_with({"timeout": {"agent": 600, "verifier": None}, "seed": 7, "limits": None, "judge": {}})
     {'timeout': 'agent=600', 'seed': '7'}
@@ -640,8 +596,7 @@ def _provenance(value: Any) -> str:
 def safe_texts(event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """The event with texts that may be published, and field to reason for what was left out.
 
-    - `message` loses secrets and white space around it, and is cut at its limit. An empty one is left out.
-    - Values of `labels` lose secrets.
+    - `message` and the values of `labels` lose secrets. A long `message` is cut, an empty one is left out.
     - An artifact whose name, path or link has a secret in it is left out: without it the link leads nowhere.
     """
     safe, reasons = dict(event), {}
@@ -665,7 +620,6 @@ def safe_texts(event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]
 
 
 def _short_message(message: str, whole: int) -> str:
-    """The message, cut at its limit with a remark on how long it was."""
     if len(message) <= MAX_MESSAGE_CHARACTERS and whole <= READ_CHARACTERS:
         return message
     remark = f"... (cut, of {whole:,} characters)"
@@ -685,12 +639,12 @@ def _has_secret(artifact: Any) -> bool:
 
 
 SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest"})
-"""Fields that say what an event is about: without one of them it would be about something else (R17)."""
+"""Fields that identify an event: without one of them it would be about something else (R17)."""
 
 _DEFAULTS = {"shard": "", "attempt": 1, "agent": UNKNOWN, "model": UNKNOWN}
 
 ROOM_BYTES = MAX_RECORD_BYTES - 1024
-"""Size of an event as it is made here: it may yet get a longer revision."""
+"""The size limit of an event here, with room for a longer revision."""
 
 _SHOWN = 60
 _METRICS_SHOWN = 3
@@ -699,15 +653,13 @@ _is_metric_name = re.compile(METRIC_NAME.removesuffix("$")).fullmatch
 
 
 TIMES_WITHOUT_ZONE = "with times without a zone"
-"""Why times are left out, and what a :class:`Remark` of them says."""
 
 
 def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str]]:
     """The event with only the fields that fit, and field to reason for those that do not.
 
-    Control characters in ids become U+FFFD, so that one odd id costs nothing else.
-    None instead of the event if a field that says what it is about (its task, say) does not fit. Of `metrics`
-    only the entries that do not fit are left out.
+    Control characters in ids become U+FFFD, so one odd id costs nothing else. The event is None if a field
+    that identifies it does not fit. `metrics` loses only the entries that do not fit.
 
     >>> fit_event({"type": "trial_result", "run_id": "r", "task_id": "t", "input_tokens": -5})[0]
     {'type': 'trial_result', 'run_id': 'r', 'task_id': 't'}
@@ -728,7 +680,7 @@ def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, s
 
 
 def _without_zoneless_times(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The event without times of an unknown zone; two are of one clock, so their difference counts."""
+    """The event without zoneless times. Two of them share a clock, so their difference is kept."""
     times = {
         name: datetime.fromisoformat(time.upper())
         for name in ("started_at", "finished_at", "planned_at")
@@ -742,7 +694,7 @@ def _without_zoneless_times(event: dict[str, Any]) -> tuple[dict[str, Any], dict
 
 
 def slot_of(event: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The slot that an event is about, to compare: a field that is left out is as one with its default.
+    """The slot of an event, for comparison; a missing field equals its default.
 
     >>> slot_of({"task_id": "t"}) == slot_of({"task_id": "t", "shard": "", "attempt": 1})
     True
@@ -751,7 +703,7 @@ def slot_of(event: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _with_fitting_metrics(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The event with the metrics of its trial that fit, the first of them by name if there are too many."""
+    """The event with the metrics that fit; of too many, the first by name."""
     metrics = event.get("metrics")
     if event.get("type") != "trial_result" or not isinstance(metrics, dict):
         return event, {}
@@ -779,7 +731,6 @@ def _is_metric(name: Any, value: Any) -> bool:
 
 
 def _too_large(event: dict[str, Any]) -> dict[str, str]:
-    """The largest fields that the event has to lose to fit a record; ids are short."""
     left = len(orjson.dumps(event))
     if left <= ROOM_BYTES:
         return {}
@@ -796,7 +747,6 @@ def _too_large(event: dict[str, Any]) -> dict[str, str]:
 
 
 def _schema_errors(event: dict[str, Any]) -> dict[str, str]:
-    """Top-level field to the schema's objection."""
     try:
         EVENT.validate_json(orjson.dumps(event))
     except ValidationError as error:
@@ -810,7 +760,6 @@ def _schema_errors(event: dict[str, Any]) -> dict[str, str]:
 
 
 def _not_json(value: Any) -> str | None:
-    """Why a value cannot travel as JSON, or None if it can."""
     if _holds_non_finite(value):
         return f"{_shown(value)}: not a finite number"
     try:
@@ -850,15 +799,15 @@ def usage_of(
 ) -> dict[str, Any]:
     """Tokens and cost of a trial, in the fields of its event; None where the files do not say it.
 
-    Harnesses mean different things by input and output. The total of their file tells which. The input of an
-    event leaves the cache out, and its output has the reasoning in it.
+    Harnesses disagree on what input and output include, and the total of their file shows which they mean. An
+    event's input excludes the cache, and its output includes reasoning.
 
     Args:
         agent: the agent's label; only baselines may cost nothing.
-        input_tokens, output_tokens, cache_read, cache_write, reasoning: counts as the file has them. What is
-            no whole number stays as it is, and is reported later.
-        total: the file's total of them; None: it has none, and the counts are what they say.
-        cost: USD as the file has it.
+        input_tokens, output_tokens, cache_read, cache_write, reasoning: counts from the file. Values that are
+            not whole numbers stay as they are, and are reported later.
+        total: the file's own total; None: the counts are taken literally.
+        cost: USD.
 
     >>> old = usage_of("solver", input_tokens=10_000, output_tokens=1000, cache_read=8000, total=11_000)
     >>> old["input_tokens"], old["output_tokens"], old["cache_read_tokens"]
@@ -888,8 +837,8 @@ def usage_of(
 def known_cost(cost: Any, agent: str, *tokens: Any) -> Any:
     """The cost that a harness writes, None where it is unknown (R2).
 
-    Harnesses write 0 also where they do not know. Beside tokens it means that the model has no price. Without
-    tokens it means that the tokens were not counted, except for a baseline.
+    Harnesses also write 0 for an unknown cost: beside tokens the model has no price, without tokens nothing
+    was counted. Only a baseline's 0 without tokens is real.
 
     >>> known_cost(0.0, "terminus-2", 9), known_cost(0.0, "terminus-2", 0), known_cost(0.0, "nop", 9)
     (None, None, None)

@@ -1,23 +1,20 @@
-"""Harness run directories to events: the whole of `streamer convert` but its command line.
+"""Harness run directories to events: all of `streamer convert` except its command line.
 
-Decisions, for all harnesses alike:
+Decisions for all harnesses:
 
-- A run's id is the name of its directory (G5). Different runs of one name in one call are kept apart by the
-  folders above them, and the report says so. A copy (same harness id, or a run of the same name nested in
-  another) is the same run.
+- A run's id is the name of its directory (G5). The folders above tell different runs of one name apart, and
+  the report says so. A copy (same harness id, or same name inside another run) is the same run.
 - With `--run-id` every run becomes a shard of that run, and a part of its plan.
-- A trial whose content was already sent in this call is a duplicate: counted, not sent again. Trials
-  with an id of the harness are recognised across runs, so a partial copy of one run inside another
-  (H5) adds nothing.
-- Some trials lie deeper in a run than the harness writes, name another run and are no duplicates. Such a
-  trial is left aside and reported: it belongs to a run that was not converted.
-- A name that is too long is cut and reported (:mod:`streamer.sources.base`).
-- A field that does not fit the schema is left out and reported; a file that cannot be read is reported.
-- What looks like a secret is taken out of messages and labels (:mod:`streamer.sources.base`).
+- A trial whose content was already sent is a duplicate: counted, not sent again. Harness ids identify trials
+  across runs, so a partial copy of one run inside another (H5) adds nothing.
+- A trial that lies deeper than the harness writes, names another run and is no duplicate is left out and
+  reported: it belongs to a run that was not converted.
+- Names that are too long are cut, invalid fields left out, and secrets removed
+  (:mod:`streamer.sources.base`). The report lists these, and unreadable files.
 - A trial that has begun is sent as `trial_started`, unless its slot has a result or the run is a copy.
-- What the user declares of the plan replaces what the files say.
-- Where several files are one run, as a log and its retries, the plan of the latest is sent. Where they are
-  parts of one run, as the shards of a log, the plans of all parts become one (R34).
+- The user's declarations replace the plan in the files.
+- If several files are one run, as a log and its retries, the latest plan is sent. The plans of a run's parts,
+  such as shards of a log, become one plan (R34).
 """
 
 from __future__ import annotations
@@ -82,16 +79,16 @@ RUN_FILE = re.compile(
     r"|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json",
     re.DOTALL,
 )
-"""Names of files that may be runs of their own: a list of results (H2), a report, rows of samples, a log."""
+"""Names of files that may be runs: a list of results (H2), a report, rows of samples, a log."""
 
 COUNTED = 10_000
-"""So many directories are counted at most where no run is in them."""
+"""How many directories are counted at most if they contain no run."""
 
 SHOWN = 4
-"""So many kinds of files are named there."""
+"""How many kinds of files the message about a place without runs names."""
 
 SEARCHED_UPWARDS = 4
-"""How far above a path inside a run the run itself is looked for."""
+"""How many levels above a path its run is searched."""
 
 
 @dataclass(slots=True)
@@ -99,12 +96,10 @@ class SourceRun:
     """A run found on disk.
 
     Attributes:
-        source: the connector that reads it.
-        path: its directory, or the run-level file it consists of.
-        plan: what it says of itself.
-        only: the part of it that the user named; the run's path if all of it.
+        path: its directory, or its run-level file.
+        only: the part that the user named; the run's path for all of it.
         nested: it lies inside another run, as copies do.
-        run_id: the name in its plan, or that and the folders above where two runs share a name.
+        run_id: the plan's name, with folders above it if two runs share the name.
     """
 
     source: Source
@@ -116,7 +111,7 @@ class SourceRun:
 
     @property
     def is_itself(self) -> bool:
-        """Whether the directory is named as the harness named the run; a renamed copy is not (H4)."""
+        """Whether the directory has the harness's name for the run; a renamed copy has not (H4)."""
         return not self.plan.aliases
 
 
@@ -128,12 +123,11 @@ def discover(
     around: bool = True,
     report: ConvertReport | None = None,
 ) -> tuple[list[SourceRun], list[Unreadable], list[str]]:
-    """Runs at, below or around the paths, each once; then what could not be read, and notes for the user.
+    """Runs at, below or around the paths, each once; then unreadable files, and notes for the user.
 
-    `around`: look for the run that a path lies in where there is none at or below it.
-    `report`: its `activity` says which directory is being looked at.
-
-    Originals come before what may be copies of them: runs inside runs, renamed runs, run-level files.
+    With `around`, a path without a run at or below it stands for the run that it lies in. The report's
+    `activity` names the current directory. Originals come before possible copies: nested and renamed runs,
+    run-level files.
     """
     with listing_once():
         return _discover(paths, sources, options, around, report or ConvertReport())
@@ -174,7 +168,7 @@ def _discover(
 
 
 def _content(root: Path) -> str:
-    """How many files of which kind a place has, for a user who expects a run there."""
+    """The number of files of each kind, for a user who expects a run there."""
     if is_file(root):
         keys = ", ".join(list(peek(root))[:SHOWN])
         return f"it holds an object with {keys}" if keys else "it is a file of another kind"
@@ -192,9 +186,9 @@ def _content(root: Path) -> str:
 def outermost_run(
     root: Path, place: Path, sources: Sequence[Source], options: ConvertOptions, no_runs: set[Path]
 ) -> SourceRun | None:
-    """The first run on the way from a directory down to a place below it, looked for nowhere else.
+    """The first run on the way down from a directory to a place; nothing else is searched.
 
-    `no_runs`: directories that are known to be none, and need not be looked at; filled.
+    `no_runs` caches directories that are not runs.
     """
     for directory in (*reversed([p for p in place.parents if p.is_relative_to(root)]), place):
         if directory in no_runs:
@@ -209,7 +203,7 @@ def outermost_run(
 
 
 def without_copies(runs: Sequence[SourceRun]) -> list[SourceRun]:
-    """The first of each group of runs with one id or with a harness id in common; none that is nested."""
+    """The first of each group of runs that share an id or a harness id, without nested ones."""
     kept: dict[tuple[str, str | None], SourceRun] = {}
     seen: set[tuple[str, str | None]] = set()
     for run in runs:
@@ -221,7 +215,7 @@ def without_copies(runs: Sequence[SourceRun]) -> list[SourceRun]:
 
 
 def latest_of_retries(runs: Sequence[SourceRun]) -> dict[tuple[str, str | None], Path]:
-    """Run and part to the latest of its files, where several files are one, as a log and its retries are."""
+    """Run and part to the latest file, where several files are one, such as a log and its retries."""
     files: dict[tuple[str, str | None], list[SourceRun]] = {}
     for run in runs:
         if is_file(run.path):
@@ -230,7 +224,7 @@ def latest_of_retries(runs: Sequence[SourceRun]) -> dict[tuple[str, str | None],
 
 
 def _planned_at(run: SourceRun) -> tuple[int, int]:
-    """When it was planned, and when it ended: a log that was recovered has the plan of the lost one."""
+    """Times of the plan and of the end. A recovered log has the lost log's plan."""
     planned, ended = ((event or {}).get("revision", -1) for event in (run.plan.started, run.plan.finished))
     return int(planned), int(ended)
 
@@ -265,12 +259,11 @@ def _runs_of(
 
 
 def _claim(path: Path, sources: Sequence[Source]) -> list[Source]:
-    """The first connector that detects a run at the path, if any."""
     return [source for source in sources if source.detect(path)][:1]
 
 
 def _run_around(path: Path, sources: Sequence[Source]) -> list[tuple[Source, Path, bool]]:
-    """The run that a path lies in: a task's or a trial's directory, or a file of it."""
+    """The run around a path: a task's or trial's directory, or a file of one."""
     for parent in path.parents[:SEARCHED_UPWARDS]:
         for source in _claim(parent, sources):
             return [(source, parent, False)]
@@ -282,7 +275,7 @@ def _common(root: Path, place: Path) -> Path:
 
 
 def _add(runs: dict[Path, SourceRun], run: SourceRun) -> None:
-    """Take a run in once, and whole if it was named whole once."""
+    """Add a run once; a run named whole once stays whole."""
     stored = runs.setdefault(run.path, run)
     if stored.only != run.only:
         stored.only = stored.path
@@ -290,7 +283,7 @@ def _add(runs: dict[Path, SourceRun], run: SourceRun) -> None:
 
 
 def _name(runs: Sequence[SourceRun]) -> list[str]:
-    """Set every run's id, cleaned. The folders above them keep different runs of one name apart."""
+    """Set every run's id. The folders above tell different runs of one name apart."""
     notes = []
     groups: dict[str, list[list[SourceRun]]] = {}
     for run in runs:
@@ -314,14 +307,14 @@ def _name(runs: Sequence[SourceRun]) -> list[str]:
 
 
 def _same(run: SourceRun, other: SourceRun) -> bool:
-    """Whether two runs of one name are copies of one another rather than two runs."""
+    """Whether two runs of one name are copies of each other rather than two runs."""
     if run.plan.uuids & other.plan.uuids or run.path.parent == other.path.parent:
         return True
     return run.nested and not (run.plan.uuids and other.plan.uuids)
 
 
 def _qualified(paths: Sequence[Path], name: str) -> list[str]:
-    """The name with as many folders above as it takes to tell the paths apart; alone, the plain name."""
+    """The name with enough folders above to tell the paths apart; the plain name for a single path."""
     names = [name] * len(paths)
     for level in range(max(len(path.parts) for path in paths)):
         if len(set(names)) == len(names):
@@ -349,18 +342,17 @@ def _qualified(paths: Sequence[Path], name: str) -> list[str]:
 
 GROUP = "streamer.sources"
 NEEDED = ("detect", "plan", "trials")
-"""Methods without which nothing is a connector."""
 
 _log = logging.getLogger(__name__)
 
 
 class PluginError(ValueError):
-    """A connector of another package cannot be used; the text says which, whose and why."""
+    """A connector of another package is unusable; the text names it, its package and the reason."""
 
 
 @functools.cache
 def _offers() -> dict[str, list[EntryPoint]]:
-    """Name to the different entry points of that name; one that is installed twice counts once."""
+    """Name to its different entry points; one that is installed twice counts once."""
     offers: dict[str, list[EntryPoint]] = defaultdict(list)
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         if entry.value not in (offer.value for offer in offers[entry.name]):
@@ -369,12 +361,12 @@ def _offers() -> dict[str, list[EntryPoint]]:
 
 
 def plugin_names(taken: Collection[str]) -> tuple[str, ...]:
-    """Names of other packages' connectors except those that are `taken`, in order; nothing is loaded."""
+    """Names of other packages' connectors except those `taken`, sorted; loads none."""
     return tuple(name for name in _offers() if name not in taken)
 
 
 def load_all(taken: Collection[str]) -> list[Source]:
-    """Every connector of another package that works; for each other one the reason is reported once."""
+    """Every working connector of another package. The reason against another one is reported once."""
     for name in _offers().keys() & set(taken):
         _warn(f"{_described(name)} is left out: streamer has a connector of that name; it needs another")
     return [source for name in plugin_names(taken) if (source := _loaded_or_warned(name))]
@@ -414,7 +406,6 @@ def _loaded_or_warned(name: str) -> Source | None:
 
 @functools.cache
 def _warn(text: str) -> None:
-    """Say it, once in this process."""
     _log.warning("%s", text)
 
 
@@ -428,7 +419,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Guarded:
-    """A connector whose exceptions become what connectors say of files; the methods of `Source`."""
+    """A wrapper that turns a plug-in connector's exceptions into problems of the files."""
 
     def __init__(self, source: Any, described: str) -> None:
         self.name: str = source.name
@@ -463,7 +454,7 @@ class _Guarded:
         return cast("Path | None", self._asked("part", "runs are read as a whole", run, changed))
 
     def _asked(self, method: str, otherwise: str, *paths: Path) -> Any:
-        """What the connector answers; None where it has no such method, or fails in it."""
+        """The connector's answer; None if it lacks the method, or fails."""
         try:
             return getattr(self._source, method)(*paths) if hasattr(self._source, method) else None
         except Exception as error:
@@ -482,24 +473,24 @@ SOURCES: tuple[Source, ...] = (
     *(Inspect(), FcEval(), TerminalBench(), Scylla()),
     *(Harbor(), SweBench(), EveryEvalEver()),
 )
-"""In the order in which they are asked; the first that detects a run has it.
+"""The connectors in the order of asking; the first that detects a run reads it.
 
-Inspect comes first since it looks at first bytes alone.
+Inspect is first because it only looks at first bytes.
 """
 
 TAKEN = frozenset({AUTO, *(source.name for source in SOURCES)})
-"""Names that no other package can give its connector."""
+"""Names that other packages' connectors cannot have."""
 
 HARNESSES = (AUTO, *(source.name for source in SOURCES), *plugin_names(TAKEN))
-"""What `--harness` may say. Connectors of other packages are named without being loaded."""
+"""The values of `--harness`. Other packages' connectors are named without being loaded."""
 
 
 def sources_for(harness: str) -> Sequence[Source]:
-    """The connectors that a `--harness` value admits; connectors of other packages are loaded for it.
+    """The connectors for a `--harness` value, including other packages'.
 
     Raises:
-        ValueError: it names none.
-        PluginError: it names a connector of another package that cannot be used.
+        ValueError: the name is unknown.
+        PluginError: the connector of another package is unusable.
     """
     if harness == AUTO:
         return [*SOURCES, *load_all(TAKEN)]
@@ -515,10 +506,10 @@ def sources_for(harness: str) -> Sequence[Source]:
 
 
 _WHERE = frozenset({"run_id", "shard", "agent", "model"})
-"""What a copy of a trial takes from the run that it lies in, rather than from its own file."""
+"""Fields that a copied trial takes from the run around it rather than from its own file."""
 
 _NOT_CONTENT = frozenset({"revision", "message", "artifacts"})
-"""What copies of a trial may differ in: when they were copied, and which files besides the result."""
+"""Fields in which copies of a trial may differ: copy time, and files besides the result."""
 
 NOT_SHUFFLED = (
     "run {}: its order is declared as shuffled, and its harness orders tasks by itself. Declare that only if "
@@ -533,7 +524,6 @@ def convert(
 
     Args:
         paths: run directories, folders of any depth that hold some, run-level files, or parts of runs.
-        options: see :class:`ConvertOptions`.
         report: filled while the events are drawn.
 
     Raises:
@@ -553,7 +543,6 @@ def convert(
 def convert_runs(
     runs: Sequence[SourceRun], options: ConvertOptions, report: ConvertReport
 ) -> Iterator[dict[str, Any]]:
-    """Events of runs that were found already. See :func:`convert`."""
     return _Conversion(options, report).events(runs)
 
 
@@ -565,12 +554,11 @@ def convert_part(
 
 
 def convert_plan(run: SourceRun, options: ConvertOptions, report: ConvertReport) -> Iterator[dict[str, Any]]:
-    """The plan events of one run."""
     yield from _Conversion(options, report).plan_events(run)
 
 
 def _equal_ids(originals: Mapping[str, Collection[str]]) -> list[str]:
-    """What to say of ids that stand for several texts: only one result of these is kept (R35)."""
+    """A sentence on each id that several texts became: only one of their results is kept (R35)."""
     several = [(cleaned, texts) for cleaned, texts in originals.items() if len(texts) > 1]
     return [
         f"{' and '.join(map(repr, sorted(texts)[:SHOWN]))} are one id, {cleaned!r}: no id has such "
@@ -580,8 +568,6 @@ def _equal_ids(originals: Mapping[str, Collection[str]]) -> list[str]:
 
 
 class _Conversion:
-    """One call of :func:`convert`: remembers what was sent."""
-
     def __init__(self, options: ConvertOptions, report: ConvertReport) -> None:
         self._options = options
         self._report = report
@@ -601,7 +587,7 @@ class _Conversion:
     def _run_events(
         self, run: SourceRun, doubtful: list[tuple[SourceRun, Parsed]], with_plan: bool
     ) -> Iterator[dict[str, Any]]:
-        """Plan, trials and end of one run; nothing if all its trials are copies of others'."""
+        """Plan, trials and end of one run; nothing if all its trials are copies."""
         self._report.activity = ("reading", run.path)
         self._report.unreadable += run.plan.problems
         trials: list[dict[str, Any]] = []
@@ -632,7 +618,7 @@ class _Conversion:
             yield from self._plan_event(run, run.plan.end)
 
     def _note_silence(self, run: SourceRun, count: int) -> None:
-        """Say where the files of a run announce more than is there; then its plan is not complete (R35)."""
+        """Report that a run's files announce more than is there. Its plan is then not complete (R35)."""
         plan = run.plan
         if run.only == run.path and plan.announced is not None and count < plan.announced:
             plan.lacks(silence("trials with a result", plan.announced, count) or "")
@@ -644,9 +630,9 @@ class _Conversion:
             yield from self._plan_event(run, event) if event else ()
 
     def _started(self, run: SourceRun) -> dict[str, Any] | None:
-        """The run's plan; also for one whose files have none, if the user declares some of it.
+        """The run's plan, also if only the user declares it.
 
-        A part of a run always says whether its plan is complete, so that it takes back an earlier False.
+        A part of a run always says whether its plan is complete, so that it replaces an earlier False.
         """
         started = run.plan.started or ({"type": "run_started"} if self._options.declared else None)
         if self._part(run) is None:
@@ -654,7 +640,7 @@ class _Conversion:
         return {"type": "run_started", "plan_complete": not run.plan.problems, **(started or {})}
 
     def part_events(self, run: SourceRun, part: Path) -> Iterator[dict[str, Any]]:
-        """Trials of a part that are no copies, whatever lies elsewhere."""
+        """Trials of a part that are no copies, wherever the originals lie."""
         begun: list[Parsed] = []
         for item in self._trials(run, part):
             if item.event.get("type") == STARTED:
@@ -664,7 +650,7 @@ class _Conversion:
         yield from self._start_events(run, begun)
 
     def _trials(self, run: SourceRun, part: Path | None = None) -> Iterator[Parsed]:
-        """The trials of a run, or of a part of it, as far as the user named them; all else is noted."""
+        """The trials of a run or part that the user named; other items go to the report."""
         for item in run.source.trials(run.path, run.plan, self._options, part):
             if not item.path.is_relative_to(run.only):
                 continue
@@ -676,7 +662,6 @@ class _Conversion:
                 yield item
 
     def _start_events(self, run: SourceRun, begun: Sequence[Parsed]) -> Iterator[dict[str, Any]]:
-        """The starts in slots without a result."""
         for start in begun:
             event = self._fit(start.path, self._addressed(run, start.event))
             if event is not None and slot_of(event) not in self._slots:
@@ -685,7 +670,7 @@ class _Conversion:
                 yield event
 
     def _doubtful_event(self, run: SourceRun, trial: Parsed) -> Iterator[dict[str, Any]]:
-        """A trial that names another run: sent after all others, if it is neither a copy nor a stray."""
+        """A trial that names another run, sent after all others if it is neither a copy nor a stray."""
         if not trial.nested:
             yield from self._trial_events(run, trial)
         elif self._content(run, trial) in self._sent:
@@ -695,7 +680,7 @@ class _Conversion:
             self._report.unreadable.append(Unreadable(trial.path, reason))
 
     def _trial_events(self, run: SourceRun, trial: Parsed) -> list[dict[str, Any]]:
-        """The events to send for a trial: its result, and its late score; none for what is sent already."""
+        """A trial's result and late score; empty for what is sent already."""
         event = self._fit(trial.path, self._addressed(run, trial.event))
         if event is None:
             return []
@@ -721,12 +706,12 @@ class _Conversion:
         yield from [fitted] if fitted else []
 
     def _part(self, run: SourceRun) -> str | None:
-        """Which part of its run this is (R34); a run that is pooled is a part of the pool."""
+        """The run's part name (R34); a pooled run is a part of the pool."""
         pooled = run.run_id if self._options.run_id is not None else None
         return "/".join(filter(None, (pooled, run.plan.part))) or None
 
     def _addressed(self, run: SourceRun, event: dict[str, Any]) -> dict[str, Any]:
-        """The event with its run, which becomes its shard, or is put before it, if runs are pooled."""
+        """The event with its run. A pooled run becomes its shard, or the shard's prefix."""
         if self._options.run_id is None:
             return {"run_id": run.run_id, **event}
         shard = "/".join(filter(None, (run.run_id, event.get("shard"))))
@@ -749,9 +734,9 @@ class _Conversion:
         return fitted
 
     def _content(self, run: SourceRun, trial: Parsed, event: dict[str, Any] | None = None) -> str:
-        """Digest of what the harness's own files say of a trial; `event`: as it is sent, if that is known.
+        """Digest of a trial by the harness's own files; its place counts only without an id of its own.
 
-        Without where it lies if the harness gave it an id of its own.
+        `event` is the trial as it is sent, if known.
         """
         if event is None or trial.own:
             own = {**trial.event, **trial.own}

@@ -3,16 +3,16 @@
 <uuid>.json                the evaluation as a whole; may be missing
 <uuid>_samples.jsonl       a row for each sample and for each result that it counts in
 
-- A run is one file of rows; its id is the rows' `evaluation_id`. The model is the rows' `model_id`. No field
-  names an agent.
+- A run is one file of rows: its id is their `evaluation_id`, the model their `model_id`. No field names an
+  agent.
 - A trial is a sample of an evaluation: its task is `evaluation_name/sample_id`. Several results of a sample
   (`evaluation_result_id`) are several rows of one trial.
-- Repeats: the attempt is the `epoch` in the row's metadata, as the converter of inspect_ai logs writes it.
-  Otherwise the sample is counted: the same result for the second time is attempt 2.
-- Verdict: `is_correct` of the rows whose score is 0 or 1, if they agree; none otherwise. Beside another score
-  converters only guess it (R31).
+- The attempt is the `epoch` in the row's metadata, as the converter of inspect_ai logs writes it. Without
+  one, the same result for the second time is attempt 2.
+- Verdict: the `is_correct` that all rows with a score of 0 or 1 share. For other scores converters only guess
+  it (R31).
 - Metrics: each score, as `score`, or as `score/RESULT` where a row names its result; turns and tool calls.
-- Latency is no duration: converters mean different times by `latency_ms`. It is a metric, as it stands.
+- `latency_ms` is a metric, not a duration: converters mean different times by it.
 """
 
 from __future__ import annotations
@@ -65,13 +65,12 @@ from streamer.sources.files import (
 
 
 ENDING = "_samples.jsonl"
-"""The end of the name of every file of rows."""
 
 NEEDED = ("evaluation_id", "model_id", "evaluation_name", "sample_id")
-"""Texts that every row has; some converters write the numbers of samples as numbers."""
+"""Texts in every row; some converters write sample numbers as numbers."""
 
 MAX_LINE_CHARACTERS = 16 * 1024 * 1024
-"""A longer line is not read: rows hold whole conversations, and this bounds the memory."""
+"""The limit for a line, which bounds the memory: rows hold whole conversations."""
 
 _KEPT = (*NEEDED, "evaluation_result_id", "evaluation", "token_usage", "performance", "error", "metadata")
 
@@ -80,19 +79,13 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class Sample:
-    """One attempt at a sample.
-
-    Attributes:
-        attempt: from 1.
-        rows: what it says of each of its results, in the file's order, without texts of the conversation.
-    """
+    """One attempt (from 1) at a sample; `rows` has one for each result, without the conversation's texts."""
 
     attempt: int
     rows: list[Row] = field(default_factory=list)
 
 
 def is_rows(path: Path) -> bool:
-    """Whether a file holds rows: by its first line."""
     try:
         return path.suffix == ".jsonl" and first_row(path) is not None
     except FileError:
@@ -100,16 +93,13 @@ def is_rows(path: Path) -> bool:
 
 
 def first_row(path: Path) -> Row | None:
-    """The first row; None if the first line is another. Raises FileError."""
+    """The first row; None if the first line is no row. Raises FileError."""
     row = next(_lines(path), None)
     return None if row is None or isinstance(row[1], str) else row[1]
 
 
 def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
-    """The samples in the order of their first rows, and a sentence on each line that is no row.
-
-    Raises FileError if the file cannot be read.
-    """
+    """The samples in the order of their first rows, and a sentence on each invalid line. Raises FileError."""
     samples: dict[tuple[str, ...], Sample] = {}
     seen: Counter[tuple[str, ...]] = Counter()
     problems = []
@@ -127,7 +117,7 @@ def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Row | str]]:
-    """Number and row of each line that is not blank; of a line that is no row what is wrong with it."""
+    """Number and row of each line that is not blank; an invalid line gives its problem."""
     with open_text(path) as opened:
         number = 0
         while line := opened.readline(MAX_LINE_CHARACTERS):
@@ -152,7 +142,7 @@ def _row(line: str) -> Row | str:
 
 
 def _epoch(row: Row) -> int | None:
-    """The attempt that the converter of inspect_ai logs writes into the metadata."""
+    """The attempt in the metadata, from the converter of inspect_ai logs."""
     epoch = part(row, "metadata").get("epoch")
     return int(epoch) if isinstance(epoch, str) and epoch.isdecimal() and 0 < len(epoch) < 7 else None
 
@@ -184,7 +174,7 @@ class EveryEvalEver:
         return False
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
-        """What the first row says, and the file of the whole evaluation; if that is there, it is over."""
+        """The plan from the first row and from the evaluation's file, which exists once it has ended."""
         plan = RunPlan(run_id=clean_name(path).removesuffix(ENDING))
         try:
             row = first_row(path) or {}
@@ -236,7 +226,6 @@ class EveryEvalEver:
             yield Parsed(path, event, other_run=other, hints=hints)
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        """The run as a whole: it is one file."""
         return None
 
 
@@ -271,7 +260,7 @@ def _event(sample: Sample, revision: int, options: ConvertOptions) -> dict[str, 
 
 
 def _verdicts(rows: list[Row]) -> set[bool]:
-    """What the rows say of whether the answer is correct; a row with a score between 0 and 1 says nothing."""
+    """The verdicts of the rows; a row with a score between 0 and 1 has none."""
     evaluations = [part(row, "evaluation") for row in rows if _is_judged(row)]
     return {e["is_correct"] for e in evaluations if isinstance(e.get("is_correct"), bool)}
 
@@ -283,7 +272,7 @@ def _is_judged(row: Row) -> bool:
 
 
 def _metrics(rows: list[Row]) -> dict[str, Any] | None:
-    """The score of each row, and the numbers that the rows have."""
+    """Each row's score, and the other numbers in the rows."""
     metrics = {
         _score_name(row.get("evaluation_result_id")): part(row, "evaluation").get(SCORE) for row in rows
     }
@@ -293,7 +282,7 @@ def _metrics(rows: list[Row]) -> dict[str, Any] | None:
 
 
 def _score_name(result: Any) -> str:
-    """The metric that a row's score is.
+    """The metric for a row's score.
 
     >>> _score_name("match:accuracy"), _score_name(None)
     ('score/match_accuracy', 'score')
@@ -303,7 +292,7 @@ def _score_name(result: Any) -> str:
 
 
 def _labels(row: Row) -> dict[str, str] | None:
-    """The metadata that fit, the first of them by name."""
+    """The metadata that fit, first by name."""
     fitting = {
         key: value
         for key, value in part(row, "metadata").items()
@@ -317,7 +306,7 @@ def _labels(row: Row) -> dict[str, str] | None:
 
 
 def _planned_metrics(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Which way each score is better, its unit and its heading."""
+    """Direction, unit and heading of each score."""
     scores = {}
     for result in objects(whole, RESULTS):
         config = part(result, "metric_config")
@@ -332,7 +321,7 @@ def _planned_metrics(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _benchmark(whole: Mapping[str, Any]) -> str | None:
-    """The one dataset of all results."""
+    """The dataset, if all results have the same one."""
     names = {text(part(result, "source_data").get("dataset_name")) for result in objects(whole, RESULTS)}
     return names.pop() if len(names) == 1 else None
 
@@ -341,7 +330,7 @@ _GENERATED = ("temperature", "top_p", "top_k", "max_tokens")
 
 
 def _made(whole: Mapping[str, Any]) -> dict[str, str] | None:
-    """What all results were made with: the library, the datasets, and how answers were generated."""
+    """The provenance of all results: library, datasets and generation settings."""
     results, library = objects(whole, RESULTS), part(whole, "eval_library")
     generated = [part(part(result, "generation_config"), "generation_args") for result in results]
     first = generated[0] if generated and all(one == generated[0] for one in generated) else {}
@@ -358,7 +347,7 @@ def _made(whole: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def _time(seconds: Any) -> str | None:
-    """A time in Unix seconds, as text, with its zone."""
+    """A time in Unix seconds as text with a zone."""
     try:
         return datetime.fromtimestamp(float(seconds), UTC).isoformat()
     except (TypeError, ValueError, OverflowError, OSError):

@@ -1,14 +1,13 @@
-"""fc-eval run directories (semantics G and D4, D7, D16); its layout is in `fc_eval_payload`.
+"""fc-eval run directories (semantics G and D4, D7, D16).
 
-- A multi-agent trial is the events of its sub-trials, each with its `agent_index`. With one configured
-  agent it is the same: that sub-trial, index 1 (D1). A single-agent trial has no index.
-- The merged result of a multi-agent trial is no event: everything in it follows from the sub-trials
-  (R10). Where an agent's sub-trial has no file, the merged result is read for it (R28), in the trial's
-  own file or in the run-level file.
-- A trial that crashed stands only in the run-level file (D16). Of one agent that is its result: no
-  verdict, a failure mode. Of several agents the file does not say how they ended. They are left out and
-  reported; who was planned is counted when the run has finished (R21).
-- A sub-trial whose file cannot be read is there all the same: it is reported, and nothing replaces it.
+- A multi-agent trial becomes the events of its sub-trials, each with its `agent_index`; with one configured
+  agent that is index 1 (D1). A single-agent trial has no index.
+- The merged result of a multi-agent trial is no event, because it follows from the sub-trials (R10). It only
+  replaces a sub-trial without a file (R28), from the trial's own file or the run-level file.
+- A crashed trial is only in the run-level file (D16). With one agent it is a result without a verdict, with a
+  failure mode. With several the file does not say how they ended, so they are left out and reported. Planned
+  agents are counted when the run has finished (R21).
+- A sub-trial with an unreadable file still exists: it is reported, and nothing replaces it.
 """
 
 from __future__ import annotations
@@ -103,17 +102,11 @@ from streamer.sources.terminal_bench import (
 class Roster:
     """The agents of a run: from its configuration, else from its results.
 
-    Args:
-        path: of the run, a directory or a run-level file.
-        run_file: the run-level file; need not exist.
-        plan: of the run.
-        options: what the user asked for.
-
     Attributes:
-        agents: position to agent, from 1. Grows while results are read if no configuration names them.
+        agents: position to agent, from 1. Grows with the results if no configuration names them.
         is_configured: whether a configuration names them.
         is_multi: whether the run's trials are merged from trials of their agents, or may be.
-        trial_size: how many agents each trial has; None where no file says it.
+        trial_size: how many agents each trial has; None if no file says it.
     """
 
     def __init__(self, path: Path, run_file: Path, plan: RunPlan, options: ConvertOptions) -> None:
@@ -126,12 +119,11 @@ class Roster:
             self._learn(run_file, {plan.run_id, *plan.aliases})
 
     def subject(self, position: int, agent: ConfiguredAgent) -> Subject:
-        """The agent as the reader of its log needs it."""
         others = {other.key for place, other in self.agents.items() if place != position}
         return Subject(agent.key, position, others)
 
     def agent_of(self, where: TrialName, result: dict[str, Any]) -> ConfiguredAgent:
-        """The agent of a result: the one configured at its place, else the one that the result names."""
+        """The agent configured at a result's position, else the agent that the result names."""
         named = agent_of_key(_named(result))
         position = where.agent_index or 1
         agent = self.agents.get(position)
@@ -143,13 +135,10 @@ class Roster:
         return agent
 
     def starts_of(self, trials: Iterable[Path], own_names: Collection[str]) -> Iterator[Parsed]:
-        """The starts of trials without a result; nothing of agents that no file names.
+        """The starts of trials without a result, except for agents that no file names.
 
-        The agents of a trial run one after the other, each in its directory.
-
-        Args:
-            trials: their directories.
-            own_names: names of the run; trials of another run are left out.
+        A trial's agents run one after the other, each in its directory. Trials of runs outside `own_names`
+        are left out.
         """
         for trial in trials:
             task = clean_name(trial.parent)
@@ -161,14 +150,14 @@ class Roster:
                 yield start_of(trial, slot | {"model": model}, *made_first(trial))
 
     def _agent_at(self, where: TrialName) -> ConfiguredAgent | None:
-        """The agent of a trial without a result; None where no file names it, or several share the trial."""
+        """The agent of a trial without a result; None if no file names it, or several share the trial."""
         if where.agent_index is None:
             return None if self.is_multi else self.agents.get(1)
         agent = self.agents.get(where.agent_index)
         return agent if agent is not None and named_so(agent, where.label) else None
 
     def _learn(self, run_file: Path, own_names: Collection[str]) -> None:
-        """Learn the agents from the run-level file. A merged trial lists all agents, the last one's last."""
+        """Learn the agents from the run-level file. A merged trial lists all agents, the last one last."""
         try:
             results = run_file_results(run_file)
         except FileError:
@@ -186,12 +175,12 @@ class Roster:
 
 
 def last_position(result: dict[str, Any], own_names: Collection[str]) -> int | None:
-    """Position of the agent that ran last, by the trial's name (D2); None if the name says none."""
+    """Position of the agent that ran last, by the trial's name (D2); None if the name does not say."""
     return place(result["task_id"], text(result.get("trial_name")) or "", own_names).agent_index
 
 
 def _named(result: dict[str, Any]) -> Any:
-    """The key of the agent that a result names."""
+    """The agent's key in a result."""
     return part(result, METRICS).get("agent_model_key")
 
 
@@ -214,19 +203,17 @@ ENTRIES = "agent_metrics_by_agent"
 _BY_AGENT = "per_benchmark_speedups_by_agent"
 _TOKENS = ("input_tokens", "output_tokens")
 _SNAPSHOT_COUNTS = ("passed", "skipped", "total")
-"""Without `failed`: the harness writes over that count (B7)."""
+"""The counts without `failed`, which the harness overwrites (B7)."""
 
 _SAME = 1e-9
-"""Relative difference up to which two means are one, computed in two ways (A7)."""
+"""Relative difference up to which two means are equal, as they are computed in two ways (A7)."""
 
 
 @dataclass(slots=True)
 class Share:
     """The part of one agent in a merged result.
 
-    Attributes:
-        measured: resolved, tokens, cost and trajectory length, as far as they are known.
-        payload: tests, snapshot and benchmarks, and what of them is lost.
+    `measured` holds resolved, tokens, cost and trajectory length, as far as known.
     """
 
     measured: dict[str, Any]
@@ -234,15 +221,14 @@ class Share:
 
 
 class Merged:
-    """A merged result, to be asked for its agents one by one.
+    """A merged result, split by agent.
 
     Args:
-        result: the trial, as in its results.json or in the run-level file.
-        roster: the agents of the trial.
-        last: position of the agent that ran last, by the trial's name (D2); None if it names none.
+        result: from the trial's results.json or the run-level file.
+        last: position of the agent that ran last, by the trial's name (D2); None without one.
 
     Attributes:
-        entries: key to metrics of the agents that the harness merged; empty if it merged none.
+        entries: key to metrics of the merged agents; empty without a merge.
     """
 
     def __init__(self, result: Mapping[str, Any], roster: Roster, last: int | None) -> None:
@@ -262,7 +248,7 @@ class Merged:
         self._filed = filed
 
     def share(self, position: int) -> Share | None:
-        """The known facts about the agent at a position; None where the merge lost it, or has nothing."""
+        """The known facts about an agent; None if the merge lost it or has nothing."""
         key = self._filed[position]
         if self._owners[key] != position or not isinstance(self.entries.get(key), dict):
             return None
@@ -279,7 +265,7 @@ class Merged:
         return share
 
     def _counted(self, position: int, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Cost, trajectory length and tokens. Tokens are summed over the agents; baselines use none."""
+        """Cost, trajectory length and tokens. Tokens are summed over the agents; baselines use no tokens."""
         agents = self._roster.agents
         agent = agents[position]
         others = (other.label for place, other in agents.items() if place != position)
@@ -292,7 +278,7 @@ class Merged:
         }
 
     def _payload(self, position: int, entry: Mapping[str, Any]) -> Payload:
-        """The agent's part of the merged RESULT blocks, without values that the fallback wrote over them."""
+        """The agent's part of the merged RESULT blocks, without values that the fallback overwrote."""
         agent = self._roster.agents[position]
         logged, claims = self._written.benchmarks_by_agent or {}, self._written.claims_by_agent
         key, claims_key = self._keys[position], self._claims_keys[position]
@@ -315,10 +301,10 @@ class Merged:
         return payload
 
     def _keys_in(self, logged: Mapping[str, Any]) -> dict[int, str | None]:
-        """Position to the agent's own key among the keys of all logs (R7).
+        """Position to the agent's own key among the keys of all agents' logs (R7).
 
-        These are the logs of all agents, so a key that two agents would take is neither's, and only the
-        last agent's own log is known to have its `last_agent`.
+        A key that two agents would take belongs to neither. Only the last agent's log is known to have its
+        `last_agent`.
         """
         keys: dict[int, str | None] = {}
         for position, agent in self._roster.agents.items():
@@ -328,10 +314,10 @@ class Merged:
         return {position: key if times[key] == 1 else None for position, key in keys.items()}
 
     def _measured_before(self, key: str, benchmarks: BenchmarkFields) -> BenchmarkFields | None:
-        """The benchmarks of the log's last agent from the flat copy that the fallback leaves alone.
+        """The benchmarks of the log's last agent from the flat copy, which the fallback does not change.
 
-        Where the agent's own entries lack a ratio, the copy holds an earlier agent's. An oracle value is
-        one of these if the fallback had to put 1.0 for it. The copy counts if it then gives the speedup
+        Where the agent's own entries lack a ratio, the copy holds an earlier agent's. An oracle value is an
+        earlier agent's if the fallback had to write 1.0 for it. The copy counts if its speedup equals the one
         that the harness computed before the fallback (B14).
         """
         flat = self._written.flat_benchmarks
@@ -359,7 +345,7 @@ def filed_under(agent: ConfiguredAgent, logged: Mapping[str, Any]) -> str:
 
 
 def _was_tested(tests: Mapping[str, Any], snapshot: Mapping[str, Any]) -> bool:
-    """Whether the harness read a log of the agent at all; an entry of nothing but zeros says not (D13).
+    """Whether the harness read a log of the agent: an entry with only zeros says no (D13).
 
     A snapshot that was read and failed has 1 under `failed` (B7).
     """
@@ -368,19 +354,19 @@ def _was_tested(tests: Mapping[str, Any], snapshot: Mapping[str, Any]) -> bool:
 
 
 def _passed(summary: Mapping[str, Any]) -> bool:
-    """Whether the harness's own verdict on the agent's tests, or its snapshot, is that they passed (B8)."""
+    """Whether the harness's own verdict on the agent's tests or snapshot is a pass (B8)."""
     return str(summary.get("status")).lower() == "passed"
 
 
 def _tests(summary: Mapping[str, Any]) -> Section:
-    """The section of the tests; the harness drops the counts of a block that it takes for broken (B5)."""
+    """The section of the tests; the harness drops the counts of a broken block (B5)."""
     if not any(summary.get(name) for name in TEST_COUNTS):
         return {"status": "ok" if _passed(summary) else "failed"}
     return read_tests({name: summary[name] for name in TEST_COUNTS if name in summary})
 
 
 def _snapshot(summary: Mapping[str, Any]) -> Section:
-    """The section of the snapshot, without the count of failed ones, which the harness writes over (B7)."""
+    """The section of the snapshot without `failed`, which the harness overwrites (B7)."""
     if not _passed(summary) and not any(summary.get(name) for name in (*_SNAPSHOT_COUNTS, "pass_to_fail")):
         return {"status": "failed"}
     counts = {name: summary[name] for name in _SNAPSHOT_COUNTS if name in summary}
@@ -404,10 +390,10 @@ def _own_ratios(entry: JsonValue, fallen_back: JsonValue) -> JsonValue:
 
 
 def _without_fallback(benchmarks: BenchmarkFields, *, is_nop: bool) -> BenchmarkFields:
-    """Benchmarks without the marks, and without marked ratios of 1.0, which may be the harness's (C1).
+    """Benchmarks without the marks and without marked ratios of 1.0, which may be the harness's (C1).
 
-    A later agent's log may have written the measured values back, and left the marks (D7). What nop
-    measured is 1.0 in any case: it is compared with itself.
+    A later agent's log may have restored the measured values and left the marks (D7). A ratio of nop is
+    always 1.0, because nop is compared with itself.
     """
     doubtful = {"oracle/nop"} if is_nop else set(RATIOS)
     return {
@@ -423,7 +409,6 @@ def _without_fallback(benchmarks: BenchmarkFields, *, is_nop: bool) -> Benchmark
 
 
 def _speedup(benchmarks: BenchmarkFields) -> float:
-    """Geometric mean of the agent's valid ratios (A2, A3)."""
     logs = [
         math.log(float(entry["agent/nop"]))  # type: ignore[arg-type]
         for entry in benchmarks.values()
@@ -441,7 +426,6 @@ def _is_valid(value: Any) -> bool:
 
 
 NAME = "fc-eval"
-"""The harness."""
 
 LEFT_OUT = "of which some agents have no result in any file, so these agents are left out"
 _NO_TASK = "not a trial result: it has no text under `task_id`"
@@ -452,9 +436,9 @@ class _Trial:
     """A trial as a whole.
 
     Attributes:
-        directory: None if it stands only in the run-level file.
-        has_result: whether it has a results.json of its own that can be read.
-        indices: agents that have a sub-trial in it, readable or not.
+        directory: None if only the run-level file has it.
+        has_result: whether it has a readable results.json of its own.
+        indices: agents with a sub-trial in it, readable or not.
     """
 
     directory: Path | None = None
@@ -463,7 +447,7 @@ class _Trial:
 
 
 class RunReading:
-    """One reading of a run: remembers which agent of which trial was found."""
+    """One reading of a run, which records the agents found in each trial."""
 
     def __init__(self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None) -> None:
         self._path = path
@@ -475,7 +459,7 @@ class RunReading:
         self._trials: dict[str, _Trial] = {}
 
     def files(self) -> list[tuple[Path, TrialName]]:
-        """Results of the run's trials, sub-trials in the agents' order before their trial as a whole."""
+        """Results of the run's trials: sub-trials in the agents' order, then their trial."""
         places = {
             file: place(clean_name(file.parent.parent), clean_name(file.parent), self._own_names)
             for file in result_files(self._path, self._within, sub_trials=True)
@@ -498,7 +482,7 @@ class RunReading:
         return sorted(places.items(), key=order)
 
     def result_file(self, file: Path, where: TrialName) -> Iterator[Item]:
-        """The event of a trial's or a sub-trial's own file."""
+        """The event of a trial's or sub-trial's own file."""
         trial = self._trials.setdefault(where.trial, _Trial())
         if where.agent_index is None:
             trial.directory = file.parent
@@ -519,7 +503,7 @@ class RunReading:
         yield from self._measured(file, file.parent, result, where)
 
     def merged_files(self) -> Iterator[Item]:
-        """Agents without a sub-trial of their own in a trial that has a result as a whole."""
+        """Agents without a sub-trial, in a trial with a merged result."""
         for name, trial in self._trials.items():
             if not (self._roster.is_multi and trial.directory and trial.has_result):
                 continue
@@ -534,15 +518,15 @@ class RunReading:
                     yield from self._of_several(file, result, name)
 
     def run_file_alone(self) -> Iterator[Item]:
-        """Trials that stand only in the run-level file, before any other file was read.
+        """Trials that only the run-level file has, before any other file is read.
 
-        Nothing where no file names the agents: then one trial names another's agents.
+        Empty if no file names the agents: then one trial names another's agents.
         """
         if self._within is not None:
             yield from self.run_file(alone=True)
 
     def run_file(self, *, alone: bool = False) -> Iterator[Item]:
-        """Trials that stand only in the run-level file, or whose own file cannot be read."""
+        """Trials that only the run-level file has, or whose own file is unreadable."""
         file = self._run_file
         results, problems = run_file_entries(file)
         yield from problems
@@ -554,7 +538,7 @@ class RunReading:
                 yield Unreadable(file, f"results[{number}]: {_NO_TASK}")
 
     def starts(self) -> Iterator[Item]:
-        """Agents that have begun and have no result of their own."""
+        """Agents that have begun and have no result."""
         begun = trials_begun(self._path, self._within)
         return self._roster.starts_of(begun, self._own_names)
 
@@ -563,7 +547,7 @@ class RunReading:
         return self._path / RESULTS if is_directory(self._path) else self._path
 
     def _has_own_file(self, result: dict[str, Any]) -> bool:
-        """Whether a trial of the run-level file has a result of its own; else notes which agents have one."""
+        """Whether a trial of the run-level file has its own result; else records the agents that have one."""
         task_id, name = result["task_id"], text(result.get("trial_name"))
         if has_own_file(self._path, task_id, name):
             return True
@@ -589,10 +573,10 @@ class RunReading:
     def _of_several(
         self, file: Path, result: dict[str, Any], name: str, *, from_run_file: bool = False
     ) -> Iterator[Item]:
-        """Agents that have no sub-trial, by the result of their trial as a whole (R28).
+        """Agents without a sub-trial, from the result of their trial (R28).
 
-        With one agent this is the agent's own (D1). Of others it says what was merged; a trial that
-        ended before the merge (D16) says nothing of its agents.
+        With one agent the result is the agent's own (D1). With several it is the merged one. A trial that
+        ended before the merge (D16) says nothing about its agents.
         """
         trial, agents = self._trials[name], self._roster.agents
         where = place(result["task_id"], name, self._own_names)
@@ -632,7 +616,7 @@ class RunReading:
         *,
         from_run_file: bool = False,
     ) -> Iterator[Item]:
-        """The event of one agent's own result. What its logs know better (E1 to E3, E6) belongs in here."""
+        """The event of one agent's own result, with what its logs know better (E1 to E3, E6)."""
         agent = self._roster.agent_of(where, result)
         payload = payload_of(result, directory, self._roster.subject(where.agent_index or 1, agent))
         measured = {
@@ -693,12 +677,10 @@ class RunReading:
 
 
 BENCHMARK = "formulacode"
-"""The benchmark where the dataset has no name."""
+"""The benchmark of a dataset without a name."""
 
 
 class FcEval:
-    """Connector for fc-eval, the harness of FormulaCode."""
-
     name = NAME
     looks_for = "a directory with fc.lock, or results with `agent_model_key` in `parser_extra_metrics`"
 
@@ -709,7 +691,7 @@ class FcEval:
         return directory.name in LOG_DIRECTORIES
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
-        """The plan as Terminal-Bench keeps it, and what fc-eval adds: several agents, baselines."""
+        """The plan of Terminal-Bench's files, plus fc-eval's own parts: several agents, baselines."""
         plan = TerminalBench().plan(path, options)
         multi, agents = configured_agents(path, plan)
         if multi:

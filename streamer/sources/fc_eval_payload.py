@@ -1,6 +1,6 @@
-"""Where fc-eval keeps its files, and whose a result is by its name (semantics G1, G2, D4, E11).
+"""Where fc-eval keeps its files, and which agent a result belongs to (semantics G1, G2, D4, E11).
 
-<run>/                                   the run's name is that of its directory (G5)
+<run>/                                   the run, named by its directory (G5)
   fc.lock (old runs: tb.lock)  run_metadata.json  results.json
   <task>/<task>.<attempt>-of-<n>.<run>/results.json, panes/post-test.txt, ...   a trial
   <task>/<task>.<attempt>-of-<n>.<run>.agent-<K>-<label>/...                    one agent of it, K from 1
@@ -55,7 +55,7 @@ POST_TEST_PANE = Path("panes", "post-test.txt")
 PACKAGE = "fc-eval"
 MULTI_AGENT = "multi-agent"
 METRICS = "parser_extra_metrics"
-"""The one field that a trial has of fc-eval and not of Terminal-Bench (H1)."""
+"""The field by which a trial is fc-eval's and not Terminal-Bench's (H1)."""
 
 _SUB_TRIAL = re.compile(r"\.agent-([0-9]{1,9})-(.*)\Z", re.DOTALL)
 
@@ -64,11 +64,11 @@ class TrialName(NamedTuple):
     """The parts of a trial's name.
 
     Attributes:
-        trial: name of the trial as a whole: for a sub-trial without the agent's part.
+        trial: name of the whole trial: for a sub-trial without the agent's part.
         attempt: from 1.
-        run: the run that it belongs to; None if the name has none.
-        agent_index: position of the agent in a multi-agent trial, from 1; None for the trial as a whole.
-        label: the agent in the spelling of file names (E11); "" for the trial as a whole.
+        run: None if the name has no run.
+        agent_index: position of the agent in a multi-agent trial, from 1; None for the whole trial.
+        label: the agent as spelled in file names (E11); "" for the whole trial.
     """
 
     trial: str
@@ -79,7 +79,7 @@ class TrialName(NamedTuple):
 
 
 def place(task_id: str, name: str, own_names: Collection[str]) -> TrialName:
-    """Read a trial's name. A run's own name may look like an agent's part, so it is passed in.
+    """The parts of a trial's name. A run's name may look like an agent's part, so it is passed in.
 
     >>> place("a.b", "a.b.2-of-5.run1.agent-3-terminus-2", {"run1"})
     TrialName(trial='a.b.2-of-5.run1', attempt=2, run='run1', agent_index=3, label='terminus-2')
@@ -101,7 +101,7 @@ def place(task_id: str, name: str, own_names: Collection[str]) -> TrialName:
 
 
 def is_fc_eval(path: Path) -> bool:
-    """Whether a directory or a run-level file is a run of fc-eval rather than of Terminal-Bench."""
+    """Whether a directory or run-level file is fc-eval's rather than Terminal-Bench's."""
     if is_file(path):
         return is_run_file(path) and _entries_are_fc_evals(path)
     if is_file(path / FC_EVAL_LOCK):
@@ -119,12 +119,12 @@ def _entries_are_fc_evals(run_file: Path) -> bool:
 
 
 def named_so(agent: ConfiguredAgent, label: str) -> bool:
-    """Whether a label out of a file name is the agent's."""
+    """Whether a label from a file name is the agent's."""
     return label in (agent.label, spelled_for_files(agent.label))
 
 
 def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[ConfiguredAgent]]:
-    """Whether several agents share a trial, and the agents in their order (D4); [] if nothing says so."""
+    """Whether several agents share a trial, and the agents in their order (D4); [] if no file says."""
     home = run if is_directory(run) else run.parent
     has_lock = is_directory(run) or run.name == RESULTS
     lock = (peek(home / FC_EVAL_LOCK) or peek(home / LOCK)) if has_lock else {}
@@ -157,19 +157,19 @@ def _agent(configuration: Any) -> ConfiguredAgent:
 
 _INT64 = 2**63
 _KEPT_LEVELS = 3
-"""Levels of lists and objects kept inside a benchmark's entry: sample lists and a little more."""
+"""Levels of lists and objects kept in a benchmark's entry: enough for lists of samples."""
 
 
 def count(value: Any) -> int:
-    """A count as the harness takes it: through int(), 0 for what is no number (B5).
+    """A count as the harness reads it: through int(), 0 for anything that is no number (B5).
 
-    Beyond 2**53 it is cut to that, which keeps its sign.
+    It is limited to 2**53, with its sign.
 
     >>> [count(value) for value in ("2", 0.9, None, float("nan"), "many", -2, True)]
     [2, 0, 0, 0, 0, -2, 1]
 
     Raises:
-        OverflowError: for an infinite one, on which the harness stumbles (B4).
+        OverflowError: for infinity, as in the harness (B4).
     """
     try:
         number = int(value)
@@ -179,10 +179,10 @@ def count(value: Any) -> int:
 
 
 def number(value: Any) -> float | str:
-    """A claimed number as the harness takes it: through float(); what is not finite as text (R14).
+    """A claimed number as the harness reads it, through float(); infinity and NaN become text (R14).
 
     Raises:
-        ValueError: for what is no number, on which the harness stumbles (B4).
+        ValueError: for anything that is no number, as in the harness (B4).
     """
     try:
         return _travelling(float(value))
@@ -191,7 +191,7 @@ def number(value: Any) -> float | str:
 
 
 def raw_benchmarks(benchmarks: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Benchmarks as written, with non-finite numbers as text; invalid entries stay and count (A1, A4).
+    """Benchmarks as written, with non-finite numbers as text. Invalid entries stay and count (A1, A4).
 
     >>> raw_benchmarks({"f": {"agent/nop": float("inf")}, "g": "x"})
     {'f': {'agent/nop': 'Infinity'}, 'g': 'x'}
@@ -229,7 +229,7 @@ def _travelling(value: float) -> float | str:
 
 
 def _text(value: str) -> str:
-    """Text without halves of surrogate pairs, which UTF-8 cannot hold."""
+    """Text without lone surrogates, which UTF-8 cannot hold."""
     return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -241,23 +241,23 @@ def _text(value: str) -> str:
 
 
 Section = dict[str, Any]
-"""The `tests` or `snapshot` field of an event: a status and counts."""
+"""An event's `tests` or `snapshot`: a status and counts."""
 
 FALLBACK_MARK = "fallback_to_baseline"
-"""What the harness puts beside the numbers that its fallback writes over an agent's own (C1)."""
+"""The harness's mark beside numbers that its fallback writes over an agent's own (C1)."""
 
 _BENCHMARK_COUNTS = ("num_valid_benchmarks", "total_benchmarks")
 TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
 _SNAPSHOT_COUNTS = ("passed", "failed", "skipped", "total")
 _BY_AGENT = "per_benchmark_speedups_by_agent"
 _LARGEST_DELTA = 100
-"""Percent of change beyond which the old format takes a benchmark for noise (B9)."""
+"""Percent of change above which the old format treats a benchmark as noise (B9)."""
 
 
 def read_tests(block: Any) -> Section:
-    """TESTS: failed + error > 0 fails; no `error` key means no errors (R5).
+    """The `tests` section of a TESTS block: failed + error > 0 fails; a missing `error` means 0 (R5).
 
-    A block without any count is no result: it fails as unparsable, as it does in the harness (B5).
+    A block without any count fails as unparsable, as in the harness (B5).
 
     >>> read_tests({"passed": 9, "failed": 0, "error": 1})
     {'status': 'failed', 'passed': 9, 'failed': 0, 'error': 1}
@@ -274,7 +274,7 @@ def read_tests(block: Any) -> Section:
 
 
 def read_snapshot(block: Any) -> Section:
-    """SNAPSHOT: an `error` key or `pass-to-fail` > 0 fails; `failed` is the snapshot's own count (B6, R6).
+    """The `snapshot` section: an `error` key or `pass-to-fail` > 0 fails; `failed` is a count (B6, R6).
 
     >>> read_snapshot({"pass-to-fail": 0, "passed": 41, "failed": 2})
     {'status': 'passed', 'pass_to_fail': 0.0, 'passed': 41, 'failed': 2}
@@ -297,16 +297,16 @@ def read_snapshot(block: Any) -> Section:
 
 @dataclass(frozen=True, slots=True)
 class ResultBlock:
-    """RESULT, or nothing of one.
+    """The contents of a RESULT block.
 
     Attributes:
-        last_agent: label of the agent that the log is about; None if it names none (B10).
-        benchmarks_by_agent: label as written -> benchmarks as written; None if the block holds
-            something else there, so that the flat speedups count (B11).
+        last_agent: label of the log's agent; None without one (B10).
+        benchmarks_by_agent: label as written -> benchmarks as written; None for another value, so that
+            the flat speedups count (B11).
         flat_benchmarks: speedups of the last agent without its label.
         claims: advantages and counts claimed for the last agent (B9).
         claims_by_agent: label as written -> advantages and counts claimed.
-        speedup_percentage: of the old format (B9), in percent; None in the new one.
+        speedup_percentage: of the old format (B9), in percent.
     """
 
     last_agent: str | None = None
@@ -318,7 +318,7 @@ class ResultBlock:
 
 
 def read_result(block: Any) -> ResultBlock:
-    """RESULT in the new or the old format; one that is neither says nothing (B9)."""
+    """RESULT in the new or the old format; empty for any other (B9)."""
     if not isinstance(block, dict) or not block or "error" in block:
         return ResultBlock()
     if "agent_advantage" not in block and _BY_AGENT not in block:
@@ -349,9 +349,9 @@ def _by_agent(by_agent: Any) -> dict[str, dict[str, JsonValue]] | None:
 
 
 def _claims(block: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Advantages and counts that a log claims; one that is no number is not claimed.
+    """Advantages and counts that a log claims; values that are no number are dropped.
 
-    In a result that the harness kept, its fallback may have written over a failed agent's claims.
+    In a result that the harness kept, its fallback may have overwritten a failed agent's claims.
     """
     claims: dict[str, JsonValue] = {}
     if block.get(FALLBACK_MARK) is True:
@@ -391,13 +391,7 @@ def _old_percentage(block: Mapping[str, Any]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ParsedLog:
-    """The contents of a log.
-
-    Attributes:
-        tests: the `tests` field of the event.
-        snapshot: its `snapshot` field.
-        result: speedups and claims, by agent; None if there is no readable RESULT block.
-    """
+    """The contents of a log; `result` is None without a readable RESULT block."""
 
     tests: Section
     snapshot: Section
@@ -405,7 +399,7 @@ class ParsedLog:
 
 
 def parse_log(text: str) -> ParsedLog:
-    r"""Sections of a log text.
+    r"""The sections of a log's text.
 
     >>> log = parse_log('FORMULACODE_TESTS_START\n{"passed": 1, "failed": 0}\nFORMULACODE_TESTS_END')
     >>> log.tests
@@ -422,10 +416,9 @@ def parse_log(text: str) -> ParsedLog:
 
 
 def sections_for(log: ParsedLog, subject: Subject) -> dict[str, Any]:
-    """The fields of a `trial_result` that a log gives for one agent: what it does not say is left out.
+    """The fields of a `trial_result` that a log gives for one agent.
 
-    `benchmarks` are those under the agent's own key (R7), never another agent's. `claimed` is there only
-    beside no benchmarks (R3).
+    `benchmarks` are only those under the agent's own key (R7). `claimed` is set only without benchmarks (R3).
     """
     sections: dict[str, Any] = {"tests": log.tests, "snapshot": log.snapshot}
     if (result := log.result) is not None:
@@ -443,7 +436,7 @@ def sections_for(log: ParsedLog, subject: Subject) -> dict[str, Any]:
 
 
 def benchmarks_of(result: ResultBlock, subject: Subject) -> dict[str, JsonValue] | None:
-    """Benchmarks of exactly this agent; the flat ones if there are none by agent and it is the last (B11)."""
+    """Benchmarks of exactly this agent; the flat ones if it is the last and no agent has its own (B11)."""
     if result.benchmarks_by_agent is None:
         return result.flat_benchmarks if is_last_agent(result, subject) else None
     key = own_key(result.benchmarks_by_agent, subject, result.last_agent)
@@ -460,7 +453,6 @@ def keys_of_others(result: ResultBlock, subject: Subject) -> tuple[str, ...]:
 
 
 def is_last_agent(result: ResultBlock, subject: Subject) -> bool:
-    """Whether the result's last agent is this one (R7)."""
     return result.last_agent is not None and own_key([result.last_agent], subject) is not None
 
 
@@ -497,12 +489,12 @@ def _block(text: str, name: str) -> Any:
 
 
 PARSE_ERROR = "parse_error"
-"""Failure mode of a trial whose log the harness stumbled over (B4); ours does not."""
+"""Failure mode of a trial whose log stopped the harness's parser (B4); ours reads on."""
 
 NOT_AMONG = "with speedups in the log but none of their own agent's, so they count without any"
 
 UNREADABLE = "failed to parse JSON"
-"""What the harness keeps as the `error` of a block that is no JSON, beside the `exception`."""
+"""The harness's `error` text for a block that is no JSON, beside the `exception`."""
 
 RATIOS = ("agent/nop", "oracle/nop")
 _ROOM_FOR_BENCHMARKS = MAX_RECORD_BYTES - 128 * 1024
@@ -517,10 +509,9 @@ class Payload:
     """The measurements of one agent in a result.
 
     Attributes:
-        agent: the agent's key.
-        fields: tests, snapshot, benchmarks, claimed and speedup_percentage, as far as they are known.
+        fields: tests, snapshot, benchmarks, claimed and speedup_percentage, as far as known.
         problems: what is lost, a sentence each.
-        keys_of_others: keys of the log where it has benchmarks, but none of this agent's (R7).
+        keys_of_others: keys of the log if it has benchmarks, but none of this agent's (R7).
     """
 
     agent: str
@@ -530,7 +521,7 @@ class Payload:
 
 
 def left_open(file: Path, payload: Payload) -> Iterator[Unreadable | Remark]:
-    """The lost parts of an agent's payload, or parts that stand in the log under other agents' keys."""
+    """The lost parts of an agent's payload, and parts that the log has under other agents' keys."""
     yield from (Unreadable(file, problem) for problem in payload.problems)
     if keys := payload.keys_of_others:
         there = ", ".join(map(shown, keys[:_KEYS_SHOWN])) + (", ..." if len(keys) > _KEYS_SHOWN else "")
@@ -538,15 +529,10 @@ def left_open(file: Path, payload: Payload) -> Iterator[Unreadable | Remark]:
 
 
 def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subject) -> Payload:
-    """The measurements of its agent in the result of a (sub-)trial.
+    """The measurements of an agent in the result of a (sub-)trial.
 
-    A trial whose log was never parsed (a test timeout, G7) has none of them, even if its pane shows
-    whole blocks: the tests did not come to an end.
-
-    Args:
-        result: the trial as in its results.json.
-        directory: of the trial; None if it has none.
-        subject: the agent.
+    They are missing if the log was never parsed (a test timeout, G7), even if the pane shows whole blocks:
+    the tests did not end. `result` comes from results.json; `directory` is None if the trial has none.
     """
     payload = Payload(subject.key)
     metrics = part(result, METRICS)
@@ -579,7 +565,7 @@ def _filled(payload: Payload, log: ParsedLog, subject: Subject) -> Payload:
 
 
 def _section(block: Any, read: Callable[[Any], Section], in_pane: Section | None) -> Section:
-    """A section from the block as the harness kept it, else from the pane, else missing."""
+    """A section from the block that the harness kept, else from the pane, else missing."""
     if isinstance(block, dict) and block.get("error") == UNREADABLE and "exception" in block:
         return {"status": "unparsable"}  # (R5)
     return read(block) if block is not None else in_pane or {"status": "missing"}
@@ -593,9 +579,9 @@ def read_kept_snapshot(block: Any) -> Section:
 
 
 def trajectory_length(metrics: Mapping[str, Any]) -> int | None:
-    """Interactions of the agent, through int() as in the harness (D15); None for what is no number.
+    """Interactions of the agent, through int() as in the harness (D15); None if that fails.
 
-    A 0 that the harness wrote is a value (R1), though it writes one too when it finds no log.
+    A 0 is a value (R1), though the harness also writes 0 if it finds no log.
     """
     try:
         return int(metrics.get("trajectory_length", ""))
@@ -604,7 +590,7 @@ def trajectory_length(metrics: Mapping[str, Any]) -> int | None:
 
 
 def _pane_log(directory: Path | None, problems: list[str]) -> ParsedLog | None:
-    """The log as the terminal showed it after the tests; None if there is none to read."""
+    """The log in the terminal after the tests; None if it cannot be read."""
     pane = directory / POST_TEST_PANE if directory else None
     if pane is None or not is_file(pane):
         return None
@@ -616,7 +602,7 @@ def _pane_log(directory: Path | None, problems: list[str]) -> ParsedLog | None:
 
 
 def _is_overwritten(benchmarks: BenchmarkFields | None, metrics: Mapping[str, Any]) -> bool:
-    """Whether an agent's benchmarks went through the fallback, which also drops what is no object (C1)."""
+    """Whether an agent's benchmarks went through the fallback, which also drops non-objects (C1)."""
     if benchmarks is None:
         return False
     if not benchmarks:
@@ -635,7 +621,7 @@ def _has_null_oracles_alone(benchmarks: BenchmarkFields | None) -> bool:
 
 
 def _say_the_same(kept: BenchmarkFields | None, logged: BenchmarkFields | None) -> bool:
-    """Whether both have the same values of the agent; one that is not finite was kept as null (D17)."""
+    """Whether both have the agent's same values; a value that is not finite was kept as null (D17)."""
     return _own_values(kept) == _own_values(logged)
 
 
@@ -650,7 +636,7 @@ def _own_values(benchmarks: BenchmarkFields | None) -> dict[str, Any]:
 def _as_before_the_fallback(
     written: ResultBlock, log: ParsedLog | None, subject: Subject, problems: list[str]
 ) -> ResultBlock:
-    """The result with the agent's benchmarks as the log has them, or without any."""
+    """The result with the agent's benchmarks from the log, or without any."""
     if log and log.result and benchmarks_of(log.result, subject) is not None:
         return log.result
     if not benchmarks_of(written, subject):
@@ -667,7 +653,7 @@ def _as_before_the_fallback(
 
 
 def slim(sections: dict[str, Any]) -> dict[str, Any]:
-    """The sections; of benchmarks that would not fit a record, the ratios alone."""
+    """The sections; of benchmarks too large for a record only the ratios remain."""
     benchmarks = sections.get("benchmarks")
     if benchmarks and len(orjson.dumps(benchmarks)) > _ROOM_FOR_BENCHMARKS:
         sections["benchmarks"] = {

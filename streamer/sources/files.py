@@ -1,4 +1,4 @@
-"""Files that harnesses leave: dirty JSON, artifacts, recordings, agents' logs, spellings of agents."""
+"""Readers for files that harnesses leave: broken JSON, artifacts, recordings, agents' logs, agents' names."""
 
 from __future__ import annotations
 
@@ -27,30 +27,31 @@ from streamer.schemas.base import (
 from streamer.sources.base import Parsed, Unreadable, clean_text, known_cost, usage_of
 
 VANISHED = "no longer there when it was read"
-"""The remark on a file or directory that was moved or deleted after it was found."""
 
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Larger files are not read: agents under test can write some of them. As JSON of nothing but brackets,
-so many bytes take 1.4 GB of memory while they are read."""
+"""The limit for files that are read whole, since agents under test write some of them.
+
+JSON of only brackets takes 1.4 GB of memory at this size.
+"""
 
 
 class FileError(Exception):
-    """A file cannot be read; the text says why and is meant for the user."""
+    """A file cannot be read; the text tells the user why."""
 
 
 _Listing = Callable[[str], tuple[dict[str, os.DirEntry[str]], str | None]]
 _listing: ContextVar[_Listing | None] = ContextVar("listing", default=None)
 
 LISTINGS = 32_768
-"""So many directories are remembered at once: a large run with all of its trials, and what lies beside it."""
+"""The number of cached directories: a large run with all its trials, and its neighbours."""
 
 
 @contextmanager
 def listing_once() -> Iterator[None]:
-    """Inside, each directory is listed once, and questions about files are answered from the listings.
+    """A context in which each directory is listed once, and later changes are not seen.
 
-    For a search that asks many connectors about one place. What changes meanwhile is not seen.
+    It serves searches that ask many connectors about one place.
     """
     token = _listing.set(lru_cache(LISTINGS)(_listed))
     try:
@@ -60,7 +61,7 @@ def listing_once() -> Iterator[None]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a regular file; False, not an exception, where one may not look."""
+    """Whether there is a regular file; False without permission to look."""
     listing = _listing.get()
     if listing is None:
         return os.path.isfile(path)
@@ -70,7 +71,6 @@ def is_file(path: Path) -> bool:
 
 
 def is_directory(path: Path) -> bool:
-    """Whether there is a directory; False where one may not look."""
     listing = _listing.get()
     folder, name = os.path.split(path)
     if listing is None or name in ("", ".", ".."):
@@ -87,13 +87,12 @@ def _answer(question: Callable[[], bool]) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is anything; False where one may not look."""
     return os.path.exists(path)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Around the reading of a regular file: whatever the system objects to becomes FileError."""
+    """A context that turns the system's errors into FileError."""
     try:
         if not is_file(path):  # reading a pipe would wait for ever
             raise FileError("not a regular file" if os.path.lexists(path) else VANISHED)
@@ -114,7 +113,6 @@ def read_bytes(path: Path) -> bytes:
 
 
 def check_size(size: int, allowed: int) -> None:
-    """Raises FileError if a file is larger than allowed."""
     if size > allowed:
         raise FileError(f"too large: {size:,} bytes; {allowed:,} are allowed, and nothing of it was read")
 
@@ -125,14 +123,13 @@ def read_json(path: Path) -> Any:
 
 
 UNFINISHED = "it may be cut off, or still being written"
-"""What may be wrong with a file that is no JSON."""
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[TextIO]:
-    """A file as text, without the mark that some Windows tools begin it with; the mark says the encoding.
+    """A file opened as text; a byte order mark says the encoding, and invalid bytes become U+FFFD.
 
-    Raises FileError for what is no regular file. What is not in the encoding becomes U+FFFD.
+    Raises FileError if it is not a regular file.
     """
     with reading(path):
         with path.open("rb") as opened:
@@ -142,14 +139,10 @@ def open_text(path: Path) -> Iterator[TextIO]:
 
 
 def parse_json(content: bytes, hint: str = UNFINISHED) -> Any:
-    """The value in the content of a JSON file; NaN and Infinity pass as floats.
-
-    Args:
-        content: the bytes of the file.
-        hint: what may be wrong if they are no JSON, for the user.
+    """The value in a JSON file's content; NaN and Infinity pass as floats.
 
     Raises:
-        FileError: they are no JSON, or nested too deeply.
+        FileError: the content is no JSON, or nested too deeply. The text ends with `hint`.
     """
     try:
         return json.loads(content)
@@ -168,7 +161,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def peek(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; empty if there is none that can be read."""
+    """The object in a JSON file; empty if there is no readable one."""
     try:
         return read_object(path)
     except FileError:
@@ -176,7 +169,7 @@ def peek(path: Path) -> dict[str, Any]:
 
 
 def read_optional(path: Path, problems: list[Unreadable]) -> dict[str, Any]:
-    """Content of a file that may be missing: empty then, and (noted as a problem) if it cannot be read."""
+    """Content of a file that may be missing; empty if it is, or is unreadable, which is a problem."""
     if not exists(path):
         return {}
     try:
@@ -187,24 +180,22 @@ def read_optional(path: Path, problems: list[Unreadable]) -> dict[str, Any]:
 
 
 def part(value: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The object under a key, empty if there is none."""
     child = value.get(key)
     return child if isinstance(child, dict) else {}
 
 
 def listed(value: Mapping[str, Any], key: str) -> list[Any]:
-    """The list under a key, empty if there is none."""
     items = value.get(key)
     return items if isinstance(items, list) else []
 
 
 def objects(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """The objects of the list under a key; whatever else stands there is left out."""
+    """The objects of the list under a key; other entries are left out."""
     return [item for item in listed(value, key) if isinstance(item, dict)]
 
 
 def text(value: Any) -> str | None:
-    """A text that says something, else None."""
+    """The value if it is a text that is not blank, else None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -214,7 +205,7 @@ def present(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mtime_ns(path: Path) -> int:
-    """Time of the last write in Unix nanoseconds (R17); 0 if the file is gone."""
+    """Modification time in Unix nanoseconds (R17); 0 if the file is gone."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -222,12 +213,12 @@ def mtime_ns(path: Path) -> int:
 
 
 def first_written_ns(*paths: Path) -> int:
-    """The earliest time of the last write among paths, in Unix nanoseconds; 0 if all are gone."""
+    """The earliest modification time among paths, in Unix nanoseconds; 0 if all are gone."""
     return min(filter(None, map(mtime_ns, paths)), default=0)
 
 
 def time_of(value: Any) -> datetime | None:
-    """A time with zone from ISO 8601 text, else None."""
+    """The time in an ISO 8601 text with a zone, else None."""
     try:
         time = datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -236,7 +227,7 @@ def time_of(value: Any) -> datetime | None:
 
 
 def nanoseconds(value: Any) -> int | None:
-    """A time as Unix nanoseconds, exact to the microsecond; None for what is no time with a zone.
+    """A time as Unix nanoseconds, exact to the microsecond; None without a time and zone.
 
     >>> nanoseconds("2026-01-02T03:04:05.000006+00:00")
     1767323045000006000
@@ -250,13 +241,13 @@ def nanoseconds(value: Any) -> int | None:
 
 
 _CLOCK_STEP = timedelta(minutes=15)
-"""Every time zone is a multiple of this from UTC."""
+"""The step between time zones: each offset from UTC is a multiple of it."""
 
 
 def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | None:
-    """A time that a harness wrote in the machine's own time, with its zone.
+    """A time in the machine's own zone, with the zone added.
 
-    Another moment tells it, of which both the own time and the time in UTC are known.
+    The zone follows from another moment that is known both in local time and in UTC.
 
     >>> with_zone("2026-01-02T12:30:00", "2026-01-02T12:00:00", "2026-01-02T10:00:01Z")
     '2026-01-02T12:30:00+02:00'
@@ -272,7 +263,6 @@ def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | Non
 
 
 def naive_time(value: Any) -> datetime | None:
-    """A time without a zone; None for anything else."""
     try:
         time = datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -281,9 +271,7 @@ def naive_time(value: Any) -> datetime | None:
 
 
 def times_in(result: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Start and end of a trial, and why there are none.
-
-    Two times without a zone are of one clock, so their difference counts.
+    """Start and end of a trial, or why they are missing. Two zoneless times give at least the duration.
 
     >>> times_in({"started_at": "2025-12-17T21:03:06", "finished_at": "2025-12-17T21:04:06.5"})[0]
     {'duration_seconds': 60.5}
@@ -301,17 +289,17 @@ def times_in(result: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name stays in its directory."""
+    """Whether a name is a single path component, so that it cannot lead out of its directory."""
     return Path(name).name == name and "\0" not in name
 
 
 def clean_name(path: Path) -> str:
-    """Name of a file or directory as an id: what UTF-8 or an id cannot hold becomes U+FFFD."""
+    """Name of a file or directory as an id; characters that an id cannot hold become U+FFFD."""
     return clean_text(os.fsencode(path.name).decode("utf-8", "replace"))
 
 
 def entries(directory: Path, problem: Callable[[Path, str], None] | None = None) -> list[os.DirEntry[str]]:
-    """The entries of a directory, by name; nothing (and a problem reported) if it cannot be listed."""
+    """The entries of a directory, by name; empty, with a problem reported, if it cannot be listed."""
     there, reason = (_listing.get() or _listed)(str(directory))
     if reason and problem:
         problem(directory, reason)
@@ -319,7 +307,6 @@ def entries(directory: Path, problem: Callable[[Path, str], None] | None = None)
 
 
 def _listed(directory: str) -> tuple[dict[str, os.DirEntry[str]], str | None]:
-    """Name to entry, by name, and why a directory cannot be listed; None where it can."""
     try:
         with os.scandir(directory) as listing:
             return {entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)}, None
@@ -330,19 +317,16 @@ def _listed(directory: str) -> tuple[dict[str, os.DirEntry[str]], str | None]:
 
 
 def subdirectories(directory: Path) -> list[Path]:
-    """Directories in a directory, by name; symbolic links are not followed."""
+    """Directories in a directory, by name, without symbolic links."""
     return [Path(e.path) for e in entries(directory) if e.is_dir(follow_symlinks=False)]
 
 
 def walk(
     root: Path, skip: Callable[[Path], bool], problem: Callable[[Path, str], None] | None = None
 ) -> Iterator[Path]:
-    """The directory and all below it, outer ones first, by name; symbolic links are not followed.
+    """The directory and everything below it, outer ones first, by name; symbolic links are not followed.
 
-    Args:
-        root: where to start; never skipped itself.
-        skip: asked for each directory below; true leaves it and all below it out.
-        problem: called with directories that cannot be listed.
+    `skip` prunes a directory below the root. `problem` gets directories that cannot be listed.
     """
     pending = [root]
     while pending:
@@ -365,14 +349,10 @@ STARTED = "trial_started"
 def start_of(
     trial: Path, slot: Mapping[str, Any], *made_first: Path, started_at: str | None = None
 ) -> Parsed:
-    """The start of a trial.
+    """The start of a trial in the slot that its result will fill.
 
-    Args:
-        trial: its directory.
-        slot: the fields that say which slot its result will fill.
-        made_first: files or directories that the harness makes for every trial at its start. The earliest
-            time of writing among them is the start; those that are not there do not count.
-        started_at: the start, if the files say it already.
+    Without `started_at`, it began when the first of `made_first` was written: files or directories that the
+    harness makes for every trial at its start. Missing ones do not count.
     """
     written = first_written_ns(*made_first)
     started_at = started_at or (rfc3339(written // 1000) if written else None)
@@ -399,10 +379,10 @@ MEDIA_TYPES = {
     ".txt": "text/plain",
     ".xml": "application/xml",
 }
-"""Ending of a file's name to the media type; others are left out. The system's table differs by machine."""
+"""File suffix to media type; other files are left out. The system's own table differs by machine."""
 
 TRIAL = "."
-"""The trial's own directory among those that are looked into."""
+"""The trial's own directory in a list of its folders."""
 
 
 def artifacts_of(
@@ -413,8 +393,8 @@ def artifacts_of(
     Args:
         run: the run's directory, or a run-level file in it.
         trial: the trial's directory below it; None: it has none.
-        folders: directories of the trial whose files count, relative to it, in order.
-        own: files that the event itself is made from; they are no artifacts.
+        folders: directories of the trial whose files count, relative to it.
+        own: files that the event itself is made from, which are not artifacts.
     """
     home = run if is_directory(run) else run.parent
     if trial is None or not trial.is_relative_to(home):
@@ -429,14 +409,13 @@ def artifacts_of(
 
 
 def _files(directory: Path) -> Iterator[Path]:
-    """The regular files right in a directory, by name; none where it is a link to one."""
+    """The regular files directly in a directory, by name; empty for a link to a directory."""
     if directory.is_symlink():
         return iter(())
     return (directory / e.name for e in entries(directory) if e.is_file(follow_symlinks=False))
 
 
 def _artifact(home: Path, trial: Path, file: Path) -> dict[str, str] | None:
-    """One artifact; None if its name cannot stand in an event."""
     place, name = file.relative_to(home), file.relative_to(trial).as_posix()
     path = place.as_posix()
     odd = any(clean_name(Path(part)) != part or "\\" in part for part in place.parts)
@@ -451,21 +430,20 @@ def _artifact(home: Path, trial: Path, file: Path) -> dict[str, str] | None:
 
 
 EVENT_PARTS = 3
-"""An event is at least [time, kind, data]."""
 
 MAX_RECORDING_BYTES = 1024 * 1024 * 1024
-"""Larger recordings are not read: it would take minutes."""
+"""The limit for recordings: reading a larger one would take minutes."""
 
 MAX_LINE_CHARACTERS = 16 * 1024 * 1024
-"""A recording with a longer line is not a recording. Lines are read one by one, so this bounds the memory."""
+"""The limit for a recording's line, which bounds the memory."""
 
 
 def cast_length(file: Path) -> int:
-    """Events of a recording, of any kind: output, input, markers, resizes (E3, R8).
+    """Number of events in a recording, of any kind: output, input, markers, resizes (E3, R8).
 
-    The first line is the header, whatever it holds; blank and broken lines do not count. Lines end where
-    `str.splitlines` ends them, as in the harness: also at a raw U+2028. Raises FileError where there is
-    no header yet, or no UTF-8, or where it is too large.
+    The first line is the header; blank and broken lines do not count. Lines end where `str.splitlines` ends
+    them, as in the harness: also at a raw U+2028. Raises FileError without a header or UTF-8, or if too
+    large.
     """
     lines = _lines(file)
     try:
@@ -513,11 +491,10 @@ class AgentLogs:
     """The values from the logs of one trial. None means that the logs do not have it, never 0 (R1).
 
     Attributes:
-        input_tokens: prompt tokens over the whole trial; as stated, nonsense (below 0) included.
-        output_tokens: completion tokens, likewise.
+        input_tokens: prompt tokens over the whole trial, as stated, even below 0.
         trajectory_length: steps of the list, else events of the recording (R8).
-        sources: for each value that is known, the file it comes from, relative to the trial's directory.
-        problems: what the newest files could not tell, and why.
+        sources: each known value to its file, relative to the trial's directory.
+        problems: what the newest files could not say, and why.
     """
 
     input_tokens: int | None = None
@@ -529,13 +506,11 @@ class AgentLogs:
 
 @dataclass(frozen=True, slots=True)
 class Enriched:
-    """An event with what the logs add.
+    """A new event with what the logs add.
 
     Attributes:
-        event: a new event; the one given is untouched.
-        sources: where its tokens, cost and trajectory length come from, for those that are known.
-        own: what the event given has in the fields that changed, None for nothing.
-        problems: as in :class:`AgentLogs`.
+        sources: the files of its tokens, cost and trajectory length, as far as known.
+        own: the changed fields' earlier values, None for a missing one.
     """
 
     event: dict[str, Any]
@@ -551,18 +526,18 @@ def read_agent_logs(
     main_trial: str | None = None,
     agent_index: int | None = None,
 ) -> AgentLogs:
-    """Read the newest log of a trial, and the newest recording if that gives no steps. Never raises.
+    """Read the newest log of a trial, and the newest recording if the log gives no steps. Never raises.
 
-    Older files are not tried, as in the harness (E2). Of files written at the same instant the last by
+    Older files are not tried, as in the harness (E2). Among files written at the same instant the last by
     name counts. Symbolic links are not followed.
 
     Args:
-        trial: the directory of the trial, or of the sub-trial; None: it has none, and so no logs.
-        recordings: whether recordings may stand in for a list of steps. The newest recording of a trial may
-            belong to its tests, which fc-eval counts all the same (E3).
-        main_trial: name of the trial that the sub-trial belongs to, its sibling (G2). Local runs leave the
-            recordings of all sub-trials there, named `agent-<index>-<agent>.cast` (E8, G1); its
-            agent-logs do not say whose they are, and are left alone.
+        trial: the directory of the trial or sub-trial; None: it has none, and so no logs.
+        recordings: whether recordings may replace a list of steps. A trial's newest recording may belong to
+            its tests, which fc-eval counts all the same (E3).
+        main_trial: name of the sub-trial's trial, its sibling (G2). Local runs leave all sub-trials'
+            recordings there, named `agent-<index>-<agent>.cast` (E8, G1). Its agent-logs do not say whose
+            they are, and are ignored.
         agent_index: position of the sub-trial, from 1; needed with `main_trial`.
     """
     if trial is None:
@@ -578,17 +553,14 @@ def read_agent_logs(
 
 
 def enriched(event: Mapping[str, Any], logs: AgentLogs, own: str = "results.json") -> Enriched:
-    """A `trial_result` event with what the logs know better than the harness's result.
+    """A `trial_result` event with the values that the logs know better than the harness's result.
 
-    - Tokens of the logs replace the agent's own if either is above 0 (E6). A reported cost of 0 beside
-      them is the harness not knowing, and goes (R2).
-    - The trajectory length is the harness's own if that is above 0, since it was read while the files still
-      had the times of their writing. Otherwise it comes from the logs. It enters in any case (R8).
+    - Tokens of the logs replace the event's if either count is above 0 (E6). A reported cost of 0 beside them
+      means an unknown cost, and is removed (R2).
+    - The harness's own trajectory length wins if it is above 0: it was read while file times were still
+      right. Otherwise it comes from the logs. It is set in any case (R8).
 
-    Args:
-        event: as the harness's result tells it; unknown fields are absent.
-        logs: see :func:`read_agent_logs`.
-        own: the file that the event was read from, for `sources`.
+    `own` names the file that the event was read from, for `sources`.
     """
     merged = dict(event)
     taken: dict[str, int] = {}
@@ -608,7 +580,7 @@ def enriched(event: Mapping[str, Any], logs: AgentLogs, own: str = "results.json
 
 
 def usage_in(result: Mapping[str, Any], agent: str) -> dict[str, Any]:
-    """Tokens and cost of a result. Both harnesses write a cost of 0.0 also where they do not know it (E4)."""
+    """Tokens and cost of a result. Both harnesses also write 0.0 for an unknown cost (E4)."""
     return usage_of(
         agent,
         input_tokens=result.get("total_input_tokens"),
@@ -618,11 +590,10 @@ def usage_in(result: Mapping[str, Any], agent: str) -> dict[str, Any]:
 
 
 class _Unusable(Exception):
-    """An entry of a log does not say what it should; the text says why."""
+    """An entry of a log has the wrong form; the text says why."""
 
 
 def _with_list(trial: Path) -> AgentLogs:
-    """The values from the newest list of steps."""
     file = _newest(trial / AGENT_LOGS, ".json")
     if file is None:
         return AgentLogs()
@@ -643,7 +614,7 @@ def _with_list(trial: Path) -> AgentLogs:
 
 
 def _with_recording(logs: AgentLogs, trial: Path, prefix: str, of: Path | None = None) -> AgentLogs:
-    """The logs with the length of the newest recording of that prefix; `of`: whose sources they are."""
+    """The logs with the newest recording's length. `of` is the directory that its path is relative to."""
     file = _newest(trial / SESSIONS, ".cast", prefix)
     if file is None:
         return logs
@@ -656,7 +627,7 @@ def _with_recording(logs: AgentLogs, trial: Path, prefix: str, of: Path | None =
 
 
 def _newest(directory: Path, ending: str, prefix: str = "") -> Path | None:
-    """The newest entry of a directory with such a name: a directory, too, as the harness has it (E1)."""
+    """The newest matching entry of a directory, even a directory, as in the harness (E1)."""
     if os.path.islink(directory):
         return None
     named = [
@@ -668,7 +639,6 @@ def _newest(directory: Path, ending: str, prefix: str = "") -> Path | None:
 
 
 def _read_list(file: Path) -> list[Any]:
-    """The list in a JSON file. Raises FileError, also for what the harness cannot read as UTF-8."""
     content = read_bytes(file)
     value, encoding = parse_json(content), json.detect_encoding(content)
     if encoding != "utf-8":
@@ -679,9 +649,9 @@ def _read_list(file: Path) -> list[Any]:
 
 
 def _tokens(steps: list[Any]) -> tuple[int | None, int | None, str | None]:
-    """Prompt and completion tokens so far as the last step with any states them; and what stopped the scan.
+    """Prompt and completion tokens of the last step that states them, and what stopped the scan.
 
-    If all that are stated are 0 or less, the first step's remain (E1, E2).
+    If all of them are 0 or less, the first step's remain (E1, E2).
     """
     prompt: int | None = None
     completion: int | None = None
@@ -699,7 +669,6 @@ def _tokens(steps: list[Any]) -> tuple[int | None, int | None, str | None]:
 
 
 def _usage(step: Any) -> dict[str, Any]:
-    """The accumulated usage that a step states, empty if it states none. Raises _Unusable."""
     value = step
     for key in ("llm_metrics", "accumulated_token_usage"):
         value = _object(value).get(key, {})
@@ -713,7 +682,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _count(usage: dict[str, Any], name: str) -> int | None:
-    """A count as the harness reads it: whole numbers, also in text; floats are cut. Raises _Unusable."""
+    """A count as the harness reads it: text is parsed, floats are truncated. Raises _Unusable."""
     if name not in usage:
         return None
     try:
@@ -735,7 +704,7 @@ _POSITION = re.compile(r"\Aagent-([0-9]{1,9})-(?=[^:])")
 
 
 class ConfiguredAgent(NamedTuple):
-    """An LLM agent as the harness is configured with it; the model is None where no file says it."""
+    """An LLM agent from the harness's configuration; the model is None if no file names it."""
 
     label: str
     model: str | None
@@ -752,7 +721,7 @@ class Subject(NamedTuple):
     Attributes:
         key: `agent:model` as the harness is configured with it (D4).
         position: place of the agent in its trial, from 1.
-        others: keys of the other agents of the run's configuration.
+        others: keys of the run's other configured agents.
     """
 
     key: str
@@ -761,7 +730,7 @@ class Subject(NamedTuple):
 
 
 def model_of(label: str, model: str | None) -> str | None:
-    """The model of an agent; a baseline's is the baseline itself, however it is capitalised (R7).
+    """The model of an agent; a baseline is its own model, in any capitalisation (R7).
 
     >>> model_of("oracle", "Oracle"), model_of("oracle", "openai/gpt-5"), model_of("Oracle", "oracle")
     ('oracle', 'openai/gpt-5', 'oracle')
@@ -770,13 +739,12 @@ def model_of(label: str, model: str | None) -> str | None:
 
 
 def agent_of_key(key: Any) -> ConfiguredAgent | None:
-    """The agent of a key `label:model`; None for what is no key."""
     label, colon, model = (text(key) or "").partition(":")
     return ConfiguredAgent(label, model_of(label, model or None)) if label and colon else None
 
 
 def spelled_for_files(name: str) -> str:
-    """A label or a model as file names have it (E11).
+    """A label or a model as it appears in file names (E11).
 
     >>> spelled_for_files("openai/gpt_5@v1.2")
     'openai-gpt-5-v1.2'
@@ -785,7 +753,7 @@ def spelled_for_files(name: str) -> str:
 
 
 def container_key(position: int, agent: ConfiguredAgent) -> str:
-    """The key that the harness hands to the container of an agent (E11).
+    """The key that the harness gives an agent's container (E11).
 
     >>> container_key(3, ConfiguredAgent("terminus-2", "openai/gpt-5"))
     'agent-3-terminus-2:openai-gpt-5'
@@ -861,7 +829,6 @@ def own_key(keys: Iterable[str], subject: Subject, last_agent: str | None = None
 
 
 def _spellings(key: str) -> frozenset[str]:
-    """A key as file names spell it (E11): as it is, and normalised for reporting."""
     return frozenset(map(_spelled, (key, key_for_reporting(key))))
 
 
@@ -871,17 +838,14 @@ def _spelled(key: str) -> str:
 
 
 def _is_spelled(key: str, subject: Subject, spelled: frozenset[str]) -> bool:
-    """Whether a key is the agent's as file names spell it, perhaps with its own position in front."""
     return not spelled.isdisjoint(_spellings(key) | _spellings(_without(subject.position, key)))
 
 
 def _has_label(key: str, subject: Subject) -> bool:
-    """Whether a key has the agent's label, perhaps with a position in front of it."""
     return _label(subject.key) in (_label(key), _label(_POSITION.sub("", key)))
 
 
 def _is_another(key: str, position: int, others: Collection[str]) -> bool:
-    """Whether a key carries another position, or is one of others in any spelling."""
     match = _POSITION.match(key)
     if match and int(match[1]) != position:
         return True
@@ -889,7 +853,6 @@ def _is_another(key: str, position: int, others: Collection[str]) -> bool:
 
 
 def _without(position: int, key: str) -> str:
-    """The key without this position in front of it."""
     match = _POSITION.match(key)
     return key[match.end() :] if match and int(match[1]) == position else key
 

@@ -1,13 +1,13 @@
-"""Jobs of harbor, as its packages 0.1 to 0.26 write them; the layouts are below.
+"""Jobs of harbor, as its packages 0.1 to 0.26 write them.
 
-- A trial has no attempt number: harbor tells repeats of a task apart by the trial's name, of which part is
-  random. So the name is the shard and the attempt is 1; a retry keeps the name and is a revision.
-- A reward is the verifier's, mostly of tests, and may be any finite number: it is no judge's score (R13).
-  Every reward is a metric of the trial; `harbor_outcome` names them.
-- Input tokens of harbor include tokens from the cache (`AgentContext`); ours are the fresh ones.
-- The model is named as the user named it, with its provider, so that the plan and the results agree.
+- A trial has no attempt number: harbor tells repeats of a task apart by the trial's partly random name. So
+  the name is the shard and the attempt is 1. A retry keeps the name and is a revision.
+- A reward is the verifier's, mostly from tests, and any finite number: it is no judge's score (R13). Every
+  reward is a metric of the trial.
+- Harbor's input tokens include tokens from the cache (`AgentContext`); ours exclude them.
+- The model keeps the name and provider that the user gave, so that plan and results agree.
 - A task of a job with several datasets is named DATASET/NAME (R34).
-- A job of `harbor serve` is one run, named by the job's id, in whatever directories its trials lie (R34).
+- A job of `harbor serve` is one run, named by the job's id, wherever its trials lie (R34).
 """
 
 from __future__ import annotations
@@ -92,38 +92,37 @@ RESULT = "result.json"
 JOB_LOG = "job.log"
 TRIAL_LOG = "trial.log"
 OWN_FILES = (CONFIG, LOCK, RESULT)
-"""Files of a trial that its event is made from."""
 
 WRITTEN_TO = ("agent", "user-agent", "verifier")
-"""Directories of a trial, and of each of its steps, that agents and the verifier write to."""
+"""Directories of a trial and its steps that agents and the verifier write to."""
 
 COLLECTED = "artifacts"
-"""The directory of what harbor collects from the environment, at any depth."""
+"""The directory of files that harbor collects from the environment, at any depth."""
 
 NO_RESULTS = frozenset({"agent", "user-agent", "verifier", "artifacts", "steps", ".sources"})
-"""Directories inside a job that hold no results of it; `.sources` holds trials of other jobs."""
+"""Directories of a job without results of its own; `.sources` holds trials of other jobs."""
 
 _JOB_KEYS = {
     CONFIG: {"job_name"},
     LOCK: {"trials", "n_concurrent_trials"},
     RESULT: {"n_total_trials", "stats"},
 }
-"""What a job's own files hold, and a trial's files of the same names do not."""
+"""Keys that a job's own files have, unlike a trial's files of the same names."""
 
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""A directory that `harbor serve` made for a job or a trial."""
+"""The name of a directory that `harbor serve` made for a job or a trial."""
 
 DATABASE = "harbor.sqlite3"
 
 SERVED = "job.json"
-"""What a server says of a job, where its jobs are copied from its HTTP interface (`GET /jobs/{job_id}`)."""
+"""A server's description of a job (`GET /jobs/{job_id}`), in a copy of the server's jobs."""
 
 Planned = tuple[str | None, str | None, str]
 """Agent, model and task of a planned trial."""
 
 
 def is_job(path: Path) -> bool:
-    """Whether a directory is a job's: by its log, by a file of its own, or because trials lie in it."""
+    """Whether a directory is a job's: by its log, by its own file, or because it contains trials."""
     if not is_directory(path) or is_trial(path):
         return False
     files = [path / name for name in (CONFIG, LOCK, RESULT) if is_file(path / name)]
@@ -133,7 +132,6 @@ def is_job(path: Path) -> bool:
 
 
 def is_trial(path: Path) -> bool:
-    """Whether a directory is a trial's."""
     if is_file(path / TRIAL_LOG):
         return is_file(path / CONFIG) or is_file(path / RESULT)
     return any("trial_name" in peek(path / name) for name in (CONFIG, RESULT) if is_file(path / name))
@@ -144,18 +142,17 @@ def _is_of_a_job(file: Path) -> bool:
 
 
 def steps_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Results of the steps of a trial whose task has steps; empty otherwise."""
+    """The step results of a trial whose task has steps; empty otherwise."""
     return objects(result, "step_results")
 
 
 def step_homes(trial: Path, result: Mapping[str, Any]) -> list[Path]:
-    """The directories of these steps, in order."""
     names = (text(step.get("step_name")) for step in steps_of(result))
     return [trial / "steps" / name for name in names if name and is_plain(name)]
 
 
 def folders_of(trial: Path, result: Mapping[str, Any]) -> Iterator[str]:
-    """The directories of a trial whose files are its artifacts, relative to it."""
+    """The directories with a trial's artifacts, relative to the trial."""
     homes = [trial, *step_homes(trial, result)]
     yield TRIAL
     yield from ((home / name).relative_to(trial).as_posix() for home in homes for name in WRITTEN_TO)
@@ -165,7 +162,6 @@ def folders_of(trial: Path, result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def planned_trials(lock: Mapping[str, Any], names: TaskNames) -> list[Planned]:
-    """Every trial that the lock names, in its order."""
     return [
         (*agent_of(part(entry, "agent")), names.of(text(task.get("name")) or "", task))
         for entry in objects(lock, "trials")
@@ -174,18 +170,17 @@ def planned_trials(lock: Mapping[str, Any], names: TaskNames) -> list[Planned]:
 
 
 def configured_agents(config: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
-    """Agent and model of each agent that the job's config names."""
     return [agent_of(agent) for agent in objects(config, "agents")]
 
 
 def agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Name and model; no name if the agent is given as code, which alone knows its name (`AgentFactory`)."""
+    """Name and model; no name for an agent given as code, which alone knows it (`AgentFactory`)."""
     name = text(agent.get("name"))
     return (None if name and ":" in name else name), text(agent.get("model_name"))
 
 
 def labels(agents: list[tuple[str | None, str | None]]) -> list[str] | None:
-    """Labels of the agents, each once; None unless all have a name before they run."""
+    """Labels of the agents, each once; None if some have no name before they run."""
     if not agents or not all(name for name, _ in agents):
         return None
     return list(dict.fromkeys(label_for_reporting(name or UNKNOWN, model) for name, model in agents))
@@ -200,10 +195,9 @@ def attempts(planned: list[Planned]) -> int | None:
 
 
 def queue_of_each(planned: list[Planned]) -> list[str] | None:
-    """The tasks in the order in which each agent starts them; None if that differs, or a task has no name.
+    """The order in which each agent starts the tasks, with a task once per attempt.
 
-    A job runs rounds: each attempt takes all tasks in the same order. So a task stands here once for each
-    attempt.
+    None if agents differ, or if a task has no name. Each attempt at a job takes all tasks in the same order.
 
     >>> queue_of_each([("a", "m", "t2"), ("b", "m", "t2"), ("a", "m", "t1"), ("b", "m", "t1")])
     ['t2', 't1']
@@ -227,8 +221,8 @@ class TaskNames:
     """The names of a job's tasks.
 
     Args:
-        tasks: the name of each task, and where it is from: an object with `source`, `path` and
-            `git_commit_id`. Of a dataset whose tasks are not known, the empty name.
+        tasks: each task's name and origin, an object with `source`, `path` and `git_commit_id`. The name is
+            empty for a dataset with unknown tasks.
 
     >>> one = TaskNames([("hello", {"source": "alpha"}), ("bye", {"source": "alpha"})])
     >>> two = TaskNames([("hello", {"source": "alpha"}), ("hello", {"source": "beta"})])
@@ -268,13 +262,12 @@ class TaskNames:
 
 
 def _source_and_home(where: Mapping[str, Any]) -> tuple[str, str]:
-    """The label of a task's dataset, and what tells datasets of one label apart: a commit or a directory."""
+    """The label of a task's dataset, and the commit or directory that tells equal labels apart."""
     commit, path = text(where.get("git_commit_id")) or text(where.get("ref")), text(where.get("path"))
     return text(where.get("source")) or "", commit or (path.rpartition("/")[0] if path else "")
 
 
 def task_names(job: Path) -> TaskNames:
-    """The names of the tasks of a job, by its directory."""
     lock = lock_of(job)
     return _task_names(job, lock, mtime_ns(lock), mtime_ns(job / CONFIG), mtime_ns(job))
 
@@ -299,13 +292,12 @@ def _task_names(job: Path, lock: Path, *_written: int) -> TaskNames:
 
 
 def _where(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the task of a result is from."""
     asked = part(result, "task_id") | present(part(part(result, "config"), "task"))
     return {**asked, "source": result.get("source") or asked.get("source")}
 
 
 def server_job(path: Path) -> str | None:
-    """The id of the job that a directory of a server holds a trial of; None for any other directory."""
+    """The job's id, for a server's directory with a trial of it; None for other directories."""
     if not ID.fullmatch(path.name) or any(is_file(path / name) for name in OWN_FILES):
         return None
     for trial in subdirectories(path):
@@ -316,13 +308,12 @@ def server_job(path: Path) -> str | None:
 
 
 def lock_of(job: Path) -> Path:
-    """The lock of the job whose trials lie in a directory."""
     served = server_job(job)
     return job / LOCK if served is None else job.parent.parent / "jobs" / served / LOCK
 
 
 def served_job(path: Path) -> dict[str, Any]:
-    """What a server says of the job whose lock lies here: `name`, `state`, `finished_at`; else empty."""
+    """A server's `name`, `state` and `finished_at` of the job whose lock is here; else empty."""
     if not ID.fullmatch(path.name):
         return {}
     if said := part(peek(path / SERVED), "job"):
@@ -351,11 +342,11 @@ def served_job(path: Path) -> dict[str, Any]:
 
 
 _RANDOM_PART = "__"
-"""What stands in a trial's name between the task and the random characters."""
+"""The separator between the task and the random characters in a trial's name."""
 
 
 def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed]:
-    """The start of a trial without a result, if its files name the slot that the result will fill."""
+    """The start of a trial without a result, if its files name its slot."""
     config, lock = peek(trial / CONFIG), peek(trial / LOCK)
     name, task = text(config.get("trial_name")), text(part(lock, "task").get("name"))
     if name is None or name != clean_name(trial) or task is None:
@@ -379,12 +370,12 @@ def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed
 
 
 def start_of_result(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> Parsed:
-    """The start of a trial whose result harbor has just begun to fill; the result names the slot."""
+    """The start of a trial with an unfinished result, which names the slot."""
     return start_of(trial, slot_of(trial, result, options), trial / CONFIG)
 
 
 def slot_of(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> dict[str, Any]:
-    """The slot of a trial by its result, finished or not; the result has a text under `task_name`."""
+    """The slot of a trial by its result, which has a text under `task_name`."""
     return {
         "shard": text(result.get("trial_name")) or clean_name(trial),
         "task_id": task_names(trial.parent).of(result["task_name"], _where(result)),
@@ -402,7 +393,7 @@ def _model(result: Mapping[str, Any]) -> str | None:
 
 
 def _name_of_code(agent: Mapping[str, Any], results: Iterable[dict[str, Any]]) -> str | None:
-    """How an agent that is given as code calls itself in the first result by it; None without any."""
+    """The name of an agent given as code, from its first result; None without any."""
     code = text(agent.get("import_path")) or text(agent.get("name"))
     for result in results:
         asked = part(part(result, "config"), "agent")
@@ -412,7 +403,7 @@ def _name_of_code(agent: Mapping[str, Any], results: Iterable[dict[str, Any]]) -
 
 
 def _name_of_task(config: Mapping[str, Any], results: Iterable[dict[str, Any]]) -> str | None:
-    """What the first result of the same task calls it; None without any."""
+    """The name of a task in its first result; None without any."""
     task_config = part(config, "task")
     for result in results:
         task = part(part(result, "config"), "task")
@@ -422,13 +413,12 @@ def _name_of_task(config: Mapping[str, Any], results: Iterable[dict[str, Any]]) 
 
 
 def _same_task(job: Path, trial: Path) -> list[Path]:
-    """Trials of the job whose names begin as that one's."""
     return _by_beginning(job, mtime_ns(job)).get(_beginning(trial), [])
 
 
 @lru_cache(maxsize=8)
 def _by_beginning(job: Path, _written: int) -> dict[str, list[Path]]:
-    """Beginning of a trial's name to the trials; the job's directory is listed once for each change of it."""
+    """Beginning of trials' names to the trials; the directory is listed once per change."""
     trials_by_name: dict[str, list[Path]] = {}
     for trial in subdirectories(job):
         trials_by_name.setdefault(_beginning(trial), []).append(trial)
@@ -463,22 +453,22 @@ AGENT_FAILURES = frozenset(
     | {"ContextLengthExceededError", "ContextWindowExceededError", "NonZeroAgentExitCodeError"}
     | {"OutputLengthExceededError", "OutputTokenExceededError"}
 )
-"""Types of exceptions in harbor's ERROR_POLICIES that are the agent's: its reward counts. All others there
-are in `INFRASTRUCTURE_FAILURES`."""
+"""Exceptions in harbor's ERROR_POLICIES that are the agent's fault, so the reward counts.
+
+All others there are in `INFRASTRUCTURE_FAILURES`.
+"""
 
 _KNOWN = {"unset", *AGENT_FAILURES, *INFRASTRUCTURE_FAILURES["harbor"]}
 
 UNKNOWN_TYPE = "with no reward that counts, and an exception that is in no table of harbor"
 
 PASSED = 1
-"""The reward of a trial that passed."""
 
 MAIN_REWARD = "reward"
 """The name of the reward that decides, in harbor's files and among our metrics."""
 
 
 def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
-    """Whether the trial passed, or why that is unknown."""
     if not reward_counts(result):
         return None, f"no verdict: harbor says that the reward does not count ({failure_mode(result)})"
     rewards = _rewards(result)
@@ -494,9 +484,9 @@ def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
 
 
 def metrics(result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Every reward that counts by its metric's name; None without any. True is 1, false 0.
+    """Every reward that counts, by its metric's name; None without any. True is 1, false 0.
 
-    A reward that is no number is left to be reported.
+    A reward that is no number stays, and is reported later.
 
     >>> metrics({"verifier_result": {"rewards": {"reward": 0.7, "style": 0.25}}})
     {'reward': 0.7, 'reward/style': 0.25}
@@ -511,7 +501,7 @@ def metrics(result: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def reward_counts(result: Mapping[str, Any]) -> bool:
-    """Whether the rewards count, as far as the file says: `reward_valid`, else the exceptions' policies."""
+    """Whether the rewards count, by `reward_valid`, else by the exceptions' policies."""
     said = result.get("reward_valid")
     return said if isinstance(said, bool) else not any(map(_voids_reward, _exceptions(result)))
 
@@ -526,7 +516,7 @@ def failure_mode(result: Mapping[str, Any]) -> str:
 
 
 def message(result: Mapping[str, Any]) -> str | None:
-    """What that exception says, after its type; None where there is none, or it says nothing."""
+    """The text of the exception that gives the failure mode, after its type; None without text."""
     said = text(_exception(result).get("exception_message"))
     return f"{failure_mode(result)}: {said}" if said else None
 
@@ -536,7 +526,6 @@ def _rewards(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _main(rewards: Mapping[str, Any]) -> str | None:
-    """Name of the reward that decides; None if there is none."""
     if MAIN_REWARD in rewards or len(rewards) != 1:
         return MAIN_REWARD if MAIN_REWARD in rewards else None
     return next(iter(rewards))
@@ -561,9 +550,9 @@ TRAJECTORY = "trajectory.json"
 
 
 def trajectory_length(trial: Path, result: Mapping[str, Any]) -> tuple[int | None, str | None]:
-    """Steps that the agent itself took, over all steps of the task; or None and, if worth saying, why.
+    """Steps that the agent took, over all steps of the task; or None, and why if worth saying.
 
-    Steps that a continuation repeats from before are not counted again.
+    Steps that a continuation repeats do not count again.
     """
     files = [file for file in _files(trial, result) if is_file(file)]
     if not files:
@@ -586,7 +575,7 @@ def _files(trial: Path, result: Mapping[str, Any]) -> list[Path]:
 
 
 def _length(file: Path) -> int:
-    """The agent's own steps in a trajectory and those that continue it. Raises FileError."""
+    """The agent's steps in a trajectory and its continuations. Raises FileError."""
     return sum(
         isinstance(step, dict) and step.get("source") == "agent" and step.get("is_copied_context") is not True
         for segment in _segments(file)
@@ -595,7 +584,7 @@ def _length(file: Path) -> int:
 
 
 def _segments(file: Path) -> Iterator[list[Any]]:
-    """The steps of a trajectory and of each that continues it, which lies beside it. Raises FileError."""
+    """The steps of a trajectory and of its continuations in the same directory. Raises FileError."""
     seen: set[Path] = set()
     following: Path | None = file
     while following and following not in seen:
@@ -619,7 +608,7 @@ OTHER_REWARD = "with another reward in the job's result.json; its own file count
 
 
 def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
-    """What a job counts as ended and has no files of, for the user; None without anything."""
+    """The message on trials that a job counts as ended but has no files of; None without any."""
     ended = count_of(part(result, "stats").get("n_completed_trials")) or 0
     counted = max(count_of(result.get("n_total_trials")) or 0, ended)
     there = sum(is_file(trial / RESULT) for trial in subdirectories(job))
@@ -629,7 +618,7 @@ def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
 
 
 def counted_rewards(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Trial to its rewards by the totals of the job."""
+    """Trial to its rewards, from the job's totals."""
     rewards: dict[str, dict[str, float]] = {}
     evals = part(part(result, "stats"), "evals")
     for by_name in (part(part(evals, key), "reward_stats") for key in evals):
@@ -647,7 +636,7 @@ def counted_rewards(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 _SERVED_ENDS = {"finished": "completed", "cancelled": "cancelled"}
-"""State of a job of a server that is over to the status of its run."""
+"""A server's final job states, and the run's status for each."""
 
 _TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 
@@ -667,8 +656,8 @@ class Harbor:
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
         """The plan from lock.json, which names every trial; config.json alone does not name the tasks.
 
-        The job's result.json says nothing of the plan, so it may be unreadable: harbor rewrites it at each
-        start of a trial.
+        The job's result.json is not part of the plan and may be unreadable: harbor rewrites it as each trial
+        starts.
         """
         if (job := server_job(path)) is not None:
             return RunPlan(run_id=job, uuids=frozenset({job}))
@@ -758,7 +747,7 @@ class Harbor:
             yield self._trial(path, file, result, options, of_job)
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        """The directory of the trial; for a file of the job the whole of it."""
+        """The directory of the trial; the whole job for a file of the job."""
         inside = changed.relative_to(run).parts
         trial = run / inside[0] if inside else run
         return trial if trial != run and is_directory(trial) else None
@@ -805,7 +794,7 @@ class Harbor:
 
 
 def _remarks(file: Path, result: Mapping[str, Any], of_job: Mapping[str, float] | None) -> Iterator[Remark]:
-    """What the file of a trial leaves open, and where it differs from what the job's file says of it."""
+    """What a trial's file leaves open, and where it differs from the job's file."""
     if odd := times_in(result)[1]:
         yield Remark(file, TIMES_WITHOUT_ZONE, odd)
     mode = failure_mode(result)
@@ -817,7 +806,7 @@ def _remarks(file: Path, result: Mapping[str, Any], of_job: Mapping[str, float] 
 
 
 def _revision(job: Path, file: Path, result: Mapping[str, Any]) -> int:
-    """The time of writing; the end of a server's trial: copies of its retries may be written in any order."""
+    """The time of writing. For a server the trial's end: it may copy retries in any order."""
     ended = time_of(result.get("finished_at"))
     return microseconds(ended) * 1000 if ended and server_job(job) is not None else mtime_ns(file)
 
@@ -827,7 +816,7 @@ OF_TASK = "as the task says"
 
 
 def _made(config: Mapping[str, Any], agent: Mapping[str, Any]) -> dict[str, Any]:
-    """What the config of a job or a trial sets in place of what tasks say, for one agent (R36)."""
+    """The config values that override a task's own, for one agent (R36)."""
     place, limited = part(config, "environment"), {"agent": agent, "verifier": part(config, "verifier")}
     timeouts = {
         f"{of}{end}": by.get(f"{kind}_timeout_sec")
@@ -845,33 +834,32 @@ def _made(config: Mapping[str, Any], agent: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _made_by_job(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a whole job: what holds for all of its agents."""
+    """The config values of a job that hold for all its agents."""
     first, *others = [_made(config, agent) for agent in objects(config, "agents") or [{}]]
     same = {name: value for name, value in first.items() if all(one[name] == value for one in others)}
     return same if config else {}
 
 
 def _labels(result: Mapping[str, Any]) -> dict[str, str] | None:
-    """The dataset that the task is from; a job may have tasks of several."""
     source = text(result.get("source"))
     return {"dataset": source} if source else None
 
 
 def _totals(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Tokens and cost of the trial, or summed over its steps (`compute_token_cost_totals`)."""
+    """Tokens and cost of the trial, or the sums over its steps (`compute_token_cost_totals`)."""
     whole = part(result, "agent_result")
     contexts = [whole] if whole else [part(step, "agent_result") for step in steps_of(result)]
     return {name: _sum([c[name] for c in contexts if c.get(name) is not None]) for name in _TOKENS}
 
 
 def _sum(values: list[Any]) -> Any:
-    """The sum; the first that is no number where there is one, so that it gets reported."""
+    """The sum, or the first value that is no number, so that it gets reported."""
     odd = [value for value in values if not is_finite(value)]
     return odd[0] if odd else sum(values) if values else None
 
 
 def _usage(agent: str, totals: Mapping[str, Any]) -> dict[str, Any]:
-    """Tokens and cost; the cache is part of harbor's input (`AgentContext`)."""
+    """Tokens and cost; harbor's input includes the cache (`AgentContext`)."""
     every, output = totals["n_input_tokens"], totals["n_output_tokens"]
     return usage_of(
         agent,
@@ -884,7 +872,7 @@ def _usage(agent: str, totals: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _benchmark(config: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Name and version of the one dataset that all tasks are from."""
+    """Name and version of the dataset, if all tasks have the same one."""
     datasets = objects(config, "datasets")
     if len(datasets) != 1:
         return None, None

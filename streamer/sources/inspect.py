@@ -1,8 +1,7 @@
-"""Logs of inspect_ai: each file `.eval` or `.json` of its log directory is a run, or a retry of one.
+"""Logs of inspect_ai: each `.eval` or `.json` file of its log directory is a run, or a retry of one.
 
-inspect_ai writes a sample to its log when it has ended, often several at once, and nothing when it begins.
-So `tail` shows no trial in flight. The hook (`streamer.hooks.inspect`) does. `inspect_events` turns
-records into events, and `inspect_log` reads the files.
+inspect_ai writes a sample to its log after it ends, often several at once, and nothing when it begins. So
+`tail` shows no trial in flight; the hook (`streamer.hooks.inspect`) does.
 """
 
 from __future__ import annotations
@@ -80,7 +79,6 @@ LETTERS = {CORRECT: 1.0, "P": 0.5, INCORRECT: 0.0, "N": 0.0}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 ACCURACY = frozenset({"inspect_ai/accuracy", "accuracy"})
-"""inspect_ai's own accuracy, as logs name it."""
 
 _SHOWN = 40
 
@@ -91,8 +89,8 @@ class SampleScores:
 
     Attributes:
         metrics: name to value; 64 at most (R30).
-        resolved: the verdict of the first scorer that gives one; None without any.
-        left_out: what is no number, and why.
+        resolved: the verdict of the first scorer that gives one.
+        left_out: scores that are not numbers, a sentence each.
     """
 
     metrics: dict[str, float] = field(default_factory=dict)
@@ -101,11 +99,9 @@ class SampleScores:
 
 
 def read_scores(scores: Mapping[str, Any], accurate: Collection[str] = ()) -> SampleScores:
-    """The scores of a sample, as its log has them: scorer to an object with `value`.
+    """The scores of a sample, from a mapping of scorer to an object with `value`.
 
-    Args:
-        scores: as in the log.
-        accurate: the scorers whose statistics include inspect_ai's accuracy.
+    `accurate` names the scorers whose statistics include inspect_ai's accuracy.
 
     >>> scores = read_scores({"match": {"value": "C"}, "judge": {"value": {"style": 0.5, "size": 3}}})
     >>> scores.resolved, scores.metrics
@@ -124,7 +120,7 @@ def read_scores(scores: Mapping[str, Any], accurate: Collection[str] = ()) -> Sa
 
 
 def _verdict(value: Any, is_accuracy: bool) -> bool | None:
-    """The verdict in a value, None where it is a number alone (R31)."""
+    """The verdict in a value, None for a plain number (R31)."""
     if isinstance(value, bool):
         return value
     is_letter = isinstance(value, str) and value in (CORRECT, INCORRECT)
@@ -133,7 +129,6 @@ def _verdict(value: Any, is_accuracy: bool) -> bool | None:
 
 
 def _singles(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Names and values that are no dictionary."""
     if isinstance(value, dict):
         yield from ((f"{scorer}/{key}", single) for key, single in value.items())
     else:
@@ -141,7 +136,7 @@ def _singles(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _add(scores: SampleScores, name: str, value: Any) -> None:
-    """Take a value in, or say why not. None and NaN are inspect_ai's "not scored": missing, and no fault."""
+    """Add a value, or why it is left out. None and NaN mean "not scored" in inspect_ai, which is no fault."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return
     number = _number(value)
@@ -159,7 +154,7 @@ def _add(scores: SampleScores, name: str, value: Any) -> None:
 
 
 def _number(value: Any) -> float | None:
-    """The value as inspect_ai's metrics count it; None for what is no finite number, and for lists."""
+    """The value as inspect_ai's metrics count it; None for lists and values that are no finite number."""
     if isinstance(value, str):
         letter_value = LETTERS.get(value, WORDS.get(value.lower()))
         if letter_value is not None:
@@ -199,35 +194,31 @@ def _kind(value: Any) -> str:
 HARNESS = "inspect"
 
 LEFT_OUT = "with scores that are left out"
-"""The remark on scores that are no numbers."""
 
 OTHER_MODEL = "with tokens of another model, which are not counted"
-"""The remark on a sample in which the model under test has no usage, or another one answered for it (R35)."""
+"""The remark on a sample whose model under test has no usage, or that another model answered (R35)."""
 
 NO_USAGE = "without tokens, cost and times"
-"""The remark on a summary that lacks them, where the log does not have the sample itself either."""
+"""The remark on a summary without usage whose sample is not in the log."""
 
 INVALID = "marked invalid in the log, counted until run again"
-"""The remark on a sample that somebody invalidated: inspect_ai's own metrics count it, too."""
+"""The remark on an invalidated sample, which inspect_ai's own metrics count too."""
 
 NO_FAILURE = "unset"
-"""Failure mode of a sample that ended by itself (G6)."""
+"""Failure mode of a sample that ended normally (G6)."""
 
 _EXCEPTION = re.compile(r"([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout))\(")
-"""The class that begins an exception's `repr`, which inspect_ai mostly writes as the message."""
+"""The class name in an exception's `repr`, which inspect_ai mostly writes as the message."""
 _PATTERN = re.compile(r"[*?[]")
-"""What makes a key of a scorer's statistics a pattern of keys."""
 
 Record = Mapping[str, Any]
 NOTHING: Record = {}
 
 
 def run_id_of(spec: Record, task_id: str | None = None) -> str | None:
-    """The run of an eval; None where the record does not name its task.
+    """The run of an eval; None if the record does not name its task.
 
-    Args:
-        spec: the eval's specification.
-        task_id: the merged log's, where the eval is a shard.
+    `task_id` is the merged log's, if the eval is a shard.
 
     >>> run_id_of({"task": "gsm8k", "task_id": "YP98aj3W"})
     'gsm8k_YP98aj3W'
@@ -237,7 +228,7 @@ def run_id_of(spec: Record, task_id: str | None = None) -> str | None:
 
 
 def task_of(sample_id: Any) -> str | None:
-    """A sample's id as the name of a task; None for what cannot name one.
+    """A sample's id as a task's name; None for values that cannot be one.
 
     >>> task_of(7), task_of("two\\nlines"), task_of(""), task_of([1])
     ('7', 'two�lines', None, None)
@@ -257,7 +248,7 @@ def agent_of(spec: Record, plan: Record) -> str | None:
 
 
 def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[str, Any]:
-    """The `run_started` of an eval without its run, of `EvalSpec` and `EvalPlan`; `agent` if both lack it."""
+    """The `run_started` of an eval, without its run. `agent` is used if spec and plan name none."""
     dataset, config = part(spec, "dataset"), part(spec, "config")
     ids = list(filter(None, map(task_of, listed(dataset, "sample_ids"))))
     tasks = list(dict.fromkeys(ids)) or None
@@ -311,15 +302,14 @@ def _made(spec: Record) -> dict[str, str] | None:
 
 
 MAX_QUEUE = 100_000
-"""A longer queue is not told: the event would be too large."""
+"""The limit for a planned queue: a longer one would make the event too large."""
 
 
 def planned_metrics(spec: Record) -> list[str]:
-    """The metrics that the eval's scorers will give, as far as the specification says it.
+    """The metrics that the eval's scorers will give, as far as the specification says.
 
-    A scorer that gives a dictionary names its keys where it says which statistics they get: in a dictionary,
-    or in one among the statistics of the whole. A pattern names no key. inspect_ai numbers scorers of one
-    name: match, match1.
+    A scorer that gives a dictionary names its keys if it lists statistics by key. A pattern names no key.
+    inspect_ai numbers scorers of one name: match, match1.
 
     >>> planned_metrics({"scorers": [{"name": "pkg/match"}, {"name": "judge", "metrics": {"style": []}}]})
     ['match', 'judge/style']
@@ -336,7 +326,7 @@ def planned_metrics(spec: Record) -> list[str]:
 
 
 def _scorers(spec: Record) -> dict[str, Record]:
-    """The scorers of an eval, by the names that they have in the scores of its samples."""
+    """The scorers of an eval, by their names in samples' scores."""
     scorers: dict[str, Record] = {}
     for scorer in objects(spec, "scorers"):
         base = (text(scorer.get("name")) or "").rpartition("/")[2]
@@ -347,7 +337,7 @@ def _scorers(spec: Record) -> dict[str, Record]:
 
 
 def _accurate(spec: Record) -> set[str]:
-    """The scorers whose statistics include inspect_ai's accuracy. Statistics of the eval replace theirs."""
+    """The scorers whose statistics include inspect_ai's accuracy. An eval's own statistics replace theirs."""
 
     def has_accuracy(record: Record) -> bool:
         statistics = objects(record, "metrics")
@@ -362,7 +352,7 @@ def _accurate(spec: Record) -> set[str]:
 
 
 def _keyed_statistics(scorer: Record) -> list[dict[str, Any]]:
-    """The dictionaries of key to statistics; none for a scorer that gives single values.
+    """The dictionaries of key to statistics; empty for a scorer of single values.
 
     A single statistic is an object too, whose `name` is a text.
     """
@@ -373,7 +363,7 @@ def _keyed_statistics(scorer: Record) -> list[dict[str, Any]]:
 
 
 def finished_event(status: Any, stats: Record) -> dict[str, Any] | None:
-    """The `run_finished` of an eval, without its run; None while it runs (status `started`)."""
+    """The `run_finished` of an eval, without its run; None while its status is `started`."""
     completed_at = text(stats.get("completed_at"))
     if not text(status) or status == "started":
         return None
@@ -388,7 +378,7 @@ def finished_event(status: Any, stats: Record) -> dict[str, Any] | None:
 
 
 def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record = NOTHING) -> dict[str, Any]:
-    """The fields that say which slot a sample or its summary fills; `defaults` for what records leave out."""
+    """The slot that a sample or its summary fills; `defaults` replace missing fields."""
     return {
         "task_id": task_of(sample.get("id")) or "",
         "attempt": sample.get("epoch", 1),
@@ -400,12 +390,12 @@ def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record 
 def trial_event(
     spec: Record, plan: Record, sample: Record, written_ns: int, defaults: Record = NOTHING
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """The `trial_result` of a sample, without its run; and what to say of it: a remark, and its detail.
+    """The `trial_result` of a sample, without its run, and remarks on it, each with its detail.
 
     Args:
         spec, plan: the eval's.
-        sample: `EvalSample` as JSON has it, or `EvalSampleSummary`: what both hold is enough.
-        written_ns: the revision of a sample that does not say when it was completed; Unix nanoseconds.
+        sample: `EvalSample` as JSON, or `EvalSampleSummary`: only fields of both are needed.
+        written_ns: the revision of a sample without a completion time, in Unix nanoseconds.
         defaults: `agent` and `model` where the records name none.
     """
     slot = slot_of_sample(spec, plan, sample, defaults)
@@ -449,12 +439,7 @@ def trial_event(
 
 
 def scored_event(result: Record, scored_ns: int) -> dict[str, Any] | None:
-    """The `trial_scored` of a sample that was scored again; None without a score (R32).
-
-    Args:
-        result: its `trial_result`.
-        scored_ns: when it was scored, Unix nanoseconds.
-    """
+    """The `trial_scored` of a sample scored again at `scored_ns`, Unix nanoseconds (R32); None unscored."""
     values = {name: result[name] for name in ("resolved", "metrics") if name in result}
     slot = {name: result[name] for name in ("task_id", "attempt", "agent", "model")}
     ranks = {"revision": scored_ns, "of_revision": result["revision"]}
@@ -462,9 +447,9 @@ def scored_event(result: Record, scored_ns: int) -> dict[str, Any] | None:
 
 
 def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict[str, Any]:
-    """The `trial_started` of a sample, by its summary as it begins, without its run.
+    """The `trial_started` of a sample, without its run, from its first summary.
 
-    `now_ns`, the present in Unix nanoseconds, is when it began if the sample does not say so.
+    `now_ns` (Unix nanoseconds) is its start if the summary has none.
     """
     began = nanoseconds(sample.get("started_at")) or now_ns
     started_at = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=began // 1000)).isoformat()
@@ -473,13 +458,12 @@ def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict
 
 
 def _error_of(sample: Record) -> str | None:
-    """The message of the error that ended a sample; a summary has it as text."""
     error = sample.get("error")
     return text(error.get("message")) or "error" if isinstance(error, dict) else text(error)
 
 
 def _failure_mode(error: str | None, limit: Any) -> str:
-    """The class of the error where its message begins with it, else `error`. Without one, the limit.
+    """The class of the error if its message begins with one, else `error`. Without an error, the limit.
 
     >>> _failure_mode("TimeoutError('no answer')", None), _failure_mode("no answer", None)
     ('TimeoutError', 'error')
@@ -508,21 +492,21 @@ def _failure_mode(error: str | None, limit: Any) -> str:
 ARCHIVE = ".eval"
 HEADER, START = "header.json", "_journal/start.json"
 SHARDS = re.compile(r"(.+)\.shards", re.DOTALL)
-"""A directory with a directory of logs for each shard of one run; its name is the merged log's."""
+"""A directory of one run's shards; the name before `.shards` is the merged log's."""
 _LOG_NAME = re.compile(r"\d{4}-\d\d-\d\dT[^_]*_[^_]+_(?:[^_]+_)?([^_-]+)[^_]*")
-"""The name of a log, with the id of its task: TIME_TASK_ID, or TIME_TASK_MODEL_ID."""
+"""The name of a log, TIME_TASK_ID or TIME_TASK_MODEL_ID, with the id of its task."""
 SUMMARIES = "summaries.json"
 SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json", re.DOTALL)
 JOURNAL = re.compile(r"_journal/summaries/(\d{1,9})\.json")
 
 ZSTANDARD = 93
-"""The method's number in the zip format."""
+"""The compression method's number in the zip format."""
 
 WRITTEN_SO = "its checksum is right, so the log was written like this: write it again with inspect_ai"
-"""What may be wrong with a member that is no JSON. Checksums are compared first, so it is whole."""
+"""The hint for a member that is no JSON. Its checksum was verified first, so it is not damaged."""
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
-"""A member's header in the archive: signature, lengths of the name and of the extra field."""
+"""A member's header in the archive: signature, length of the name and of the extra field."""
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _JSON_START = re.compile(r'\s*\{\s*"version":\s*\d+,\s*"status":\s*"\w+",\s*"eval":\s*\{')
@@ -531,7 +515,7 @@ _JSON_KEYS = {"version", "status", "eval", "plan"}
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file is a log of inspect_ai: by its first bytes, else by its name and keys."""
+    """Whether a file is a log of inspect_ai, by its first bytes or by its name and keys."""
     if not is_file(path):
         return False
     try:
@@ -547,7 +531,7 @@ def is_log(path: Path) -> bool:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """What a log says of the eval as a whole: `eval`, `plan`, `status`, `stats`; not all while it runs.
+    """The log's `eval`, `plan`, `status` and `stats`; some are missing while the eval runs.
 
     Raises:
         FileError: the file is no log, is damaged, or is too large.
@@ -564,7 +548,7 @@ def read_header(path: Path) -> dict[str, Any]:
 
 
 def read_spec(header: Record) -> Record:
-    """The specification in a log's header. Results name the scorers' statistics where it does not (2024)."""
+    """The specification in a log's header. Logs of 2024 have the scorers' statistics in the results."""
     spec, results = part(header, "eval"), part(header, "results")
     if any(scorer.get("metrics") for scorer in objects(spec, "scorers")):
         return spec
@@ -583,7 +567,7 @@ def read_spec(header: Record) -> Record:
 
 
 def shard_of(path: Path) -> tuple[str, str] | None:
-    """The task id of the run that a log is a shard of, and the shard's name; None for other logs (R34).
+    """The merged run's task id and the shard's name; None for a log that is not a shard (R34).
 
     >>> shard_of(Path("logs/2026-10-16T10-00-00-00-00_addition_RLGk3vGh7Az.shards/0/x.eval"))
     ('RLGk3vGh7Az', '0')
@@ -596,13 +580,13 @@ def shard_of(path: Path) -> tuple[str, str] | None:
 
 
 def read_samples(path: Path) -> Iterator[Any]:
-    """The finished samples of a log, or their summaries; a sample that ran again comes once, as it is now.
+    """The finished samples of a log, or their summaries, each once and in its latest state.
 
-    A sample stands for its summary where that lacks the usage, and where there is no summary of it. Summaries
-    do not say which samples are invalid: where the header says that some are, samples stand for all of them.
+    The whole sample is read if its summary is missing or lacks the usage. All samples are read whole if the
+    header counts invalid ones, because summaries do not mark them.
 
     Raises:
-        FileError: as :func:`read_header`, or no list stands where the samples belong.
+        FileError: as :func:`read_header`, or the samples are not a list.
     """
     if path.suffix != ARCHIVE:
         samples = read_object(path).get("samples")  # null in a log that keeps none
@@ -626,15 +610,14 @@ def read_samples(path: Path) -> Iterator[Any]:
 
 
 MOST_TRANSCRIPTS = 5
-"""So many transcripts say when a log was scored: the shortest ones, because others may be large."""
+"""How many transcripts are read for the time of scoring: the shortest ones, as others may be large."""
 
 
 def scored_at(path: Path, samples: Sequence[Any]) -> int | None:
-    """When the samples of a log were last scored after they had ended, Unix nanoseconds; None if never.
+    """The last time that a log was scored after its samples ended, in Unix nanoseconds; None if never.
 
-    `inspect score` leaves `completed_at`. Only transcripts say it, by a score that is later. A few of the
-    samples with scores speak for all, because a log is scored as a whole. Samples of a log that keeps no
-    transcripts, or of one before 0.3.95, do not say it.
+    `inspect score` does not change `completed_at`, so only transcripts show a later score. A log is scored as
+    a whole, so a few samples are enough. Logs without transcripts, or from before 0.3.95, do not tell.
     """
     scored = [sample for sample in samples if isinstance(sample, dict) and sample.get("scores")]
     if path.suffix == ARCHIVE:
@@ -648,7 +631,6 @@ def scored_at(path: Path, samples: Sequence[Any]) -> int | None:
 
 
 def _scored_after_its_end(sample: Record) -> int | None:
-    """When a sample was last scored after it had ended; None if never."""
     ended = nanoseconds(sample.get("completed_at"))
     scores = (event for event in objects(sample, "events") if event.get("event") == "score")
     latest = max(filter(None, (nanoseconds(score.get("timestamp")) for score in scores)), default=0)
@@ -656,14 +638,13 @@ def _scored_after_its_end(sample: Record) -> int | None:
 
 
 def _list_of(name: str, value: Any) -> list[Any]:
-    """The list. Raises FileError where something else stands in its place."""
     if not isinstance(value, list):
         raise FileError(f"{name} is a JSON {type(value).__name__} where a list of samples belongs")
     return value
 
 
 def _member_of(summary: Any) -> str:
-    """The member with the sample of a summary; empty for what is no summary."""
+    """The archive member with a summary's sample; empty for a value that is not a summary."""
     if not isinstance(summary, dict):
         return ""
     return f"samples/{summary.get('id')}_epoch_{summary.get('epoch')}.json"
@@ -671,7 +652,7 @@ def _member_of(summary: Any) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_Archive]:
-    """The archive in a file. What is wrong with it becomes FileError."""
+    """The archive in a file; its faults become FileError."""
     try:
         with reading(path), _BoundedFile(io.FileIO(path)) as file, ZipFile(file) as archive:
             yield _Archive(file, archive)
@@ -684,7 +665,7 @@ def _opened(path: Path) -> Iterator[_Archive]:
 
 
 class _BoundedFile(io.BufferedReader):
-    """A file that is read in pieces of limited size, whatever sizes the archive claims."""
+    """A file read in pieces of limited size, whatever sizes the archive claims."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         check_size(size or 0, MAX_FILE_BYTES)
@@ -692,7 +673,7 @@ class _BoundedFile(io.BufferedReader):
 
 
 class _Archive:
-    """Reads members, none of them larger than a file may be, nor all of them together."""
+    """A reader of members that limits the size of each member, and of all together."""
 
     def __init__(self, file: _BoundedFile, archive: ZipFile) -> None:
         self._file = file
@@ -704,19 +685,18 @@ class _Archive:
         return name in self._members
 
     def summary_names(self) -> list[str]:
-        """The members with summaries, in the order in which they were written."""
         if self.has(SUMMARIES):
             return [SUMMARIES]
         numbered = ((match, name) for name in self._members if (match := JOURNAL.fullmatch(name)))
         return [name for _, name in sorted((int(match[1]), name) for match, name in numbered)]
 
     def samples_without(self, summaries: Iterable[Any]) -> list[str]:
-        """The members with samples that none of the summaries is of."""
+        """The members with samples that have no summary."""
         named = {_member_of(summary) for summary in summaries}
         return [name for name in self._members if SAMPLE.fullmatch(name) and name not in named]
 
     def sample_of(self, summary: Any, *, whole: bool) -> Any:
-        """The sample of a summary without usage, or if wanted; the summary otherwise, and if too large."""
+        """The whole sample if wanted or if its summary lacks usage; the summary if it is too large."""
         name = _member_of(summary)
         if not self.has(name) or self._members[name].file_size > MAX_FILE_BYTES:
             return summary
@@ -727,17 +707,15 @@ class _Archive:
         return self.alone(name)
 
     def shortest(self, names: Iterable[str]) -> list[str]:
-        """The members among these with the fewest bytes."""
         sizes = {name: self._members[name].file_size for name in names if self.has(name)}
         return sorted(sizes, key=sizes.__getitem__)[:MOST_TRANSCRIPTS]
 
     def alone(self, name: str) -> Any:
-        """The contents of a member that is not kept, so that the others may be as large."""
+        """The contents of a member that is not kept in memory, so it does not count towards the total."""
         self._left = MAX_FILE_BYTES
         return self.json_of(name)
 
     def json_of(self, name: str) -> Any:
-        """The contents of a member; NaN and Infinity pass as floats."""
         if name not in self._members:
             raise FileError(f"not a log of inspect_ai: the archive has no {name}")
         member = self._members[name]
@@ -750,7 +728,7 @@ class _Archive:
             raise FileError(f"{name} is {error}") from error
 
     def _plain(self, member: ZipInfo) -> bytes:
-        """A member in a method that zipfile knows in every version; it checks the sum itself."""
+        """The content of a member that zipfile itself can unpack; it verifies the checksum."""
         if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise NotImplementedError(f"{member.filename} is packed with method {member.compress_type}")
         with self._archive.open(member) as opened:
@@ -759,7 +737,7 @@ class _Archive:
         return content
 
     def _zstandard(self, member: ZipInfo) -> bytes:
-        """A member packed with Zstandard, unpacked into as many bytes as it claims and no more."""
+        """The content of a Zstandard member, unpacked to at most the size that it claims."""
         self._file.seek(member.header_offset)
         signature, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
         if signature != _ZIP_MAGIC:
@@ -777,15 +755,12 @@ class _Archive:
 
 
 SCORED = ("scored_samples", "unscored_samples")
-"""What the results of a log count for each score: samples with a value, and with NaN."""
+"""What a log's results count for each score: samples with a value, and samples with NaN."""
 
 NO_SAMPLES = "holds no samples, as its eval ran with --no-log-samples. The hook publishes such evals"
-"""Why a log gives no trials, although its eval had some."""
 
 
 class Inspect:
-    """Connector for inspect_ai."""
-
     name = HARNESS
     looks_for = "files .eval, and files TIME_TASK_ID.json with `version`, `status` and `eval`"
 
@@ -848,12 +823,10 @@ class Inspect:
             yield from (Remark(path, what, detail) for what, detail in remarks)
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        """A log is read as a whole."""
         return None
 
 
 def _wrong_with(sample: Any) -> str | None:
-    """Why this is no sample; None if it is one."""
     if not isinstance(sample, dict):
         return f"an object belongs here, not a JSON {type(sample).__name__}"
     if task_of(sample.get("id")) is None:
@@ -863,7 +836,7 @@ def _wrong_with(sample: Any) -> str | None:
 
 
 def _perhaps_a_shard(dataset: Record) -> list[str]:
-    """What to say of a log in a numbered directory: nothing in a shard's log says that it is one (R34)."""
+    """The remark on a log in a numbered directory, since a shard's log does not say that it is one (R34)."""
     count, of = len(listed(dataset, "sample_ids")), count_of(dataset.get("samples")) or 0
     if not 0 < count < of:
         return []
@@ -871,9 +844,9 @@ def _perhaps_a_shard(dataset: Record) -> list[str]:
 
 
 def _not_in_its_metrics(results: Record, samples: Sequence[Any]) -> Iterator[str]:
-    """Scores that the log has and inspect_ai's own metrics leave out, as after `inspect log exclude` (R35).
+    """Scores in the log that inspect_ai's own metrics leave out, as after `inspect log exclude` (R35).
 
-    The log says how many they count, in all epochs together, and a failed sample is in none of them.
+    The log counts its scores over all epochs together, without failed samples.
     """
     for counted in objects(results, "scores"):
         name, counts = text(counted.get("name")), [count_of(counted.get(of)) for of in SCORED]
@@ -887,7 +860,7 @@ def _not_in_its_metrics(results: Record, samples: Sequence[Any]) -> Iterator[str
 
 
 def _announced(header: Record) -> int | None:
-    """How many samples, in all epochs, the results of a finished log count; None where they do not say."""
+    """The number of samples over all epochs in a finished log's results; None if they do not say."""
     results, config = part(header, "results"), part(part(header, "eval"), "config")
     if (
         header.get("status") != "success"

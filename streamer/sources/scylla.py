@@ -1,9 +1,9 @@
 """ProjectScylla experiment directories (semantics S10 to S16).
 
-<timestamp>-<test>/                      the run's name is that of its directory
+<timestamp>-<test>/                      the run, named by its directory
   config/experiment.json  checkpoint.json
   [in_progress/ or completed/]T<k>/<subtest>/run_<n>/run_result.json, agent/, judge/
-  .../T<k>/<subtest>/.failed/              tries that the harness repeats: left out, as it does itself
+  .../T<k>/<subtest>/.failed/              attempts that the harness repeats: ignored, as it does itself
 """
 
 from __future__ import annotations
@@ -46,13 +46,12 @@ IN_PROGRESS = "in_progress"
 COMPLETED = "completed"
 FAILED = ".failed"
 KEPT = (TRIAL, "agent", "judge")
-"""The directories of a trial that the harness keeps logs in."""
 
 LINES_OF_ERRORS = 10
-"""So much of the end of an agent's errors is its message."""
+"""How many last lines of an agent's errors become its message."""
 
 DEFAULT_AGENT = "claude-code"
-"""The agent framework of every experiment that does not say otherwise."""
+"""The agent framework of an experiment that names no other."""
 
 _TIER = re.compile(r"T\d+")
 _RUN = re.compile(r"run_0*([1-9]\d*)")
@@ -61,8 +60,6 @@ _MODEL = re.compile(r"^\*\*Model\*\*:\s*(\S+)", re.MULTILINE)
 
 
 class Scylla:
-    """Connector for ProjectScylla."""
-
     name = "scylla"
     looks_for = "a directory with config/experiment.json, or with T0/00/run_01/run_result.json"
 
@@ -149,7 +146,7 @@ class Scylla:
             yield from _start(path, home, task_id, plan)
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        """The directory of the trial; for a path above it the whole run."""
+        """The directory of the trial; the whole run for a path above it."""
         for place in (changed, *changed.parents):
             if place == run or FAILED in changed.relative_to(run).parts:
                 return None
@@ -205,13 +202,13 @@ class Scylla:
 
 
 def _completed(tiers: dict[str, Any]) -> int | None:
-    """How many runs a checkpoint counts as ended, with a result each; None for none."""
+    """How many runs a checkpoint counts as ended with a result; None for 0."""
     subtests = (part(part(tiers, tier), subtest) for tier in tiers for subtest in part(tiers, tier))
     return sum(status in ("passed", "failed") for runs in subtests for status in runs.values()) or None
 
 
 def _times(trial: Path, problems: list[Unreadable]) -> tuple[str | None, str | None]:
-    """Start and end of a trial: `measured_at` is when the agent, then the judge ended."""
+    """Start and end of a trial: the agent's and then the judge's `measured_at` are end times."""
     agent = read_optional(trial / "agent" / "timing.json", problems)
     judge = read_optional(trial / "judge" / "timing.json", problems)
     agent_end = time_of(agent.get("measured_at"))
@@ -226,7 +223,7 @@ def _times(trial: Path, problems: list[Unreadable]) -> tuple[str | None, str | N
 
 
 def _start(run: Path, trial: Path, task_id: str, plan: RunPlan) -> Iterator[Parsed]:
-    """The start of a trial without a result, if its files name the slot that the result will fill."""
+    """The start of a trial without a result, if its files name its slot."""
     place, model = _place(run, trial / RESULT), plan.model or _model_of(trial)
     if place is None or model is None or exists(trial / RESULT):
         return
@@ -243,14 +240,14 @@ def _start(run: Path, trial: Path, task_id: str, plan: RunPlan) -> Iterator[Pars
 
 
 def _failure_mode(exit_code: Any) -> str | None:
-    """How the agent ended; "unset" if normally (as G6). None: not known."""
+    """How the agent ended: "unset" if normally (as G6), None if unknown."""
     if not isinstance(exit_code, int) or isinstance(exit_code, bool):
         return None
     return "unset" if exit_code == 0 else f"exit_code_{exit_code}"
 
 
 def _message(trial: Path, result: dict[str, Any]) -> str | None:
-    """Why a trial did not pass: the judges' reason, else the end of what a failed agent printed as errors."""
+    """Why a trial failed: the judges' reason, else the end of a failed agent's error output."""
     if result.get("judge_passed") is True:
         return None
     if reasoning := text(result.get("judge_reasoning")):
@@ -262,7 +259,6 @@ def _message(trial: Path, result: dict[str, Any]) -> str | None:
 
 
 def _model_of(trial: Path) -> str | None:
-    """The model that agent/MODEL.md names."""
     file = trial / "agent" / "MODEL.md"
     try:
         with open_text(file) as opened:
@@ -273,13 +269,13 @@ def _model_of(trial: Path) -> str | None:
 
 
 def _task(path: Path, config: dict[str, Any]) -> str:
-    """The experiment is one task: its id, or the directory's name without the timestamp."""
+    """The experiment's one task: its id, or the directory's name without the timestamp."""
     name = clean_name(path)
     return text(config.get("experiment_id")) or _TIMESTAMP.sub("", name) or name
 
 
 def _place(run: Path, file: Path) -> tuple[str, str, str] | None:
-    """Tier, subtest and run number from the directories a result lies in (S12)."""
+    """Tier, subtest and run number from a result's directories (S12)."""
     parts = file.parent.relative_to(run).parts[-3:]
     if len(parts) < 3 or not _TIER.fullmatch(parts[0]):
         return None
@@ -292,7 +288,6 @@ def _in_progress(run: Path, file: Path) -> bool:
 
 
 def _has_tiers(path: Path) -> bool:
-    """Whether the layout alone says experiment directory."""
     if path.name in (IN_PROGRESS, COMPLETED):
         return False
     return any(

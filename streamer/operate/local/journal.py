@@ -1,21 +1,20 @@
-"""The journal: every event that was acknowledged, on the disk, since the embedded broker keeps nothing.
+"""The journal: every acknowledged event on the disk, since the embedded broker keeps nothing.
 
-The journal's file format: Kafka record batches in frames with checksums.
+Its files hold Kafka record batches in frames with checksums:
 
     file  = MAGIC | frame | frame ...
     frame = FRAME_START | partition u32 | first u64 | events u32 | length u32 | body crc u32 | head crc u32
             | body
 
-All numbers are big-endian, both checksums CRC-32. The body is one record batch, as its producer packed it.
-`first` numbers the first event of the frame among all events of its partition: a gap shows how many events
-damage has cost. Behind damage, reading goes on at the next FRAME_START that begins a good frame.
+Numbers are big-endian, checksums CRC-32. The body is one record batch, as its producer packed it. `first`
+numbers the frame's first event within its partition, so that a gap shows how many events damage has cost.
+After damage, reading continues at the next FRAME_START with a good frame.
 
-Beside the files, `counts.json` says how many events of each partition were synced:
-{"version": 1, "events": {PARTITION: COUNT}}. So an end that is missing is noticed, though no frame behind it
-tells. The file is written after each sync, so it never says too many. After a power cut it may say too few.
-Earlier releases do not look at it.
+`counts.json` holds the number of synced events of each partition: {"version": 1, "events": {PARTITION:
+COUNT}}. It reveals a missing end. It is written after each sync, so it may say too few after a power cut, but
+never too many. Earlier releases ignore it.
 
-Files of the version before begin with MAGIC_1 and hold one record per frame:
+Files of the earlier version begin with MAGIC_1 and hold one record per frame:
 
     frame = length u32 | crc u32 | body
     body  = partition u32 | timestamp i64 | key length i32 | value length i32 | key | value
@@ -56,16 +55,15 @@ from streamer.storage.log import UNPACKERS, BatchTooLarge, UnreadableBatch
 
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 PACKED_BYTES = 512 * 1024
-"""Size of the batches that small ones are packed into: the embedded broker reads many small ones slowly."""
+"""The size to which small batches are packed: the embedded broker reads many small ones slowly."""
 
 WORTH_PACKING = 2
-"""A batch that compression makes smaller by less than this factor is kept unpacked."""
+"""The least compression factor: a batch that shrinks less is kept unpacked."""
 
 CORRUPT, TOO_LARGE, UNSUPPORTED_FORMAT, INVALID = 2, 10, 43, 87
-"""Error codes of Kafka's protocol."""
 
 RECORD_BATCH = 2
-"""Magic byte of the one format that is accepted."""
+"""Magic byte of the only accepted format."""
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _CODEC_BITS, _TRANSACTION_OR_CONTROL = 0x07, 0x30
@@ -80,7 +78,7 @@ _NO_PRODUCER = _PRODUCER.pack(-1, -1, -1)
 
 
 class BatchRefused(Exception):
-    """A batch that is not accepted, with the code of Kafka's protocol that tells its producer so."""
+    """A batch that is not accepted, with the error code of Kafka's protocol for its producer."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -88,14 +86,12 @@ class BatchRefused(Exception):
 
 
 class RecordBatch(NamedTuple):
-    """A record batch and how many events it has."""
-
     events: int
     data: bytes
 
 
 class ProducerSequence(NamedTuple):
-    """What an idempotent producer writes into each batch: who it is, and the number of the first event.
+    """An idempotent producer's marks in a batch: its identity, and the number of the first event.
 
     It numbers the events of each partition from 0. A higher epoch begins at 0 again.
     """
@@ -106,13 +102,13 @@ class ProducerSequence(NamedTuple):
 
 
 def sequence_of(batch: bytes) -> ProducerSequence | None:
-    """The sequence of a batch; None: its producer is not idempotent."""
+    """The sequence of a batch; None if its producer is not idempotent."""
     sequence = ProducerSequence(*_PRODUCER.unpack_from(batch, _PRODUCER_AT))
     return None if sequence.producer < 0 else sequence
 
 
 def without_sequence(batch: bytes) -> bytes:
-    """A batch as the embedded broker takes it: it knows no idempotent producer, and refuses theirs.
+    """A batch for the embedded broker, which refuses idempotent producers' batches.
 
     Bytes that are no whole batch stay as they are.
     """
@@ -130,7 +126,8 @@ def without_sequence(batch: bytes) -> bytes:
 def accepted(records: bytes | None) -> RecordBatch:
     """The one batch of a produce request, as it is kept.
 
-    What compression hardly makes smaller, as single events, is kept unpacked: it loads ten times as fast.
+    A batch that compression hardly shrinks, such as a single event, is kept unpacked: it loads ten times as
+    fast.
 
     Raises:
         BatchRefused: no batch, a damaged one, one of a transaction, one that is too large, or one whose
@@ -144,7 +141,7 @@ def accepted(records: bytes | None) -> RecordBatch:
 
 
 def _checked(records: bytes | None, most_bytes: int) -> tuple[int, bytes]:
-    """How many events a batch has, and the batch without compression; BatchRefused as `accepted`."""
+    """The number of events in a batch, and the batch without compression. Raises BatchRefused."""
     if records is None or len(records) < _HEADER.size:
         raise BatchRefused(INVALID)
     _, length, _, magic, crc, attributes, last_delta, *_, events = _HEADER.unpack_from(records)
@@ -167,12 +164,9 @@ def _checked(records: bytes | None, most_bytes: int) -> tuple[int, bytes]:
 
 
 def _numbered(plain: bytes) -> int:
-    """How many records the batch has.
+    """The number of records in the batch. Raises CorruptRecordException unless they are numbered 0, 1, 2, ...
 
-    Apache Kafka believes the numbers of a batch that is not compressed. Its readers would go on behind them.
-
-    Raises:
-        CorruptRecordException: they are not numbered 0, 1, 2 and so on.
+    Apache Kafka trusts the numbers of an uncompressed batch, and its readers would continue after them.
     """
     (base,) = struct.unpack_from(">q", plain)
     count = 0
@@ -187,7 +181,7 @@ def unpacked(batch: bytes) -> Iterator[Any]:
     """Its records, as aiokafka has them.
 
     Raises:
-        BatchRefused: it is larger than `MAX_UNPACKED_BYTES` when unpacked.
+        BatchRefused: it unpacks to more than `MAX_UNPACKED_BYTES`.
         CorruptRecordException: it cannot be unpacked.
     """
     return _records(_plain(batch))
@@ -200,7 +194,7 @@ def one_record(timestamp_ms: int, key: bytes | None, value: bytes | None) -> byt
 
 
 class Packer:
-    """Packs the records of one partition into batches of about PACKED_BYTES, in order."""
+    """A packer of one partition's records into batches of about PACKED_BYTES, in order."""
 
     def __init__(self, compression: str) -> None:
         self._codec = CODECS[compression]
@@ -208,7 +202,7 @@ class Packer:
         self._events = 0
 
     def add(self, batch: RecordBatch) -> Iterator[RecordBatch]:
-        """Take a batch; what is full now. A large one stays as it is."""
+        """Add a batch; yields full ones. A large one stays as it is."""
         if len(batch.data) >= PACKED_BYTES // 4:
             yield from self.rest()
             yield RecordBatch(batch.events, without_sequence(batch.data))
@@ -221,7 +215,7 @@ class Packer:
                 self._append(record)  # the first one always fits
 
     def rest(self) -> Iterator[RecordBatch]:
-        """What is not full yet."""
+        """The last batch, which is not full."""
         if self._open is not None:
             yield RecordBatch(self._events, bytes(self._open.build()))
             self._open, self._events = None, 0
@@ -244,7 +238,7 @@ def _records(plain: bytes) -> Iterator[Any]:
 
 
 def _plain(batch: bytes) -> bytes:
-    """The batch without compression; its length and checksum are still the old ones."""
+    """The batch without compression, still with its old length and checksum."""
     (attributes,) = struct.unpack_from(">h", batch, _ATTRIBUTES_AT)
     number = attributes & _CODEC_BITS
     if not number:
@@ -255,7 +249,7 @@ def _plain(batch: bytes) -> bytes:
 
 
 def _sealed(batch: bytes) -> bytes:
-    """The batch with its own length and checksum."""
+    """The batch with the right length and checksum."""
     changed = bytearray(batch)
     struct.pack_into(">i", changed, _LENGTH_AT, len(batch) - _BEFORE_LENGTH)
     struct.pack_into(">I", changed, _CRC_AT, calc_crc32c(bytes(changed[_CRC_FROM:])))
@@ -286,7 +280,7 @@ HEAD_BYTES = _HEAD.size + _CRC.size
 _HEAD_1 = struct.Struct(">II")
 _BODY_1 = struct.Struct(">Iqii")
 LONGEST_1 = 64 * 1024 * 1024
-"""No frame of version 1 is longer: a greater length is damage."""
+"""The limit for a frame of version 1: a greater length is damage."""
 
 
 class Head(NamedTuple):
@@ -309,8 +303,8 @@ class Frame(NamedTuple):
 class Damage(NamedTuple):
     """Bytes that are no frame: `size` of them, from position `at` of the file on.
 
-    `torn`: a frame begins there, and the file ends before the frame does; its writer was interrupted.
-    `head`: of a frame whose body alone is damaged, else None.
+    `torn`: the file ends within a frame, whose writer was interrupted. `head`: the frame's, if only its body
+    is damaged.
     """
 
     at: int
@@ -320,7 +314,10 @@ class Damage(NamedTuple):
 
 
 Decode = Callable[[bytes, int], tuple[Frame | Damage, int]]
-"""What begins at a position, and where to look for the next frame. The damage's size is not known yet."""
+"""A function from a position to the frame or damage there, and to where the next frame may begin.
+
+The damage's size is not known yet.
+"""
 
 
 def encode(frame: Frame) -> bytes:
@@ -330,12 +327,12 @@ def encode(frame: Frame) -> bytes:
 
 
 def read_frames(data: bytes) -> Iterator[Frame | Damage]:
-    """Frames of a file in order, of either version, and the damage between them."""
+    """Frames of a file of either version in order, and the damage between them."""
     return (frame for _, _, frame in _placed(data))
 
 
 def _placed(data: bytes) -> Iterator[tuple[int, int, Frame | Damage]]:
-    """The same, each with where it begins and ends."""
+    """Frames and damage, each with begin and end."""
     version_1 = data.startswith(MAGIC_1) or not (data.startswith(MAGIC) or FRAME_START in data)
     decode, begin = (_decode_1, _any_place) if version_1 else (_decode, _next_frame_start)
     at = len(MAGIC) if data.startswith((MAGIC, MAGIC_1)) else 0
@@ -349,7 +346,7 @@ def _placed(data: bytes) -> Iterator[tuple[int, int, Frame | Damage]]:
 
 
 def _next_frame(data: bytes, at: int, decode: Decode, begin: Callable[[bytes, int], int]) -> int:
-    """Where the next good frame begins; the end of the data if there is no further one."""
+    """The position of the next good frame, else the end of the data."""
     at = begin(data, at)
     while at < len(data) and isinstance(decode(data, at)[0], Damage):
         at = begin(data, at + 1)
@@ -408,10 +405,10 @@ def _decode_1(data: bytes, at: int) -> tuple[Frame | Damage, int]:
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 GROUP_BYTES = 64 * 1024 * 1024
-"""Batches that share a sync have so many bytes together, and one batch more at most."""
+"""The size of batches that share a sync, exceeded by at most one batch."""
 
 MOST_SEGMENT_BYTES = 1024 * 1024 * 1024
-"""No segment is larger: it ends with the group that takes it beyond SEGMENT_BYTES."""
+"""The limit for a segment, which ends with the group that takes it beyond SEGMENT_BYTES."""
 
 SUFFIX = ".journal"
 COUNTS = "counts.json"
@@ -421,7 +418,7 @@ Say = Callable[[str], None]
 
 
 def holds_its_events(frame: Frame) -> bool:
-    """Whether the frame's batch is one that can be loaded, with as many events as the frame says."""
+    """Whether the frame's batch can be loaded and has as many events as the frame says."""
     try:
         return _checked(frame.batch, WORTH_PACKING * MAX_BATCH_BYTES)[0] == frame.events
     except BatchRefused:
@@ -431,11 +428,9 @@ def holds_its_events(frame: Frame) -> bool:
 class Journal:
     """Segments `00000001.journal`, ... in one folder; each start of a writer begins a new one.
 
-    Read it to the end before the first write: events are numbered, by partition.
-
-    Args:
-        directory: created if missing; one process at a time (`up` locks its data directory).
-        segment_bytes: a segment that has grown beyond this is closed.
+    Read it to the end before the first write, because events are numbered by partition. Only one process may
+    use it at a time (`up` locks its data directory). `segment_bytes` is the size after which a segment is
+    closed.
     """
 
     def __init__(self, directory: Path, *, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -461,8 +456,8 @@ class Journal:
 
         Args:
             warn: called with a sentence for each damage, and with how many events are missing.
-            progress: called after each segment with the bytes read so far, and the bytes of all segments.
-            is_good: False for a frame that is whole and cannot be used: damage, too.
+            progress: called after each segment with the bytes read, and the bytes of all segments.
+            is_good: False for a whole frame that cannot be used, which then counts as damage.
         """
         self._damaged, self._missing, torn = False, Counter[int](), list[str]()
         segments = list(self._of_possible_size(warn))
@@ -491,7 +486,7 @@ class Journal:
         When this returns, they survive SIGKILL and a power cut.
 
         Raises:
-            OSError: the journal has not taken any of them. It may be tried again.
+            OSError: the journal has taken no batch. The call may be repeated.
         """
         numbers, frames = dict(self._next), []
         for partition, events, batch in batches:
@@ -522,7 +517,7 @@ class Journal:
             self._keep_counts(sync=True)
 
     def _of_possible_size(self, warn: Say) -> Iterator[Path]:
-        """The segments that may be read: one that is too large for the memory is not looked into."""
+        """The segments that fit in memory; larger ones are not read."""
         for path in self.segments():
             if (size := path.stat().st_size) <= MOST_SEGMENT_BYTES:
                 yield path
@@ -535,7 +530,7 @@ class Journal:
             )
 
     def _note(self, path: Path, damage: Damage, warn: Say) -> None:
-        """Tell of damage, and count its events among the missing ones if they are known."""
+        """Report damage, and count its events as missing if they are known."""
         self._damaged = True
         if damage.head is not None:
             self._count(*damage.head)
@@ -543,14 +538,14 @@ class Journal:
         warn(_words(path, damage))
 
     def _count(self, partition: int, first: int | None, events: int) -> None:
-        """Note that these events were found, and that those between them and the ones before are missing."""
+        """Record found events; those between them and the ones before are missing."""
         expected = self._next.get(partition, 0)
         first = expected if first is None else first
         self._next[partition] = max(expected, first + events)
         self._missing[partition] += max(0, first - expected)
 
     def _tell_missing(self, torn: list[str], warn: Say) -> None:
-        """Say what is missing, at the end too. Later events are numbered behind it: it stays missing."""
+        """Report missing events. Later events are numbered after them, so they stay missing."""
         short = Counter[int]()
         for partition, count in self._counts(warn).items():
             if (less := count - self._next.get(partition, 0)) > 0:
@@ -570,7 +565,7 @@ class Journal:
             )
 
     def _counts(self, warn: Say) -> dict[int, int]:
-        """How many events of each partition were synced; {} if nothing says so."""
+        """The synced events of each partition; {} if unknown."""
         path = self._directory / COUNTS
         try:
             kept = json.loads(path.read_bytes())
@@ -585,7 +580,7 @@ class Journal:
         return {}
 
     def _keep_counts(self, *, sync: bool = False) -> None:
-        """Write the counts. Where that fails they say too few, which only hides a loss."""
+        """Write the counts. If that fails they say too few, which only hides a loss."""
         path, events = self._directory / COUNTS, {str(one): self._next[one] for one in sorted(self._next)}
         partial = path.with_suffix(".partial")
         with suppress(OSError):
@@ -631,10 +626,10 @@ STORAGE_ERROR = 56
 """Kafka's KAFKA_STORAGE_ERROR: producers try again."""
 
 LOAD_BYTES = 4 * 1024 * 1024
-"""The journal is loaded in requests of about this size."""
+"""The approximate size of the requests that load the journal."""
 
 Trouble = Callable[[OSError | None], None]
-"""Called when the journal cannot be written, and with None when it can be written again."""
+"""A callback with the error if the journal cannot be written, and with None when it can again."""
 
 
 class _QueuedBatch(NamedTuple):
@@ -645,12 +640,12 @@ class _QueuedBatch(NamedTuple):
 
 
 class EventLog:
-    """Appends to the event topic.
+    """A queue of appends to the event topic.
 
     Args:
-        topic: its name; it must exist.
+        topic: must exist.
         journal: read to its end; None: nothing is kept.
-        broker: a connection that nothing else uses.
+        broker: a connection without other users.
         trouble: called with the disk's error, and with None once it can be written again.
     """
 
@@ -663,13 +658,13 @@ class EventLog:
         self._waiting: asyncio.Queue[_QueuedBatch] = asyncio.Queue()
 
     async def append(self, partition: int, batch: RecordBatch, *, keep: bool) -> ProduceResult:
-        """Keep a batch, if asked to, and append it; STORAGE_ERROR if the disk does not take it."""
+        """Journal a batch if `keep`, and append it; STORAGE_ERROR if the disk fails."""
         answer: asyncio.Future[ProduceResult] = asyncio.get_running_loop().create_future()
         await self._waiting.put(_QueuedBatch(partition, batch, keep, answer))
         return await answer
 
     async def run(self) -> None:
-        """Keep and append incoming events until cancelled; ConnectionError if the broker ends or refuses."""
+        """Journal and append events until cancelled. Raises ConnectionError if the broker fails."""
         while True:
             group = [await self._waiting.get()]
             size = len(group[0].batch.data)
@@ -684,7 +679,7 @@ class EventLog:
                 await self._append(group)
 
     async def _journalled(self, group: list[_QueuedBatch], journal: Journal) -> bool:
-        """True if the journal has them; otherwise they are answered."""
+        """Whether the journal has the group; if not, its producers have their answers."""
         batches = [(waiting.partition, *waiting.batch) for waiting in group]
         try:
             await asyncio.to_thread(journal.write, batches)
@@ -712,11 +707,9 @@ class EventLog:
 async def load(
     topic: str, partitions: int, frames: Iterable[Frame], broker: Connection, compression: str
 ) -> Counter[int]:
-    """Append the journal's frames to the fresh topic, small batches packed into larger ones.
+    """Append the journal's frames to the fresh topic, small batches packed; returns events by partition.
 
-    Returns how many events each partition got.
-
-    A frame of a partition beyond the count lies in another one; the worker forwards its events.
+    A frame of a partition beyond the count goes to another one; the worker forwards its events.
     """
     packers = [Packer(compression) for _ in range(partitions)]
     ready: list[tuple[int, bytes]] = []

@@ -2,11 +2,11 @@
 
 Run by path as `python -I -S parent_death.py PARENT_PID PROGRAM ARGUMENT...`; imports nothing of ours.
 
-- Linux: asks the kernel for SIGKILL at the parent's death (PR_SET_PDEATHSIG), then becomes the program,
-  with the same pid. The kernel means the *thread* that started this process: start from a thread that
-  lives as long as the program should.
-- Elsewhere it stays as the program's parent and hands SIGTERM and SIGINT on. It looks every 200 ms whether
-  its own parent is still there, and kills the program when it is not.
+- Linux: asks the kernel for SIGKILL at the parent's death (PR_SET_PDEATHSIG), then becomes the program with
+  the same pid. For the kernel the parent is the *thread* that started this process, so that thread must live
+  as long as the program.
+- Elsewhere: stays the program's parent, hands on SIGTERM and SIGINT, and kills the program when its own
+  parent is gone, which it checks every 200 ms.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class EmbeddedUnavailable(EmbeddedError):
 
 @contextmanager
 def packaged(server: str, package: str) -> Iterator[None]:
-    """EmbeddedUnavailable where the package of a server is missing, or has no program for this platform."""
+    """A context that raises EmbeddedUnavailable if a server's package lacks a program for this platform."""
     try:
         yield
     except ImportError as error:
@@ -63,7 +63,6 @@ class ServerFailed(EmbeddedError):
 
 
 def last_lines(log: Path | None, lines: int = 8) -> str:
-    """The last lines of a log file, "" if there is none."""
     if log is None or not log.is_file():
         return ""
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
@@ -79,7 +78,7 @@ POLL_SECONDS = 0.02
 
 
 class Child:
-    """A program started through `parent_death`, in a process group of its own (Ctrl-C reaches only us).
+    """A program started through `parent_death`, in its own process group (Ctrl-C reaches only us).
 
     Start it from a thread that lives as long as the program should (see `parent_death`).
     """
@@ -102,7 +101,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """True while the program runs (also while it is paused)."""
+        """Whether the program runs (also while it is paused)."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -111,7 +110,6 @@ class Child:
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:
-        """Start the program; output is appended to the log, or dropped without one."""
         if self.alive:
             raise RuntimeError(f"{self.name} already runs as process {self.pid}; stop it first")
         argv = [sys.executable, "-I", "-S", parent_death.__file__, str(os.getpid()), *self.argv]
@@ -121,7 +119,7 @@ class Child:
             )
 
     def wait_ready(self, answers: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
-        """Wait until `answers()`; raise ServerFailed if the program ends before or the deadline passes."""
+        """Wait until `answers()`. Raises ServerFailed if the program ends before or the deadline passes."""
         deadline = time.monotonic() + seconds
         while not answers():
             if not self.alive:
@@ -132,7 +130,7 @@ class Child:
             time.sleep(POLL_SECONDS)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the program has ended; False if it still runs after that many seconds."""
+        """Whether the program ended within that time."""
         if self._process is None:
             return True
         try:
@@ -142,19 +140,18 @@ class Child:
         return True
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal; nothing happens if the program has ended."""
+        """Send a signal, unless the program has ended."""
         if self._process is not None:
             self._process.send_signal(number)
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """SIGTERM, and SIGKILL if it still runs after that many seconds."""
+        """SIGTERM, then SIGKILL if it still runs after that many seconds."""
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)  # a paused program does not see SIGTERM
         if not self.wait(seconds):
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
         self.signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
@@ -163,9 +160,7 @@ class Child:
 class Server:
     """A server that this machine runs for itself on a loopback port; use it as a context manager.
 
-    Args:
-        answers: whether a server on that port answers.
-        stop_seconds: how long it may take to end.
+    `answers` says whether a server on a port answers.
     """
 
     def __init__(
@@ -182,12 +177,10 @@ class Server:
         self._answers, self._stop_seconds = answers, stop_seconds
 
     def start(self) -> None:
-        """Start it and return when it answers."""
         self.child.start()
         self.child.wait_ready(lambda: self._answers(self.port))
 
     def stop(self) -> None:
-        """End it; what it held is gone."""
         self.child.stop(self._stop_seconds)
 
     def __enter__(self) -> Self:
@@ -211,17 +204,16 @@ class Stopped(BaseException):
 
 
 class Signals:
-    """The present effect of a signal."""
+    """The current effect of a signal."""
 
     def __init__(self) -> None:
         self._forced = False
 
     def force_from_now_on(self) -> None:
-        """We are ending; one more signal ends this process at once (its children then end by themselves)."""
+        """Let the next signal end this process at once (its children then end by themselves)."""
         self._forced = True
 
     def handle(self, _number: int, _frame: FrameType | None) -> None:
-        """Signal handler."""
         if self._forced:
             os._exit(EXIT_FORCED)
         raise Stopped
@@ -229,7 +221,7 @@ class Signals:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Signals]:
-    """Raise Stopped in the main thread at the first signal; the old handlers come back afterwards."""
+    """A context in which the first signal raises Stopped in the main thread."""
     signals = Signals()
     before = {number: signal.signal(number, signals.handle) for number in NUMBERS}
     try:
@@ -250,7 +242,7 @@ PRODUCE, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 3, 18, 19,
 NO_CONTROLLER = -1
 OLDEST, NEWEST = 3, 7
 MAX_FRAME_BYTES = 100 * 1024 * 1024
-"""As Apache Kafka's `socket.request.max.bytes`."""
+"""The same as Apache Kafka's `socket.request.max.bytes`."""
 
 BUFFER_BYTES = 1024 * 1024
 CLIENT = "streamer-up"
@@ -263,11 +255,11 @@ _HEAD = struct.Struct(">hhi")
 _RANGE = struct.Struct(">hhh")
 
 Records = Sequence[tuple[int, bytes | None]]
-"""By partition: what a producer sent."""
+"""A producer's records by partition."""
 
 
 class ProtocolError(ConnectionError):
-    """The other side said what it may not say; the connection ends."""
+    """The other side violated the protocol; the connection ends."""
 
 
 class ProduceResult(NamedTuple):
@@ -291,7 +283,7 @@ class Request(NamedTuple):
 
 
 class Produce(NamedTuple):
-    """A produce request of a version that clients are offered."""
+    """A produce request of a version that the proxy offers."""
 
     head: Request
     client_id: str | None
@@ -301,7 +293,7 @@ class Produce(NamedTuple):
 
     @classmethod
     def of(cls, frame: bytes) -> Produce:
-        """Read one; ProtocolError if it is invalid."""
+        """Parse a request. Raises ProtocolError."""
         head, stream = Request.of(frame), BytesIO(frame)
         if head.version not in _REQUESTS:
             raise ProtocolError(f"a produce request of version {head.version}")
@@ -314,7 +306,7 @@ class Produce(NamedTuple):
         return cls(head, client_id, read.transactional_id, read.required_acks, read.topics or [])
 
     def only(self, topics: Sequence[tuple[str, Records]]) -> bytes:
-        """The same request for these topics, to be answered."""
+        """The same request for these topics only, with an answer."""
         return _request(self.head, self.client_id, self.transactional_id, -1, topics)
 
     def response(self, topics: Sequence[tuple[str, Sequence[ProduceResult]]]) -> bytes:
@@ -325,13 +317,13 @@ class Produce(NamedTuple):
 
 
 def read_answers(response: bytes, version: int) -> list[tuple[str, list[ProduceResult]]]:
-    """Answers in a response to a produce request, by topic."""
+    """The answers in a produce response, by topic."""
     read = _RESPONSES[version].decode(response[4:])
     return [(topic, [ProduceResult(*answer[:3]) for answer in answers]) for topic, answers in read.topics]
 
 
 def only_offered_versions(response: bytes, version: int) -> bytes:
-    """A response to ApiVersions that offers the versions of requests which the proxy can read."""
+    """An ApiVersions response that offers only the request versions that the proxy can read."""
     flexible = version >= 3
     (error,) = struct.unpack_from(">h", response, 4)
     at, step = (7, _RANGE.size + 1) if flexible else (10, _RANGE.size)
@@ -346,12 +338,12 @@ def only_offered_versions(response: bytes, version: int) -> bytes:
 
 
 def metadata_request() -> bytes:
-    """A request for the brokers and their controller, and for no topics."""
+    """A request for the brokers and their controller, without topics."""
     return bytes(_HEAD.pack(METADATA, 1, 1) + String().encode(CLIENT) + MetadataRequest_v1([]).encode())
 
 
 def names_a_controller(response: bytes) -> bool:
-    """Whether the response to it names a broker and a controller; ValueError if it cannot be read."""
+    """Whether a metadata response names a broker and a controller; ValueError if it is invalid."""
     read = MetadataRequest_v1.RESPONSE_TYPE.decode(response[4:])
     return bool(read.brokers) and read.controller_id != NO_CONTROLLER
 
@@ -364,20 +356,17 @@ class Connection:
 
     @classmethod
     async def open(cls, port: int) -> Connection:
-        """Connect to this loopback port."""
         return cls(*await asyncio.open_connection("127.0.0.1", port, limit=BUFFER_BYTES))
 
     async def tell(self, request: bytes) -> None:
-        """Send a request that has no response."""
         await write_frame(self._writer, request)
 
     async def ask(self, request: bytes) -> bytes:
-        """Send a request and return its response."""
         await self.tell(request)
         return await read_frame(self._reader)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic; ProtocolError if the broker refuses."""
+        """Create a topic. Raises ProtocolError if the broker refuses."""
         request = CreateTopicsRequest_v0([(topic, partitions, 1, [], [])], TIMEOUT_MS)
         frame = _HEAD.pack(CREATE_TOPICS, 0, 0) + String().encode(CLIENT) + request.encode()
         read = request.RESPONSE_TYPE.decode((await self.ask(frame))[4:])
@@ -385,7 +374,7 @@ class Connection:
             raise ProtocolError(f"the broker did not create the topic {topic}: {read.topic_errors}")
 
     async def append(self, topic: str, batches: Sequence[tuple[int, bytes]]) -> dict[int, int]:
-        """Append batches to partitions; the offset of the first event of each partition."""
+        """Append batches to partitions; returns each partition's first offset."""
         joined: dict[int, list[bytes]] = {}
         for partition, batch in batches:
             joined.setdefault(partition, []).append(batch)
@@ -432,14 +421,12 @@ TIMEOUT_SECONDS = 1.0
 
 
 def free_port() -> int:
-    """A loopback TCP port that is free at this moment."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
 
 
 def port_is_free(port: int) -> bool:
-    """True if a server could listen on this loopback port now."""
     try:
         claimed_port(port).close()
     except EmbeddedError:
@@ -448,11 +435,7 @@ def port_is_free(port: int) -> bool:
 
 
 def claimed_port(port: int) -> socket.socket:
-    """A socket bound to this loopback port, to listen on later.
-
-    Raises:
-        EmbeddedError: another program has the port.
-    """
+    """A socket bound to this loopback port, to listen on later. Raises EmbeddedError if the port is taken."""
     # Named as TCP: else asyncio does not send small responses at once (TCP_NODELAY).
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -469,7 +452,7 @@ def claimed_port(port: int) -> socket.socket:
 
 
 def kafka_answers(port: int) -> bool:
-    """True if the broker on this loopback port answers a Metadata request with itself and a controller."""
+    """Whether the broker on this loopback port answers a Metadata request with itself and a controller."""
     request = metadata_request()
     try:
         with socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS) as connection:
@@ -481,7 +464,7 @@ def kafka_answers(port: int) -> bool:
 
 
 def redis_answers(port: int) -> bool:
-    """True if the server on this loopback port answers PING with PONG (not while it still loads its data)."""
+    """Whether the server on this loopback port answers PING with PONG (not while it loads its data)."""
     try:
         with socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS) as connection:
             connection.sendall(b"*1\r\n$4\r\nPING\r\n")

@@ -1,9 +1,9 @@
-"""Follow a run directory: what it says is published, as soon as it says it.
+"""Follow a run directory, and publish its trials as soon as their files exist.
 
-- Here: the ledger says which events were published and which are due; its file survives a restart.
-- `scan`: the directory read as `convert` reads it, with files still being written, problems and deletions.
-- `follow`: changed parts are read at once, the whole now and then.
-- `session`: one `tail` from start to end, and whether a worker takes what it publishes.
+- The ledger here knows which events were published and which are due. Its file survives a restart.
+- `scan` reads the directory as `convert` does, and handles unfinished files, problems and deletions.
+- `follow` reads changed parts at once, and the whole directory now and then.
+- `session` is one `tail` from start to end, with a check that a worker takes the events.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ EventFields = dict[str, Any]
 Line = dict[str, Any]
 
 ResultKey = tuple[str, SlotKey]
-"""Run and slot."""
 
 _SLOT_FIELDS = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
 
@@ -47,8 +46,7 @@ _SLOT_FIELDS = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtes
 class DirectoryResult:
     """A result, or a start, that a directory holds.
 
-    Attributes:
-        path: the file it was read from, for a start the trial's directory; relative to the directory.
+    `path` is relative to the directory: the result's file, or the directory of a started trial.
     """
 
     key: ResultKey
@@ -58,7 +56,7 @@ class DirectoryResult:
 
 
 def directory_result(event: EventFields, path: str) -> DirectoryResult:
-    """A `trial_result` or `trial_started` as `convert` sends it, with its place and standing."""
+    """A `trial_result` or `trial_started` from `convert`, with its slot, revision and content."""
     parsed = EVENT.validate_json(canonical_json(event))
     assert isinstance(parsed, TrialResult | TrialStarted)
     finished_at = parsed.finished_at if isinstance(parsed, TrialResult) else None
@@ -71,7 +69,7 @@ class _PublishedSlot:
     """The published events of one slot.
 
     Attributes:
-        path: of the winner, or of the start.
+        path: the winner's, or the start's.
         sent: since the process began.
         started: revision of the last start, None without any.
     """
@@ -83,17 +81,16 @@ class _PublishedSlot:
 
     @property
     def is_filled(self) -> bool:
-        """Whether something published stands: a result, or a start."""
+        """Whether a published result or start is still valid."""
         floor = self.slot.floor
         is_started = self.started is not None and (floor is None or self.started > floor)
         return self.slot.winner is not None or is_started
 
 
 class Ledger:
-    """The published events, as the log folds them. Its methods give the events to publish, and note them so.
+    """The published events, folded like the log. Methods return the events to publish, and record them.
 
-    Attributes:
-        lines: the changes since the caller last emptied it, for the journal.
+    `lines` are the changes for the journal since the caller last emptied it.
     """
 
     def __init__(self) -> None:
@@ -103,7 +100,7 @@ class Ledger:
         self._plans_sent: set[tuple[str, str]] = set()
 
     def offer(self, new: DirectoryResult) -> Iterator[EventFields]:
-        """A result among others: published as it is, if its content was not."""
+        """A result among others: published unchanged, if its content is new."""
         stored = self._slots.setdefault(new.key, _PublishedSlot())
         winner, content = stored.slot.winner, new.rank[2]
         if winner is not None and winner[2] == content:
@@ -121,7 +118,7 @@ class Ledger:
         yield new.event
 
     def resolve(self, group: Iterable[DirectoryResult]) -> Iterator[EventFields]:
-        """All results that the directory has for one slot: published so that the right one wins."""
+        """All results in the directory for one slot, published so that the right one wins."""
         results = list(group)
         for new in results:
             yield from self.offer(new)
@@ -140,7 +137,7 @@ class Ledger:
         stored.path = best.path
 
     def start(self, new: DirectoryResult) -> Iterator[EventFields]:
-        """A trial that has begun: published if nothing stands in its slot, above what was withdrawn."""
+        """A trial that has begun, published if its slot is empty. Its revision exceeds withdrawn ones."""
         stored = self._slots.setdefault(new.key, _PublishedSlot())
         if not stored.is_filled:
             floor = stored.slot.floor
@@ -150,29 +147,28 @@ class Ledger:
             yield new.event | {"revision": stored.started}
 
     def wins(self, new: DirectoryResult) -> bool:
-        """Whether this content stands in its slot."""
+        """Whether this content is the slot's current one."""
         stored = self._slots.get(new.key)
         return stored is not None and stored.slot.winner is not None and stored.slot.winner[2] == new.rank[2]
 
     def filled(self) -> Iterator[tuple[ResultKey, str]]:
-        """Every slot with a published result, and the file that it was read from."""
+        """Every slot with a published result, and the result's file."""
         for key, stored in self._slots.items():
             if stored.slot.winner is not None:
                 yield key, stored.path
 
     def begun(self) -> Iterator[tuple[ResultKey, str]]:
-        """Every slot with a published start and no result, and the directory of the trial."""
+        """Every slot with a published start and no result, and the trial's directory."""
         for key, stored in self._slots.items():
             if stored.is_filled and stored.slot.winner is None:
                 yield key, stored.path
 
     def file_of(self, key: ResultKey) -> str | None:
-        """The file that the result in a slot was read from; None if there is no result."""
+        """The file of a slot's result; None without a result."""
         stored = self._slots.get(key)
         return stored.path if stored is not None and stored.slot.winner is not None else None
 
     def retract(self, key: ResultKey) -> EventFields:
-        """Withdraw what was published for a slot."""
         stored = self._slots[key]
         winner = stored.slot.winner
         stored.slot.retract(max(r for r in (winner and winner[0], stored.started) if r is not None))
@@ -181,14 +177,14 @@ class Ledger:
         return _retraction(key, stored.slot)
 
     def retracted(self) -> Iterator[EventFields]:
-        """The results withdrawn before this start, again."""
+        """The results withdrawn before this start of the process, again."""
         for key, stored in self._slots.items():
             if stored.slot.winner is None and stored.slot.floor is not None and not stored.sent:
                 stored.sent = True
                 yield _retraction(key, stored.slot)
 
     def plan(self, event: EventFields) -> Iterator[EventFields]:
-        """A `run_started` or `run_finished`: published if its content is new."""
+        """A `run_started` or `run_finished`, published if its content is new."""
         key = (event["run_id"], event["type"], *([event["part"]] if "part" in event else []))
         print_ = fingerprint(EVENT.validate_json(canonical_json(event)))
         revision = event.get("revision", 0)
@@ -206,7 +202,7 @@ class Ledger:
         yield event | {"revision": revision}
 
     def restore(self, line: Mapping[str, Any]) -> None:
-        """Take in a line of the journal; one that makes no sense raises KeyError, TypeError or ValueError."""
+        """Apply a line of the journal. An invalid one raises KeyError, TypeError or ValueError."""
         if "plan" in line:
             revision, print_ = line["standing"]
             self._plans[tuple(line["plan"])] = (int(revision), str(print_))
@@ -225,7 +221,6 @@ class Ledger:
             stored.path = str(line["path"])
 
     def dump(self) -> Iterator[Line]:
-        """Lines that restore this ledger."""
         for plan, rank in self._plans.items():
             yield {"plan": list(plan), "standing": list(rank)}
         for key, stored in self._slots.items():
@@ -269,8 +264,6 @@ NAME_CHARACTERS = 24
 
 
 class AlreadyFollowed(Exception):
-    """Another process follows the same directory."""
-
     def __init__(self, root: Path) -> None:
         super().__init__(
             f"another `streamer tail` follows {root} for the same broker and namespace; end that first"
@@ -278,7 +271,7 @@ class AlreadyFollowed(Exception):
 
 
 def ledger_path(settings: Settings, root: Path, run_id: str | None) -> Path:
-    """Where the journal lies: by deployment, directory and pool."""
+    """The journal's path, by deployment, directory and pool."""
     name = sha256_hex(canonical_json([os.path.abspath(root), run_id]))[:NAME_CHARACTERS]
     return _ledgers(settings) / f"{name}.ndjson"
 
@@ -287,9 +280,7 @@ def ledger_path(settings: Settings, root: Path, run_id: str | None) -> Path:
 class Followed:
     """A directory that was followed.
 
-    Attributes:
-        root: the directory, absolute.
-        run_id: the run that its runs were pooled into; None: they stayed apart.
+    `root` is absolute. `run_id` is the run that its runs were pooled into; None: they stayed apart.
     """
 
     root: Path
@@ -297,9 +288,9 @@ class Followed:
 
 
 def followed(settings: Settings) -> list[Followed]:
-    """The directories that were followed for a deployment on this machine, by this user.
+    """The directories that this user followed for a deployment on this machine.
 
-    A ledger of an older version does not say them; it does once `tail` has followed its directory again.
+    Ledgers of older versions name theirs only after the next `tail`.
     """
     directories = []
     for file in sorted(_ledgers(settings).glob("*.ndjson")):
@@ -320,15 +311,10 @@ def _ledgers(settings: Settings) -> Path:
 
 
 class LedgerFile:
-    """Use as a context manager; then no other process has the file.
+    """A ledger's journal, locked against other processes while it is used as a context manager.
 
-    Args:
-        path: see `ledger_path`.
-        root: the directory that is followed.
-        run_id: the run that its runs are pooled into; None: they stay apart.
-
-    Attributes:
-        problem: why it cannot be kept on disk, None if it can.
+    `run_id` is the run that its runs are pooled into; None: they stay apart. `problem` says why the file
+    cannot be kept on disk.
     """
 
     def __init__(self, path: Path, root: Path, run_id: str | None = None) -> None:
@@ -342,11 +328,7 @@ class LedgerFile:
         self._file: AppendOnlyFile | None = None
 
     def __enter__(self) -> Self:
-        """Lock it.
-
-        Raises:
-            AlreadyFollowed: another process has it.
-        """
+        """Lock the file. Raises AlreadyFollowed if another process has it."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock.acquire()
@@ -362,7 +344,7 @@ class LedgerFile:
         self._lock.release()
 
     def load(self) -> Ledger:
-        """The ledger as it was; a last line that was cut off counts for nothing, it was not published."""
+        """The ledger as it was. An incomplete last line is ignored: its event was not published."""
         ledger = Ledger()
         try:
             lines = self._path.read_bytes().splitlines()
@@ -377,7 +359,7 @@ class LedgerFile:
         return ledger
 
     def append(self, lines: Sequence[dict[str, Any]]) -> None:
-        """On the disk when this returns, unless `problem` says otherwise."""
+        """Write the lines to the disk before returning, unless there is a `problem`."""
         if self._file is not None and lines:
             try:
                 self._file.append(_written(lines))

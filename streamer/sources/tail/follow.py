@@ -1,8 +1,8 @@
 """Follow a directory: changed parts are read at once, the whole now and then; the whole decides.
 
-Reading a part is cheap and gives new results within a fraction of a second (see `incremental`). A scan of the
-whole finds what no change announced, tells copies apart, sees what has gone, and settles which result counts.
-Its results equal `convert`'s. The larger the directory, the rarer.
+Reading a part is cheap and publishes new results within a fraction of a second. A scan of the whole finds
+unannounced changes, copies and deletions, and settles which result counts. Its results equal `convert`'s.
+Larger directories are scanned less often.
 """
 
 from __future__ import annotations
@@ -45,11 +45,13 @@ from streamer.sources.tail.scan import (
 
 
 AGAIN_SECONDS = 0.5
-"""A part is read once more so long after a change: the system may not tell of a new directory's files."""
+"""The delay until a changed part is read again, as the system may miss files in a new directory."""
 
 REST = 4.0
-"""A part that keeps changing rests this multiple of the time that reading it took, because one file may
-hold thousands of results."""
+"""How long a part that keeps changing rests, in multiples of its reading time.
+
+One file may hold thousands of results.
+"""
 
 _LONG_AGO = -math.inf
 
@@ -59,9 +61,9 @@ class _QueuedPart:
     """A part that waits.
 
     Attributes:
-        changed: when; long ago for one that was found rather than changed.
+        changed: time of the change; long ago for a part that was found unchanged.
         due: when to read it.
-        rested: not before this.
+        rested: the earliest time for it.
         last: after all others.
     """
 
@@ -72,42 +74,37 @@ class _QueuedPart:
 
 
 class ReadQueue:
-    """Parts that wait to be read.
-
-    Args:
-        clock: seconds that only grow.
-    """
+    """Parts that wait to be read. `clock` gives monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._entries: dict[Path, _QueuedPart] = {}
 
     def changed(self, part: Path, *, last: bool = False) -> None:
-        """Something in it changed just now. `last`: it says what is better said after all the rest."""
+        """Queue a part that changed just now; with `last`, after all others."""
         now = self._clock()
         entry = self._entries.get(part)
         rested = entry.rested if entry else _LONG_AGO
         self._entries[part] = _QueuedPart(now, max(now, rested), rested, last)
 
     def add(self, part: Path) -> None:
-        """Queue a path that is there: read it as soon as there is nothing better to do."""
+        """Queue an existing part, to be read when nothing else is due."""
         now = self._clock()
         entry = self._entries.setdefault(part, _QueuedPart(_LONG_AGO, now, _LONG_AGO, last=False))
         entry.due = min(entry.due, max(now, entry.rested))
 
     def ready(self) -> list[Path]:
-        """The paths that are due: changed ones first, the earliest change before others."""
+        """The paths that are due: changed ones first, earliest change first."""
         now = self._clock()
         due = [(part, entry) for part, entry in self._entries.items() if entry.due <= now]
         due.sort(key=lambda item: (item[1].last, item[1].changed == _LONG_AGO, item[1].due))
         return [part for part, _ in due]
 
     def is_quiet(self, part: Path) -> bool:
-        """Whether it has not changed for a while."""
         return self._clock() - self._entries[part].changed >= AGAIN_SECONDS
 
     def was_read(self, part: Path, begun: float, *, again: bool) -> None:
-        """Note that a path was read just now, from that moment on. `again`: another reading may find more."""
+        """Record that a part was read from `begun` until now. `again`: another reading may find more."""
         now = self._clock()
         entry = self._entries[part]
         if again or begun - entry.changed < AGAIN_SECONDS:
@@ -127,30 +124,20 @@ class ReadQueue:
 
 
 TURN_SECONDS = 0.2
-"""After reading parts for so long it is looked at what changed meanwhile."""
+"""How long parts are read before changes are checked."""
 
 LOOK = 10.0
-"""Look for unknown runs again after this multiple of the last search's duration."""
+"""The pause between searches for unknown runs, in multiples of the last search's duration."""
 
 
 class IncrementalReader:
-    """Reads parts.
-
-    Args:
-        root: the directory that is followed.
-        options: as for `convert`.
-        ledger: what was published.
-        stability, diagnostics: judge what could not be read.
-        emit: hands events over; True if there were any.
+    """A reader of changed parts.
 
     Attributes:
-        runs: the known runs there.
-        frozen: directories of runs of which a file that says whose the results are is being written.
-        urgent: whether only the whole can tell what a change means.
-        published: slots for which something was published since the reading of the whole began.
-        seen: slots for which a result was found since then.
-        begun: slots for which a start was found since then.
-        planned: ids of the runs whose plan was published since then.
+        frozen: directories of runs with an unfinished file that decides whose the results are.
+        urgent: only a scan of the whole can explain a change.
+        published, seen, begun, planned: since the last scan began, the slots with something published, with a
+            result found and with a start found, and the runs with a published plan.
     """
 
     def __init__(
@@ -185,7 +172,6 @@ class IncrementalReader:
         self._begun: set[Path] = set()  # runs of which a result was published
 
     def whole_begins(self) -> None:
-        """A reading of the whole begins."""
         self.urgent = False
         self.published.clear()
         self.seen.clear()
@@ -193,7 +179,7 @@ class IncrementalReader:
         self.planned.clear()
 
     def whole_says(self, scan: Scan, results: Iterable[DirectoryResult], begun: float) -> None:
-        """The reading of the whole ended. What was read ahead meanwhile is newer."""
+        """Take over the result of a scan. Parts read during the scan are newer."""
         self.runs.replace(scan.runs, begun)
         self._is_read = True
         self._nameless.clear()
@@ -209,7 +195,7 @@ class IncrementalReader:
                 self._pending.changed(run.path, last=True)
 
     def take_note(self, changed: Iterable[Path]) -> None:
-        """Which parts the changes concern; else the whole."""
+        """Queue the parts that the changes concern, else request a scan of the whole."""
         for path in changed:
             run = self.runs.around(path)
             if run is None or run.nested:
@@ -230,7 +216,7 @@ class IncrementalReader:
                 self._pending.changed(path)
 
     def read(self) -> None:
-        """Read what is due, for a while."""
+        """Read due parts for at most a turn."""
         end = time.monotonic() + TURN_SECONDS
         for path in [path for path, due in self._again.items() if due <= time.monotonic()]:
             del self._again[path]
@@ -264,7 +250,7 @@ class IncrementalReader:
             self._pending.add(part)
 
     def _read(self, run: SourceRun, part: Path) -> bool:
-        """Read a part, or what else changed; True if it is being written."""
+        """Read a part or another changed path; True if it is unfinished."""
         if part == run.path:
             return self._read_plan(run)
         if run.source.part(run.path, part) is None:
@@ -273,7 +259,7 @@ class IncrementalReader:
         return self._read_part(run, part)
 
     def _read_plan(self, run: SourceRun) -> bool:
-        """Publish what the run says of itself now; its results again if they turn out to be another's."""
+        """Publish the run's current plan, and its results again if they belong to another run now."""
         if self.runs.is_new(run) and not self.runs.is_still(run):
             self._strange.add(run.path)
             return False
@@ -296,7 +282,7 @@ class IncrementalReader:
         return False
 
     def _read_part(self, run: SourceRun, part: Path) -> bool:
-        """Publish what is new in a part; True if a file in it is being written."""
+        """Publish new results of a part; True if one of its files is unfinished."""
         begun = self._stability.begin()
         scan = read_part(run, part, self._options)
         stabilities = self._diagnostics.judge(scan.report, begun)
@@ -323,7 +309,7 @@ class IncrementalReader:
         self.urgent |= not self._ledger.wins(new)
 
     def _is_clear(self, new: DirectoryResult, run: SourceRun, part: Path) -> bool:
-        """Whether the whole can hardly say something else of a result than its part does."""
+        """Whether a scan of the whole would hardly judge a result differently."""
         if not self._is_named(new, run):
             return False
         home = self._homes.get(new.event.get("trial_id", ""), run.path)
@@ -332,13 +318,13 @@ class IncrementalReader:
         return self.path_of(new) != part or self._ledger.file_of(new.key) in (None, new.path)
 
     def _is_named(self, new: DirectoryResult, run: SourceRun) -> bool:
-        """Whether the agent is known, or as far as the whole knows it: another part may name it."""
+        """Whether the agent is known as far as a scan knows it; another part may name it."""
         return new.event.get("agent", UNKNOWN) != UNKNOWN or run.path in self._nameless
 
     def may_be_anothers(self, home: Path, plan: RunPlan) -> bool:
-        """Whether results of a run wait while a file that its plan was read from is being written.
+        """Whether a run's results must wait for an unfinished file of its plan.
 
-        Not where what can be read says of whose they are what is known: that file is about other things.
+        They do not wait if the readable files confirm whose they are: then the file is about something else.
         """
         run = self.runs.at(home)
         if run is None or run.plan.problems or home in self._nameless:
@@ -346,15 +332,14 @@ class IncrementalReader:
         return _identity(run.plan) != _identity(plan)
 
     def path_of(self, new: DirectoryResult) -> Path:
-        """The file that a result was read from."""
         return self._root.resolve() / new.path
 
     def is_frozen(self, path: Path) -> bool:
-        """Whether what says whose a trial is is being written."""
+        """Whether the file that decides whose a trial is, is unfinished."""
         return any(path.is_relative_to(run) for run in self.frozen)
 
     def is_unstable(self, path: Path, unstable: Iterable[Path]) -> bool:
-        """Whether a file of the trial, or what says whose it is, is being written."""
+        """Whether a file of the trial, or one that decides whose it is, is unfinished."""
         if self.is_frozen(path):
             return True
         home = path.parent
@@ -362,7 +347,7 @@ class IncrementalReader:
 
 
 def results_of(scan: Scan, root: Path) -> list[DirectoryResult]:
-    """Its results except those whose file has left since: it may have left with only half of it read."""
+    """The results of a scan whose files are still there. A vanished file may have been read in part."""
     base = root.resolve()
     there = (result for result in scan.trials if os.path.lexists(result[0]))
     return [directory_result(event, str(path.relative_to(base))) for path, event in there]
@@ -374,7 +359,7 @@ def starts_of(scan: Scan, root: Path) -> list[DirectoryResult]:
 
 
 def _identity(plan: RunPlan) -> tuple[Any, ...]:
-    """The values that decide whose the results of a run are."""
+    """The values that decide whose a run's results are."""
     return plan.run_id, plan.aliases, plan.agent, plan.model
 
 
@@ -383,28 +368,27 @@ def _identity(plan: RunPlan) -> tuple[Any, ...]:
 
 
 PACE_SECONDS = 0.5
-"""The whole is not read more often than this."""
+"""The least time between two scans of the whole."""
 
 PACE = 10.0
-"""Read the whole again after this multiple of the last reading's duration, where something has changed."""
+"""The pause after a scan, in multiples of its duration, if something changed."""
 
 CALM_SECONDS = 10.0
 CALM = 30.0
-"""Likewise, where nothing is known to have changed."""
+"""The pause after a scan, in multiples of its duration, if nothing is known to have changed."""
 
 
 @dataclass(slots=True)
 class FollowStatus:
-    """How far it is.
+    """The progress of a follower.
 
     Attributes:
-        runs: ids of the runs found.
-        trials: results that the directory holds.
-        waiting: files that are being written.
-        unreadable: path to reason, for what cannot be read.
+        trials: results in the directory.
+        waiting: unfinished files.
+        unreadable: path to reason.
         published: events handed over.
         withdrawn: results withdrawn.
-        readings: how often the whole was read.
+        readings: scans of the whole.
     """
 
     runs: list[str] = field(default_factory=list)
@@ -418,7 +402,7 @@ class FollowStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The directory as it was read, its results and starts, when that began and how long it took."""
+    """A scan of the whole: its results and starts, when it began and how long it took."""
 
     scan: Scan
     results: list[DirectoryResult]
@@ -428,17 +412,15 @@ class _Whole:
 
 
 class Follower:
-    """Follows one directory until stopped.
+    """A follower of one directory.
 
     Args:
         root: a run directory, or one above some; need not exist yet.
-        options: as for `convert`.
         ledger: what was published before.
-        publish: takes events, in a list; gets nothing that was not noted before.
-        note: called with the ledger's new lines before they are published.
+        publish: takes lists of events that `note` has recorded before.
+        note: takes the ledger's new lines.
         say: takes lines for the user.
-        keep_deleted: withdraw nothing because its file is gone.
-        still_seconds, missing_seconds, pace_seconds: see the constants.
+        keep_deleted: results stay when their files are deleted.
     """
 
     def __init__(
@@ -473,7 +455,7 @@ class Follower:
         self._emit(self._ledger.retracted())
 
     def follow(self, stop: threading.Event, tick: Callable[[], None]) -> None:
-        """Until `stop` is set, and the whole once more then; `tick` is called several times a second."""
+        """Follow until `stop` is set, then scan once more. `tick` is called several times a second."""
         watcher = Watcher(self._root, stop)
         try:
             with ThreadPoolExecutor(1, "read-whole") as thread:
@@ -491,7 +473,7 @@ class Follower:
         self.read_whole()
 
     def _go_on(self, thread: Executor) -> None:
-        """Read the whole beside the parts: it takes seconds where there are thousands of trials."""
+        """Scan the whole in a thread beside the parts: with thousands of trials it takes seconds."""
         if self._scan is None and self._is_due():
             self._incremental.whole_begins()
             self._scan = thread.submit(self._read)
@@ -501,7 +483,7 @@ class Follower:
         self._incremental.read()
 
     def run_once(self, stop: threading.Event, tick: Callable[[], None]) -> None:
-        """Read the whole until no file is being written, and everything is reported and withdrawn."""
+        """Scan until no file is unfinished, and everything is reported and withdrawn."""
         self.read_whole()
         while (self._is_undecided() or self._deletions.waiting) and not stop.wait(self._pace_seconds):
             self.read_whole()
@@ -511,7 +493,7 @@ class Follower:
         return bool(self.status.waiting or self._diagnostics.pending or self._deletions.doubtful)
 
     def read_whole(self) -> None:
-        """Publish what the directory says and was not published; withdraw what it no longer says."""
+        """Publish what is new in the directory, and withdraw what is no longer there."""
         self._incremental.whole_begins()
         self._apply(self._read())
 
@@ -556,7 +538,7 @@ class Follower:
         )
 
     def _plans(self, scan: Scan, unsure: Sequence[SourceRun]) -> list[EventFields]:
-        """Plans that no file being written may change, and that were not read again meanwhile."""
+        """Plans that depend on no unfinished file and were not read again during the scan."""
         if unsure and self._options.run_id is not None:
             return []
         left = {run.run_id for run in unsure} | self._incremental.planned
@@ -591,7 +573,7 @@ class Follower:
         return time.monotonic() - self._read_at >= max(least, times * self._took)
 
     def _emit(self, events: Iterable[EventFields]) -> bool:
-        """Hand events over, after the journal knows of them; True if there were any."""
+        """Hand events over after writing them to the journal; True if there were any."""
         batch = list(events)
         lines, self._ledger.lines = self._ledger.lines, []
         self._note(lines)

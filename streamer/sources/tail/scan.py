@@ -1,4 +1,4 @@
-"""The directory, read as `convert` reads it: the same connectors, the same identities, the same copies."""
+"""The directory as `convert` reads it: with the same connectors, identities and copies."""
 
 from __future__ import annotations
 
@@ -37,11 +37,9 @@ class Scan:
     """The contents of a directory, or of a part of it.
 
     Attributes:
-        runs: the runs in it.
-        trials: (file that it was read from, event) of each result.
-        starts: (directory of the trial, event) of each trial that has begun and has no result.
+        trials: (result's file, event) of each result.
+        starts: (trial's directory, event) of each trial that has begun and has no result.
         plans: `run_started` and `run_finished` events.
-        report: what could not be read.
     """
 
     runs: list[SourceRun] = field(default_factory=list)
@@ -52,7 +50,7 @@ class Scan:
 
 
 def read_whole(root: Path, options: ConvertOptions) -> Scan:
-    """All runs at or below a directory; nothing while it does not exist, or holds none."""
+    """All runs at or below a directory; empty if it does not exist or holds none."""
     if not root.exists():
         return Scan()
     runs, problems, notes = discover([root], sources_for(options.harness), options, around=False)
@@ -67,7 +65,7 @@ def read_whole(root: Path, options: ConvertOptions) -> Scan:
 
 
 def read_part(run: SourceRun, part: Path, options: ConvertOptions) -> Scan:
-    """The trials in a part of a run, except those that only the whole could tell from copies."""
+    """The trials in a part of a run, except those that only a scan of the whole could tell from copies."""
     scan = Scan([run])
     events = list(convert_part(run, part, options, scan.report))
     _take_trials(scan, events)
@@ -75,18 +73,18 @@ def read_part(run: SourceRun, part: Path, options: ConvertOptions) -> Scan:
 
 
 def read_plan(run: SourceRun, options: ConvertOptions) -> tuple[RunPlan, ConvertReport]:
-    """The present plan events of a run, and its files that could not be read."""
+    """The current plan of a run, and its unreadable files."""
     plan = run.source.plan(run.path, options)
     return plan, ConvertReport(unreadable=list(plan.problems))
 
 
 def plan_events(run: SourceRun, options: ConvertOptions) -> list[EventFields]:
-    """The `run_started` and `run_finished` of a run by the plan that it has."""
+    """The `run_started` and `run_finished` of a run, from the plan that it has."""
     return list(convert_plan(run, options, ConvertReport()))
 
 
 def parts_of(run: SourceRun, place: Path) -> list[Path]:
-    """The parts that can be read alone at and below a directory of a run: trials, and run-level files."""
+    """The parts at and below a directory of a run that can be read alone: trials, and run-level files."""
     paths: list[Path] = []
 
     def is_part(path: Path) -> bool:
@@ -103,7 +101,6 @@ def parts_of(run: SourceRun, place: Path) -> list[Path]:
 
 
 def _take_trials(scan: Scan, events: Sequence[EventFields]) -> None:
-    """The results and starts among the events, each with where it was read."""
     results = (event for event in events if event["type"] == RESULT)
     starts = (event for event in events if event["type"] == STARTED)
     paths = (explanation.path for explanation in scan.report.explanations)
@@ -116,12 +113,7 @@ def _take_trials(scan: Scan, events: Sequence[EventFields]) -> None:
 
 
 class RunIndex:
-    """Which run a path belongs to.
-
-    Args:
-        root: the directory that is followed.
-        options: as for `convert`.
-    """
+    """An index of runs by path."""
 
     def __init__(self, root: Path, options: ConvertOptions) -> None:
         self._root = root
@@ -134,20 +126,20 @@ class RunIndex:
         yield from (run for run, _ in self._new.values())
 
     def at(self, path: Path) -> SourceRun | None:
-        """The run whose directory, or file, a path is."""
+        """The run with exactly this directory or file."""
         new = self._new.get(path)
         return new[0] if new else self._runs.get(path)
 
     def around(self, path: Path) -> SourceRun | None:
-        """The innermost run that a path lies in or is."""
+        """The innermost run that a path is in."""
         return next(filter(None, map(self.at, (path, *path.parents))), None)
 
     def is_new(self, run: SourceRun) -> bool:
-        """Whether no reading of the whole found it yet."""
+        """Whether no scan of the whole has found the run yet."""
         return run.path in self._new
 
     def stands_alone(self, run: SourceRun) -> bool:
-        """Whether its name is its own, and nothing says that it may be a copy: else only the whole knows."""
+        """Whether the run is surely no copy and shares no name. Otherwise only a scan decides."""
         if run.nested or not run.is_itself or is_file(run.path):
             return False
         others = (other for other in self if other.path != run.path)
@@ -156,7 +148,7 @@ class RunIndex:
         )
 
     def look_for(self, places: Iterable[Path]) -> Sequence[SourceRun]:
-        """Runs on the way down to places that lie in none; taken in if they stand alone."""
+        """Runs on the way down to places outside of known runs; added if they stand alone."""
         runs: list[SourceRun] = []
         no_runs: set[Path] = set()
         root, sources = self._root.resolve(), sources_for(self._options.harness)
@@ -169,7 +161,7 @@ class RunIndex:
         return runs
 
     def is_still(self, run: SourceRun) -> bool:
-        """Whether its connector would be chosen again, now that more of it is there; else it is forgotten."""
+        """Whether the run's connector would be chosen again now; else the run is forgotten."""
         again = outermost_run(run.path, run.path, sources_for(self._options.harness), self._options, set())
         if again is None or again.source.name != run.source.name:
             self._new.pop(run.path, None)
@@ -177,7 +169,7 @@ class RunIndex:
         return True
 
     def replace(self, runs: Iterable[SourceRun], begun: float) -> None:
-        """A reading of the whole, begun then, found these. What it could not find yet stays."""
+        """Take over the runs of a scan, and keep newer ones."""
         self._runs = {run.path: run for run in runs}
         self._new = {
             path: (run, at) for path, (run, at) in self._new.items() if at >= begun and path not in self._runs
@@ -193,40 +185,38 @@ class RunIndex:
 
 
 STILL_SECONDS = 5.0
-"""A file that does not parse and did not change for so long is not being written: it is broken."""
+"""How long an invalid file must stay unchanged to count as broken rather than unfinished."""
 
 STAMP_SECONDS = 0.02
-"""File systems stamp changes with a clock that ticks more than 100 times a second: two changes of a file
-within one tick may look like one."""
+"""The resolution of a file system's timestamps: two changes within it may look like one."""
 
 Signature = tuple[int, int, int, int]
 """Kind, inode, time of the last change in Unix nanoseconds (no program can set it), size in bytes.
 
-The last two are 0 for all but regular files: a directory changes with all that comes into it.
+The last two are 0 except for regular files: a directory changes with every entry.
 """
 
 
 class Stability(Enum):
-    """The worth of a complaint about a path after the scan that made it."""
+    """How reliable a complaint about a path is, after the scan that made it."""
 
     MISSING = auto()
-    """There is no such path any more."""
 
     CHANGED = auto()
     """The file may have changed since it was read: only the next reading knows."""
 
     WRITING = auto()
-    """The file is no JSON yet, and changed a moment ago."""
+    """The file is not JSON yet, and changed a moment ago."""
 
     FRESH = auto()
-    """The reading saw it as it is, but it changed a moment ago, and may again."""
+    """The file is as the scan saw it, but changed a moment ago, and may change again."""
 
     STANDS = auto()
-    """The file is as the scan saw it, and has been for long."""
+    """The file is as the scan saw it, and has not changed for long."""
 
 
 def unstable_paths(stabilities: Mapping[Path, Stability]) -> set[Path]:
-    """Paths of which the next reading may find something else: nothing that depends on them is published."""
+    """Paths that the next reading may find different: nothing that depends on them is published."""
     return {
         path for path, verdict in stabilities.items() if verdict not in (Stability.FRESH, Stability.STANDS)
     }
@@ -234,7 +224,7 @@ def unstable_paths(stabilities: Mapping[Path, Stability]) -> set[Path]:
 
 @dataclass(slots=True)
 class _Sighting:
-    """How a path looks, when that was seen first and last, and since when it has been so."""
+    """The look of a path, when it was first and last seen, and since when it has been so."""
 
     signature: Signature
     first: float
@@ -243,12 +233,9 @@ class _Sighting:
 
 
 class FileStability:
-    """Remembers since when each path that was complained of has been as it is.
+    """How long each path with a complaint has been unchanged.
 
-    Args:
-        still_seconds: see :data:`STILL_SECONDS`.
-        clock: seconds that only grow.
-        wall: Unix seconds, as file systems stamp changes with.
+    `clock` gives monotonic seconds, `wall` Unix seconds like the file system's timestamps.
     """
 
     def __init__(
@@ -263,15 +250,14 @@ class FileStability:
         self._sightings: dict[Path, _Sighting] = {}
 
     def begin(self) -> float:
-        """The moment at which a reading begins, by the clock."""
         return self._clock()
 
     def judge(self, suspects: Iterable[Path], begun: float) -> dict[Path, Stability]:
-        """The state of the paths that a scan, begun then, complained of."""
+        """The stability of the paths that a scan, begun at `begun`, complained about."""
         return {path: self._verdict(path, begun) for path in set(suspects)}
 
     def forget(self, before: float) -> None:
-        """Forget the paths that no reading complained of since then."""
+        """Forget the paths without a complaint since `before`."""
         self._sightings = {
             path: sighting for path, sighting in self._sightings.items() if sighting.last >= before
         }
@@ -291,7 +277,7 @@ class FileStability:
         return Stability.STANDS if seen_before and still else Stability.FRESH
 
     def _noted(self, path: Path, signature: Signature, changed: float, begun: float) -> _Sighting:
-        """The path as it was held, if it looks as it did; a file that is new and old has long been so."""
+        """The earlier sighting if nothing changed. A newly found old file counts as long unchanged."""
         now = self._clock()
         sighting = self._sightings.get(path)
         if sighting is None or sighting.signature != signature:
@@ -303,7 +289,7 @@ class FileStability:
 
 
 def _look(path: Path) -> tuple[Signature, float] | None:
-    """How a path looks and when it changed, in Unix seconds; None if it is known not to be there."""
+    """The look of a path, and its last change in Unix seconds; None if it does not exist."""
     try:
         status = _stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -341,17 +327,16 @@ def _parses(path: Path) -> bool:
 
 TICK_SECONDS = 0.1
 GROUP_MS = 200
-"""Changes are grouped for at most this long."""
+"""The longest time for which changes are grouped."""
 
 QUIET_MS = 30
-"""A group is complete when nothing more came for so long."""
+"""The quiet time after which a group of changes is complete."""
 
 
 class Watcher:
-    """Changes below a directory, which need not exist yet, and may be replaced by another at any time.
+    """A watcher of changes below a directory that may appear, or be replaced, at any time.
 
-    Attributes:
-        problem: why the system does not tell of changes, None if it does.
+    `problem` says why the system does not announce changes.
     """
 
     def __init__(self, root: Path, stop: threading.Event) -> None:
@@ -363,11 +348,10 @@ class Watcher:
 
     @property
     def watching(self) -> bool:
-        """Whether changes will be announced."""
         return self._changes is not None
 
     def changes(self) -> set[Path]:
-        """The paths that changed since the last call; waits a tick. The root itself: everything may have."""
+        """The paths changed since the last call, after at most a tick. The root stands for everything."""
         paths: set[Path] = set()
         identity = _identity(self._root)
         if identity != self._watched:
@@ -386,7 +370,6 @@ class Watcher:
             return {self._root}
 
     def close(self) -> None:
-        """Stop watching."""
         if self._changes is not None:
             with suppress(OSError, RuntimeError):
                 self._changes.close()  # type: ignore[attr-defined]
@@ -420,23 +403,18 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 Complaint = tuple[Path | None, str]
-"""The path that a line is about, None for a run or the directory as a whole, and what it says of it."""
+"""The path of a complaint, None for a run or the whole directory, and its text."""
 
 
 class Diagnostics:
-    """Tells what readings of the whole find wrong.
+    """Reporter of problems that scans of the whole find.
 
-    A line is reported when two scans one after the other gave it. Its path must look as it did before the
-    second scan began, and must not have changed for long.
-
-    Args:
-        stability: judges paths.
-        say: takes lines.
+    A line is reported if two scans in a row gave it. Its path must be unchanged since before the second scan.
 
     Attributes:
-        unreadable: path to reason, for what cannot be read and stays so.
-        waiting: paths of which the next reading may say something else.
-        pending: whether the next reading may have something to say.
+        unreadable: path to reason, for lasting problems.
+        waiting: paths that the next scan may judge differently.
+        pending: whether the next scan may have something to report.
     """
 
     def __init__(self, stability: FileStability, say: Callable[[str], None]) -> None:
@@ -449,7 +427,7 @@ class Diagnostics:
         self._before: Set[Complaint] = frozenset()
 
     def judge(self, report: ConvertReport, begun: float) -> dict[Path, Stability]:
-        """The unreadable paths of a reading, begun then: one that was not there and is now has changed."""
+        """The stability of a scan's unreadable paths. A path that was missing and exists now has changed."""
         stabilities = self._stability.judge((path for path, _ in report.unreadable), begun)
         for path, reason in report.unreadable:
             if reason.endswith(VANISHED) and stabilities[path] is not Stability.MISSING:
@@ -457,7 +435,7 @@ class Diagnostics:
         return stabilities
 
     def hear(self, report: ConvertReport, begun: float) -> None:
-        """Say what a reading of the whole, begun then, makes certain."""
+        """Report what a scan, begun at `begun`, confirms."""
         stabilities = self.judge(report, begun)
         stabilities |= self._stability.judge((path for path, _, _ in report.left_out), begun)
         lines = _diagnostics(report)
@@ -475,11 +453,10 @@ class Diagnostics:
         self._stability.forget(begun)
 
     def once(self, lines: Iterable[str]) -> None:
-        """Say what was not said before."""
         self._say_once({line: line for line in lines})
 
     def _say_once(self, lines: Mapping[str, str]) -> None:
-        """Say the lines, in their order, whose keys were not said of before."""
+        """Report the lines whose keys were not reported before."""
         for what, line in sorted(lines.items(), key=itemgetter(1)):
             if what not in self._said:
                 self._said.add(what)
@@ -487,7 +464,7 @@ class Diagnostics:
 
 
 def _diagnostics(report: ConvertReport) -> dict[Complaint, str]:
-    """Each complaint and its line. A remark on a run is one complaint, however many trials join."""
+    """Each complaint and its line. A remark on a run is one complaint, for any number of trials."""
     lines = (
         *((None, f"note: {note}") for note in report.notes),
         *((path, f"{path}: {name} left out: {reason}") for path, name, reason in report.left_out),
@@ -507,19 +484,15 @@ def _complaint(path: Path, reason: str) -> Complaint:
 
 
 MISSING_SECONDS = 10.0
-"""A result is withdrawn when its file has been gone for so long, and the run is still there."""
+"""How long a file must be gone before its result is withdrawn, if its run still exists."""
 
 
 class Deletions:
-    """Remembers since when each file has been gone.
-
-    Args:
-        seconds: see :data:`MISSING_SECONDS`.
-        keep_deleted: no result goes because its file is gone.
+    """Decides which results to withdraw, by how long their files have been gone.
 
     Attributes:
-        waiting: whether a result may go soon.
-        doubtful: whether the next reading decides about one whose file is there and says something else.
+        waiting: whether a result may have to go soon.
+        doubtful: whether the next scan decides about a file that exists and has another content.
     """
 
     def __init__(self, seconds: float = MISSING_SECONDS, *, keep_deleted: bool = False) -> None:
@@ -532,16 +505,15 @@ class Deletions:
     def find(
         self, missing: Iterable[tuple[ResultKey, Path]], scan: Scan, undecided: Callable[[Path], bool]
     ) -> list[ResultKey]:
-        """The slots to withdraw now. Nothing of a run that is gone as a whole, or holds no trial any more.
+        """The slots to withdraw now; never if the whole run is gone or has no trial left.
 
-        One whose file is there and says something else goes when a second reading finds the same: the first
-        may have looked while the file was elsewhere.
+        A result whose file now holds something else goes after a second scan: the first may have looked while
+        the file was elsewhere.
 
         Args:
-            missing: slots of which the directory does not say what was published, and the file that it was
-                read from; for a start the trial's directory.
-            scan: what the directory says.
-            undecided: whether a file is being written, so that its contents are not known yet.
+            missing: slots whose published event is not in the directory, each with its file or, for a start,
+                the trial's directory.
+            undecided: whether a file is unfinished, so that its contents are not known yet.
         """
         homes = {run.path for run in scan.runs}
         populated = _above({path for path, _ in (*scan.trials, *scan.starts)}, homes)
@@ -569,7 +541,7 @@ class Deletions:
 
 
 def _above(paths: set[Path], homes: set[Path]) -> set[Path]:
-    """The homes above the given paths, or equal to one; level by level, since thousands share parents."""
+    """The homes at or above the paths; level by level, since thousands of paths share parents."""
     paths_above: set[Path] = set()
     while paths:
         paths_above |= paths & homes
@@ -578,7 +550,7 @@ def _above(paths: set[Path], homes: set[Path]) -> set[Path]:
 
 
 def _is_there(path: Path) -> bool | None:
-    """Whether there is such a file; None where one may not look, or a disk fails."""
+    """Whether the file exists; None without permission to look, or if the disk fails."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

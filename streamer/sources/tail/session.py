@@ -42,7 +42,7 @@ from streamer.storage.kafka import KafkaError, TopicMissing
 
 
 IDLE_SECONDS = 10.0
-"""After this long without a worker taking any of the waiting events, the user gets a message."""
+"""How long events may wait without a worker before the user gets a message."""
 
 LOOK_SECONDS = 2.0
 
@@ -66,10 +66,8 @@ class LagState:
     def look(self, lags: list[PartitionLag], workers: int, now: float) -> str | None:
         """The message of this moment, if any.
 
-        Args:
-            lags: of the event topic.
-            workers: how many have said something lately.
-            now: seconds that only grow.
+        `lags` are the event topic's, `workers` counts workers heard of lately, and `now` is in monotonic
+        seconds.
         """
         waiting = sum(partition.lag for partition in lags)
         done = sum(partition.committed or 0 for partition in lags)
@@ -89,7 +87,7 @@ class LagState:
 
 
 class LagWatch:
-    """Looks every few seconds, in a thread of its own; what cannot be asked is left alone."""
+    """A thread that checks the lag every few seconds, and ignores servers that do not answer."""
 
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
         self._settings = settings
@@ -98,11 +96,10 @@ class LagWatch:
         self._thread = threading.Thread(target=self._watch, name="consumption", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; does not wait for a look that hangs on a server."""
+        """Stop the thread without waiting for a check that hangs on a server."""
         self._stop.set()
 
     def _watch(self) -> None:
@@ -134,7 +131,7 @@ class LagWatch:
 POLL_SECONDS = 2.0
 REQUEST_SECONDS = 30.0
 KEY = "HARBOR_API_KEY"
-"""The environment variable with the server's key, as Harbor's own client has it."""
+"""The environment variable with the server's key, the same as for Harbor's own client."""
 
 _TRAJECTORY = re.compile(r"(steps/[^/]+/)?agent/trajectory[^/]*\.json")
 _NOT_BEGUN = ("queued", "paused")
@@ -142,25 +139,20 @@ _OVER = ("finished", "cancelled")
 
 
 class ServerError(Exception):
-    """A Harbor server does not answer, or not as one."""
+    """A Harbor server does not answer, or not as expected."""
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """A server that sends the client elsewhere would get the key sent there."""
+    """No redirects: they would send the key to another server."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow nothing."""
+        """Refuse the redirect."""
 
 
 class ServerCopy:
     """A copy of the jobs of a Harbor server.
 
-    Args:
-        address: of the server, as `http://127.0.0.1:8390`.
-        folder: where the copy lies.
-
-    Raises:
-        ServerError: the key would travel unencrypted.
+    `address` looks like `http://127.0.0.1:8390`. Raises ServerError if the key would travel unencrypted.
     """
 
     def __init__(self, address: str, folder: Path) -> None:
@@ -174,12 +166,7 @@ class ServerCopy:
             raise ServerError(f"{address}: {KEY} is not sent without encryption. Use https, or unset {KEY}")
 
     def update(self) -> None:
-        """Copy what changed since the last call.
-
-        Raises:
-            ServerError: the server does not answer as one.
-            OSError: the copy cannot be written.
-        """
+        """Copy what changed since the last call. Raises ServerError, or OSError for the copy."""
         for job in self._pages("/jobs?sort=created_at"):
             if ID.fullmatch(str(job.get("id"))) and self._is_new(job):
                 self._copy_job(job)
@@ -263,7 +250,7 @@ class ServerCopy:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write a file in one step: it is read while it is followed."""
+    """Write a file atomically, because a follower reads it meanwhile."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = file.with_name(f".{file.name}.new")
     partial.write_bytes(content)
@@ -274,10 +261,9 @@ def _write(file: Path, content: bytes) -> None:
 def directory_of(
     place: Path | str, settings: Settings, stop: threading.Event, say: Callable[[str], None]
 ) -> Iterator[Path]:
-    """The directory to follow: the place itself, or a copy of the server at this address, kept up to date.
+    """The directory to follow: the place itself, or an up-to-date copy of the server at this address.
 
-    Raises:
-        ServerError: there is no server at the start; one that goes away later is waited for.
+    Raises ServerError without a server at the start. One that disappears later is waited for.
     """
     if isinstance(place, Path):
         yield place
@@ -313,20 +299,15 @@ def directory_of(
 
 WAIT_SECONDS = 0.1
 CLOSE_SECONDS = 8.0
-"""How long the end waits for the broker: after SIGTERM comes SIGKILL, mostly ten seconds later."""
+"""How long the end waits for the broker: SIGKILL mostly comes ten seconds after SIGTERM."""
 
 ONCE_SECONDS = 30.0
-"""Likewise where the end is not awaited."""
+"""How long the end of `--once` waits for the broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class TailResult:
-    """How it ended.
-
-    Attributes:
-        status: what was found in the directory.
-        pending: events that the broker has not acknowledged; they are on the disk for the next publisher.
-    """
+    """The outcome of a `tail`. `pending` counts unacknowledged events, on disk for the next publisher."""
 
     status: FollowStatus
     pending: int
@@ -343,16 +324,14 @@ def tail(
     once: bool = False,
     keep_deleted: bool = False,
 ) -> TailResult:
-    """Publish what a directory says, and follow it until `stop` is set; `once`: until it is all read.
+    """Publish a directory's events, and follow it until `stop` is set; with `once`, until everything is read.
 
     Args:
-        settings: where the broker is.
         place: a run directory, or one above some, which need not exist yet; or a Harbor server's address.
-        options: as for `convert`.
-        stop: ends it; what is complete by then is published.
+        stop: ends it; whatever is complete by then is published.
         say: takes lines for the user, from any thread.
         tick: called several times a second.
-        once: do not wait for more than the files that are being written.
+        once: wait only for files that are still being written.
         keep_deleted: a result stays when its file is deleted.
 
     Raises:
@@ -391,7 +370,7 @@ def tail(
 
 
 def _hand_over(publisher: TrialPublisher, event: EventFields, stop: threading.Event) -> None:
-    """Publish an event; wait while the publisher has no room for it."""
+    """Publish an event, waiting while the publisher is full."""
     while True:
         try:
             publisher.publish(event)
@@ -414,7 +393,7 @@ class _Saying(logging.Handler):
 
 @contextmanager
 def _told(say: Callable[[str], None]) -> Iterator[None]:
-    """The user sees what the publisher logs."""
+    """A context in which the user sees the publisher's log."""
     log, handler = logging.getLogger("streamer.client"), _Saying(say)
     propagate, log.propagate = log.propagate, False
     log.addHandler(handler)
@@ -430,7 +409,7 @@ def _told(say: Callable[[str], None]) -> Iterator[None]:
 
 
 def difficulties(settings: Settings, run_id: str) -> dict[str, float]:
-    """Task to its difficulty in a run, as the log has its trials now.
+    """Task to its difficulty in a run, from the run's trials in the log.
 
     Raises:
         NotInLog, TopicMissing, TopicUnreadable, KafkaError: see `streamer.client.feeds`.
@@ -439,7 +418,7 @@ def difficulties(settings: Settings, run_id: str) -> dict[str, float]:
 
 
 def shares_of_failures(trials: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Task to the share of its trials that failed, 0 to 1, over all agents but the baselines.
+    """Task to the share of its trials that failed, 0 to 1, over all agents except baselines.
 
     >>> trials = [("a", True), ("a", False), ("b", False)]
     >>> shares_of_failures({"task_id": task, "agent": "x", "success": passed} for task, passed in trials)
