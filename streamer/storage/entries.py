@@ -1,4 +1,4 @@
-"""Keys of Redis, the entries written under them, and the script calls that write and read a run.
+"""Keys of Redis, the entries under them, and the script calls that write and read a run.
 
 >>> keys = Keys()
 >>> keys.agent_model("run/1", "pkg:Agent", "openai/gpt-5")
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 
 class _RunKey:
-    """The key of a run with this suffix."""
-
     def __init__(self, suffix: str) -> None:
         self._suffix = suffix
 
@@ -40,8 +38,6 @@ class _RunKey:
 
 
 class _SharedKey:
-    """The key with this suffix that all runs of a namespace share."""
-
     def __init__(self, suffix: str) -> None:
         self._suffix = suffix
 
@@ -51,11 +47,10 @@ class _SharedKey:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """All keys of one namespace ("" is the default one).
+    """All keys of one namespace ("" is the default one): `NAMESPACE:streamer:...`.
 
-    The namespace stands in front: `NAMESPACE:streamer:...`. No namespace holds a colon, so two namespaces
-    never share a key. All keys of a run carry the hash tag `{RUN}` and therefore lie in one cluster slot. Ids
-    are percent-encoded (`streamer.schemas.base.encode_id`).
+    No namespace holds a colon, so two never share a key. The hash tag `{RUN}` puts all keys of a run in one
+    cluster slot. Ids are percent-encoded (`streamer.schemas.base.encode_id`).
     """
 
     namespace: str = ""
@@ -71,7 +66,6 @@ class Keys:
         return f"{self._root}:{{{encode_id(run_id)}}}:{suffix}"
 
     run = _RunKey("run")
-    """String: the run's summary."""
 
     def agent_model(self, run_id: str, agent: str, model: str) -> str:
         """String: summary of an agent:model over the run."""
@@ -118,10 +112,9 @@ class Keys:
     """Hash: key suffix to `epoch:state_version`, the guard against older writers."""
 
     writer = _RunKey("writer")
-    """String: mark of the last write, by which a worker sees that another write came between."""
+    """String: mark of the last write, by which a worker notices another write in between."""
 
     notices = _RunKey("notices")
-    """Hash: the notices that `streamer notify` sent for the run."""
 
     # Keys across runs
 
@@ -149,7 +142,7 @@ class Keys:
     """String: name of the log whose state this is, as in the topic `streamer-meta`."""
 
     stack_problem = _SharedKey("stack_problem")
-    """String: why `streamer up` accepts no events, as long as it accepts none."""
+    """String: why `streamer up` accepts no events at present."""
 
 
 # -----------------------------------------------------------------------------
@@ -163,7 +156,7 @@ HASHES = (IN_FLIGHT, TASKS)
 """Suffixes of the keys that are hashes; also in the Lua scripts."""
 COMPARISONS = COMPARISON.redis_suffix
 DELETED = "deleted"
-"""Field of a run's versions that names no key but says when the run was deleted; also in write_run.lua."""
+"""Field of a run's versions that holds the deletion of the run; also in write_run.lua."""
 
 RUN_HEADLINE = {
     "trials": ("trials",),
@@ -192,13 +185,11 @@ class KeyState:
     """The value that one key should hold, from one version on.
 
     Attributes:
-        run_id: the run, not encoded.
-        suffix: the key's suffix within the run: `run`, `agent_model:A:M`, `tier:T`, `tier:T:A:M`,
-            `comparisons`, `in_flight`, `tasks`.
-        version: (epoch, state_version).
+        suffix: within the run: `run`, `agent_model:A:M`, `tier:T`, `tier:T:A:M`, `comparisons`, `in_flight`,
+            `tasks`.
         value: the summary's bytes, or the JSON list of the fields and values of a hash. None: tombstone.
-        summary: what `value` parses to; None: tombstone, or no summary.
-        notify: whether history and subscribers hear of it.
+        summary: the parsed `value`; None: tombstone, or no summary.
+        notify: whether history and subscribers receive it.
     """
 
     run_id: str
@@ -210,7 +201,6 @@ class KeyState:
 
     @property
     def kind(self) -> str:
-        """`run`, `agent_model`, `tier`, `comparisons`, `in_flight` or `tasks`."""
         return self.suffix.partition(":")[0]
 
     @property
@@ -219,7 +209,6 @@ class KeyState:
         return self.suffix.partition(":")[2]
 
     def script_arguments(self, keys: Keys) -> tuple[str, bytes, bytes]:
-        """The three arguments of write_run.lua: suffix, plan, value."""
         plan: dict[str, Any] = {
             "version": version_text(self.version),
             "deleted": self.value is None,
@@ -231,14 +220,14 @@ class KeyState:
         return self.suffix, orjson.dumps(plan), self.value or b""
 
     def board(self) -> dict[str, str | bool]:
-        """METRIC to score as Redis reads it, False: not on the board; empty for all but agent:models."""
+        """METRIC to score as Redis reads it, False if not on the board; empty for all but agent:models."""
         if self.kind != "agent_model" or self.summary is None:
             return {}
         values = board_values(self.summary).items()
         return {metric: False if value is None else repr(value) for metric, value in values}
 
     def history_fields(self) -> list[str]:
-        """Fields and values of the history entry; numbers that are unknown are left out."""
+        """Fields and values of the history entry; unknown numbers are left out."""
         fields: dict[str, Any] = {"kind": self.kind, "group": self.group}
         fields |= {"epoch": self.version[0], "state_version": self.version[1]}
         if self.summary is None:
@@ -253,7 +242,6 @@ class KeyState:
         return [part for pair in texts.items() for part in pair]
 
     def _update(self, keys: Keys) -> str:
-        """The message on the channel `streamer:updates`."""
         message = {
             "run": self.run_id,
             "kind": self.kind,
@@ -267,7 +255,7 @@ class KeyState:
 
 
 def entries_of(update: RunUpdate, *, notify: bool) -> list[KeyState]:
-    """The Redis side of an update; the hashes come first. They and the comparison are never news."""
+    """The Redis entries of an update, hashes first. Hashes and the comparison are never news."""
     hashes = []
     if update.in_flight is not None:
         fields = {slot: trial.decode() for slot, trial in update.in_flight.trials.items()}
@@ -279,7 +267,6 @@ def entries_of(update: RunUpdate, *, notify: bool) -> list[KeyState]:
 
 
 def _hash(suffix: str, change: InFlightChange | TasksChange, fields: Mapping[str, str]) -> KeyState:
-    """The Redis side of a hash; without fields a tombstone."""
     return KeyState(
         run_id=change.run_id,
         suffix=suffix,
@@ -291,7 +278,6 @@ def _hash(suffix: str, change: InFlightChange | TasksChange, fields: Mapping[str
 
 
 def entry_of(change: SummaryChange, *, notify: bool) -> KeyState:
-    """The Redis side of a changed summary."""
     return KeyState(
         run_id=change.run_id,
         suffix=change.group.redis_suffix,
@@ -303,23 +289,20 @@ def entry_of(change: SummaryChange, *, notify: bool) -> KeyState:
 
 
 def last_event_seconds(summary: Mapping[str, Any]) -> float:
-    """Unix seconds of the last event folded into the run; 0.0 where it is unknown."""
+    """Unix seconds of the last event folded into the run; 0.0 if unknown."""
     at = summary["last_event_at"]
     return datetime.fromisoformat(at).timestamp() if at else 0.0
 
 
 def version_text(version: Version) -> str:
-    """As in the versions hash: `epoch:state_version`."""
     return f"{version[0]}:{version[1]}"
 
 
 def as_text(value: bytes | str) -> str:
-    """A name or value as text; Redis answers in bytes."""
     return value if isinstance(value, str) else value.decode()
 
 
 def parse_version(text: bytes) -> Version:
-    """Inverse of :func:`version_text`."""
     epoch, _, state_version = text.partition(b":")
     return int(epoch), int(state_version)
 
@@ -344,8 +327,6 @@ def _text(value: Any) -> str:
 
 
 class RunOwner(Protocol):
-    """The owner of runs, which knows their published values."""
-
     def run_ids(self) -> Iterable[str]:
         """Every run that is owned; may be iterated piecemeal while runs come and go."""
 
@@ -355,15 +336,13 @@ class RunOwner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One script call.
+    """One call of the script.
 
     Attributes:
-        run_id: the run, not encoded.
-        entries: what the call sends.
-        unsent: values of them that waited for Redis, or older ones that they replace.
+        unsent: the values among `entries` that waited, or older ones that they replace.
         follows: mark that Redis must hold; "": any.
-        mark: what it holds afterwards; "": none.
-        whole: keys of the run that `entries` does not name go.
+        mark: mark that Redis holds afterwards; "": none.
+        whole: whether keys of the run that `entries` does not name are removed.
     """
 
     run_id: str
@@ -375,11 +354,7 @@ class Write:
 
 
 class Writes:
-    """Makes the writes of one sink.
-
-    Args:
-        owner: tells runs as they stand; None: changes are sent as they come, without marks.
-    """
+    """The writes of one sink. Without an owner, changes are sent as they come, without marks."""
 
     def __init__(self, owner: RunOwner | None) -> None:
         self.owner = owner
@@ -388,10 +363,7 @@ class Writes:
         self._marks: dict[str, str] = {}
 
     def changes(self, run_id: str, unsent: Sequence[KeyState]) -> Write | None:
-        """The write of the waiting values; a whole run where the write before is unknown.
-
-        None: the owner does not have the run any more; its new owner sends it.
-        """
+        """The waiting values, or the whole run if the previous write is unknown; None for a foreign run."""
         if self.owner is None:
             return Write(run_id, unsent, unsent, "", "", whole=False)
         follows = self._marks.get(run_id)
@@ -400,7 +372,7 @@ class Writes:
         return Write(run_id, unsent, unsent, follows, self._next_mark(), whole=False)
 
     def whole(self, run_id: str, unsent: Sequence[KeyState] = ()) -> Write | None:
-        """The write of a whole run as it stands, without history and news except the waiting ones."""
+        """A write of the whole run; only its waiting values make history and news."""
         current = self.owner.current(run_id) if self.owner else None
         if current is None or not current.summaries:
             return None
@@ -412,19 +384,18 @@ class Writes:
         return Write(run_id, list(entries.values()), unsent, "", self._next_mark(), whole=True)
 
     def alive(self, run_ids: Iterable[str], since: float | None) -> Iterator[Write]:
-        """Whole runs; those whose last event is older than `since` (Unix seconds) have expired."""
+        """Writes of whole runs, without expired ones: with a last event before `since` (Unix seconds)."""
         for run_id in run_ids:
             write = self.whole(run_id)
             if write is not None and (since is None or _last_event(write.entries) >= since):
                 yield write
 
     def done(self, write: Write) -> None:
-        """Redis holds the mark of this write."""
         if write.mark:
             self._marks[write.run_id] = write.mark
 
     def forget(self, run_id: str) -> None:
-        """Nothing is known of the last write of a run: the next one sends it whole."""
+        """Forget the last write of a run, so that the next one sends it whole."""
         self._marks.pop(run_id, None)
 
     def _next_mark(self) -> str:
@@ -432,7 +403,7 @@ class Writes:
 
 
 def _last_event(entries: Iterable[KeyState]) -> float:
-    """Unix seconds of the last event of a run; infinity where it is unknown."""
+    """Unix seconds of the last event of a run; infinity if unknown."""
     return max((last_event_seconds(entry.summary) for entry in entries if entry.summary), default=inf) or inf
 
 
@@ -445,15 +416,13 @@ READ_SCRIPT = files("streamer.storage").joinpath("read_run.lua").read_text(encod
 BEAT_SCRIPT = files("streamer.storage").joinpath("beat.lua").read_text(encoding="utf-8")
 WORKERS_SCRIPT = files("streamer.storage").joinpath("read_workers.lua").read_text(encoding="utf-8")
 NOT_TAKEN = -1
-"""Redis does not hold the mark that changes follow: the run has to be sent whole."""
+"""Reply if Redis lacks the mark that the changes follow: the run has to be sent whole."""
 
 HISTORY_LENGTH = 10_000
-"""Entries kept of a run's history, about."""
+"""Approximate number of entries kept of a run's history."""
 
 
 class WriteRun:
-    """Builds the command that writes one run, guarded."""
-
     def __init__(self, keys: Keys, expire_seconds: int | None) -> None:
         self._keys = keys
         options = {
@@ -475,24 +444,22 @@ class WriteRun:
 def read_run(
     keys: Keys, run_id: str, kinds: Iterable[str], versions: Mapping[str, str] | None = None
 ) -> tuple[str | int, ...]:
-    """EVAL_RO of the script that reads a run from one moment; see read_run.lua for its reply.
+    """EVAL_RO of the script that reads a run from one moment; read_run.lua has its reply.
 
-    Args:
-        kinds: `run`, `agent_model`, `tier`, `within` for the agent:models within tiers,
-            `comparisons`, `in_flight`, `tasks`.
-        versions: version of each key suffix whose summary is wanted only in another version.
+    `kinds` are `run`, `agent_model`, `tier`, `within` (agent:models within tiers), `comparisons`, `in_flight`
+    and `tasks`. `versions` maps key suffixes to known versions, whose summaries are left out.
     """
     question = {"kinds": dict.fromkeys(kinds, True), "known": dict(versions or {})}
     return ("EVAL_RO", READ_SCRIPT, 1, keys.versions(run_id), orjson.dumps(question).decode())
 
 
 def write_heartbeat(keys: Keys, worker_id: str, status: bytes, at: str) -> tuple[str | bytes | int, ...]:
-    """EVAL of the script that writes a heartbeat with Redis's time; see beat.lua for arguments and reply."""
+    """EVAL of the script that writes a heartbeat with Redis's time; beat.lua has arguments and reply."""
     return ("EVAL", BEAT_SCRIPT, 1, keys.workers, worker_id, status, at)
 
 
 def read_workers(keys: Keys) -> tuple[str | int, ...]:
-    """EVAL_RO of the script that reads heartbeats and Redis's time; see read_workers.lua for its reply."""
+    """EVAL_RO of the script that reads heartbeats and Redis's time; read_workers.lua has its reply."""
     return ("EVAL_RO", WORKERS_SCRIPT, 1, keys.workers)
 
 
@@ -501,25 +468,21 @@ def read_workers(keys: Keys) -> tuple[str | int, ...]:
 
 
 class Unsent:
-    """Latest entry per key, grouped by run, at most `limit` keys.
-
-    When it is full, the oldest key whose loss a reconcile mends goes first: summaries before tombstones.
-    """
+    """The latest entry per key, at most `limit`. Summaries make room first: a reconcile restores them."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._runs: dict[str, dict[str, KeyState]] = {}
         self._count = 0
         self.dropped = 0
-        """How many entries made room for others since the last reconcile."""
+        """Entries that made room for others since the last reconcile."""
         self.incomplete: set[str] = set()
-        """Runs of which some did."""
 
     def __len__(self) -> int:
         return self._count
 
     def put(self, entry: KeyState) -> None:
-        """Remember an entry unless a newer one of its key is there; news stay news."""
+        """Keep an entry unless a newer one of its key is there; news stay news."""
         keys = self._runs.setdefault(entry.run_id, {})
         other = keys.get(entry.suffix)
         if other is None:
@@ -531,7 +494,7 @@ class Unsent:
             keys[entry.suffix] = replace(entry, notify=entry.notify or other.notify)
 
     def discard(self, entry: KeyState) -> None:
-        """Forget an entry that was sent, unless another took its place meanwhile."""
+        """Remove a sent entry, unless another took its place meanwhile."""
         keys = self._runs.get(entry.run_id, {})
         if keys.get(entry.suffix) is entry:
             del keys[entry.suffix]
@@ -540,11 +503,9 @@ class Unsent:
                 del self._runs[entry.run_id]
 
     def runs(self) -> list[str]:
-        """Runs of which something waits, in the order in which they came."""
         return list(self._runs)
 
     def of(self, run_id: str) -> list[KeyState]:
-        """The waiting entries of a run."""
         return list(self._runs.get(run_id, {}).values())
 
     def _make_room(self) -> None:

@@ -1,4 +1,4 @@
-"""Why Kafka refuses, how topics are made, and their names. `log` reads topics, and `outbox` writes to them.
+"""Names of topics, how they are made, and why Kafka refuses. `log` reads topics, `outbox` writes to them.
 
 >>> names = Names()
 >>> names.trial_events, names.group
@@ -57,19 +57,15 @@ _OTHER_MECHANISM = (UnsupportedSaslMechanismError, IllegalSaslStateError)
 
 
 class BrokerRefuses(KafkaError):  # type: ignore[misc]
-    """A broker answers and does not let us in; trying again will not help."""
-
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 @asynccontextmanager
 async def telling_refusals(settings: Settings) -> AsyncIterator[None]:
-    """Around the start of a client.
+    """Turn a failed start of a client into BrokerRefuses if a broker is there and refuses.
 
-    Raises:
-        BrokerRefuses: instead of KafkaConnectionError, if a broker is there and refuses; at once if it does
-            not speak TLS and we do.
+    Against a broker without TLS a client would wait long; this fails at once.
     """
     if settings.security_protocol.endswith("SSL"):
         await refuse_other_protocol(settings)  # a client would wait long for an answer in TLS
@@ -84,11 +80,7 @@ async def telling_refusals(settings: Settings) -> AsyncIterator[None]:
 
 
 async def refuse_other_protocol(settings: Settings) -> None:
-    """Make sure that we and the brokers agree about TLS; one that is away is no error.
-
-    Raises:
-        BrokerRefuses: they do not.
-    """
+    """Raise BrokerRefuses if we and a broker differ about TLS. A broker that is away is no error."""
     tls = settings.security_protocol.endswith("SSL")
     for server in settings.bootstrap.split(","):
         host, _, port = server.strip().rpartition(":")
@@ -101,7 +93,7 @@ async def refuse_other_protocol(settings: Settings) -> None:
 
 
 async def _reason(settings: Settings, server: str) -> str | None:
-    """Why this server does not let us in; None if it does, or does not answer."""
+    """Why this server refuses us; None if it accepts us or does not answer."""
     host, _, port = server.rpartition(":")
     options = {name: value for name, value in settings.kafka_options().items() if name != "bootstrap_servers"}
     try:
@@ -138,25 +130,22 @@ async def _reason(settings: Settings, server: str) -> str | None:
 
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""Largest record batch on both sides of the wire: a state page with one 1 MiB event, and room."""
+"""Largest record batch for producers and consumers: a state page with one 1 MiB event, and room."""
 
 FETCH_WAIT_MS = 500
 """How long a broker may hold an empty fetch. Apache Kafka answers at once when data come."""
 
 SHORT_WAIT_MS = 20
-"""The same on the embedded broker: it holds an empty fetch for the whole time, whatever comes.
-
-This is the latency of its followers.
-"""
+"""How long the embedded broker may hold an empty fetch: the whole time, so this is its latency."""
 
 END_WAIT_MS = 5
-"""The same for a reader that only asks where a partition ends, and reads up to there."""
+"""How long a broker may hold an empty fetch of a reader that stops at the present end."""
 
 REQUEST_MS = 15_000
-"""How long a request of a reader or of an admin client may take, for a person who waits."""
+"""How long a request of a reader or an admin client may take while a person waits."""
 
 PATIENCE_SECONDS = 60.0
-"""A partition that gives nothing new for so long cannot be read."""
+"""Time without news after which a partition counts as unreadable."""
 
 
 # -----------------------------------------------------------------------------
@@ -167,11 +156,6 @@ PATIENCE_SECONDS = 60.0
 async def administering(
     settings: Settings, request_ms: int = REQUEST_MS
 ) -> AsyncIterator[AIOKafkaAdminClient]:
-    """A connected admin client.
-
-    Raises:
-        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
-    """
     admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=request_ms)
     try:
         async with telling_refusals(settings):
@@ -186,14 +170,14 @@ async def administering(
 
 
 REFUSED_FOR_GOOD = (InvalidTimestampError, PolicyViolationError, TopicAuthorizationFailedError)
-"""Other refusals that sending the same events again does not change."""
+"""Other refusals that do not change if the same events are sent again."""
 
 
 _AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError)
 
 
 def no_broker_at(bootstrap: str) -> str:
-    """What is said where a broker is away.
+    """The message for a broker that is away.
 
     >>> no_broker_at("127.0.0.1:9092")
     'no Kafka broker answers at 127.0.0.1:9092'
@@ -214,7 +198,7 @@ WRONG_CLOCK = (
 
 
 def said_of(error: BaseException) -> str:
-    """An error as one line: what the library says, and a sentence where that alone does not help.
+    """An error as one line, with an explanation where the library's text does not help.
 
     >>> said_of(TimeoutError()), said_of(InvalidTimestampError())[:35]
     ('TimeoutError', 'the time of a record is too far fro')
@@ -225,7 +209,7 @@ def said_of(error: BaseException) -> str:
 
 
 def broker_problem(error: Exception, bootstrap: str) -> str:
-    """An error of aiokafka as a sentence for people, with what to do where no broker answers.
+    """An error of aiokafka as a sentence for people, with advice if no broker answers.
 
     >>> broker_problem(KafkaConnectionError("Unable to bootstrap from [...]"), "127.0.0.1:9092")
     'no Kafka broker answers at 127.0.0.1:9092. Start one (streamer up, or docker compose up)'
@@ -238,8 +222,6 @@ def broker_problem(error: Exception, bootstrap: str) -> str:
 
 
 class TopicMissing(Exception):
-    """There is no such topic."""
-
     def __init__(self, topic: str, bootstrap: str) -> None:
         super().__init__(
             f"topic {topic!r} does not exist on {bootstrap}. A worker creates the topics when it starts: "
@@ -248,8 +230,6 @@ class TopicMissing(Exception):
 
 
 class TopicUnreadable(TimeoutError):
-    """The broker stopped answering before the end of a partition."""
-
     def __init__(self, places: Iterable[tuple[str, int]], seconds: float) -> None:
         by_topic: dict[str, list[int]] = {}
         for topic, partition in sorted(places):
@@ -274,11 +254,7 @@ _NOT_YET = (0, UnknownTopicOrPartitionError.errno, LeaderNotAvailableError.errno
 async def create_topic(
     admin: AIOKafkaAdminClient, topic: str, partitions: int, replication: int, config: Mapping[str, str]
 ) -> bool:
-    """Create a topic unless it exists: another worker may have been faster. True if this call created it.
-
-    Raises:
-        KafkaError: the broker refused; the message names the topic.
-    """
+    """Create a topic; False if it exists. Another worker may be faster. A KafkaError names the topic."""
     new = NewTopic(topic, partitions, replication, topic_configs=dict(config))
     response = await admin.create_topics([new])
     for name, code, *reason in response.topic_errors:
@@ -288,11 +264,7 @@ async def create_topic(
 
 
 async def partition_count(admin: AIOKafkaAdminClient, topic: str) -> int:
-    """Partitions of a topic; waits until the brokers have heard of one that was just created.
-
-    Raises:
-        KafkaError: the broker refused, or has not heard of it for 30 seconds; the message names the topic.
-    """
+    """Number of a topic's partitions; waits up to 30 seconds until the brokers know a new topic."""
     deadline = asyncio.get_running_loop().time() + PROPAGATION_SECONDS
     while True:
         [description] = await admin.describe_topics([topic])
@@ -309,8 +281,6 @@ async def partition_count(admin: AIOKafkaAdminClient, topic: str) -> int:
 
 
 class _Topic:
-    """A topic of a namespace, by its name in the default one."""
-
     def __init__(self, name: str) -> None:
         self._name = name
 
@@ -320,41 +290,38 @@ class _Topic:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names in Kafka of one namespace ("" is the default one).
+    """The names in Kafka of one namespace ("" is the default one): `NAMESPACE.topic`.
 
-    The namespace stands in front: `NAMESPACE.topic`. No topic of ours holds a dot, so two namespaces never
-    share a name.
+    No topic of ours holds a dot, so two namespaces never share a name.
     """
 
     namespace: str = ""
 
     def topic(self, name: str) -> str:
-        """Name of the topic `name` in this namespace."""
         return f"{self.namespace}.{name}" if self.namespace else name
 
     trial_events = _Topic("trial-events")
-    """The events of the harnesses; the log everything is rebuilt from (retention.ms=-1)."""
+    """The harnesses' events; the log from which everything is rebuilt (retention.ms=-1)."""
 
     trial_rejections = _Topic("trial-rejections")
-    """Records that were not folded, with the reason."""
 
     scored_trials = _Topic("scored-trials")
     """Each slot's winner, scored (compacted)."""
 
     grade_changes = _Topic("grade-changes")
-    """News: grades that moved, trials that were re-scored."""
+    """News: changed grades and trials that were scored again."""
 
     agent_model_summaries = _Topic("agent-model-summaries")
     """Summaries of agent:models (compacted); changelog of the table of that name."""
 
     tier_summaries = _Topic("tier-summaries")
-    """Summaries of tiers, and of agent:models within them (compacted); changelog likewise."""
+    """Summaries of tiers, and of agent:models within them (compacted); also a changelog."""
 
     run_summaries = _Topic("run-summaries")
-    """Summaries of runs (compacted); changelog likewise."""
+    """Summaries of runs (compacted); also a changelog."""
 
     run_comparisons = _Topic("run-comparisons")
-    """Comparisons of a run's agents (compacted); changelog likewise."""
+    """Comparisons of a run's agents (compacted); also a changelog."""
 
     trials_changelog = _Topic("trials-changelog")
     """State pages, the changelog of the table `trials` (compacted)."""
@@ -363,7 +330,6 @@ class Names:
     """The epoch, the name of the log and the current configuration (compacted)."""
 
     group = _Topic("streamer")
-    """Consumer group of the workers."""
 
 
 # -----------------------------------------------------------------------------
@@ -374,11 +340,7 @@ FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "de
 
 
 async def read_retention(settings: Settings) -> dict[str, str] | None:
-    """The settings of `FOR_EVER` that the event topic has otherwise; None: not allowed to know.
-
-    Raises:
-        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
-    """
+    """Settings in which the event topic differs from `FOR_EVER`; None: not allowed to read them."""
     if settings.embedded:
         return {}
     topic = Names(settings.namespace).trial_events
@@ -394,7 +356,7 @@ async def read_retention(settings: Settings) -> dict[str, str] | None:
 
 
 def what_is_finite(topic: str, settings_there: dict[str, str] | None) -> str | None:
-    """The problem with the settings that `read_retention` found, and what to do; None without a problem.
+    """The problem with the settings that `read_retention` found, and the advice; None without a problem.
 
     >>> print(what_is_finite("trial-events", {"retention.ms": "604800000"}))
     topic 'trial-events' loses events: retention.ms=604800000. Set retention.ms=-1: all is folded from it
@@ -418,23 +380,14 @@ SINGLE = "streamer-meta"
 
 
 async def read_partition_counts(settings: Settings) -> dict[str, int]:
-    """By full name, of all topics there are: asking for one by name may create it.
-
-    Raises:
-        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
-    """
+    """The number of partitions of all topics, by full name: asking for one by name may create it."""
     async with administering(settings) as admin:
         described = await admin.describe_topics()
     return {topic["topic"]: len(topic["partitions"]) for topic in described}
 
 
 async def partitions_of(settings: Settings, topic: str) -> set[int]:
-    """Numbers of the partitions of one topic.
-
-    Raises:
-        TopicMissing: there is no such topic.
-        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
-    """
+    """Numbers of the partitions of one topic; raises TopicMissing, BrokerRefuses, KafkaError."""
     counts = await read_partition_counts(settings)
     if topic not in counts:
         raise TopicMissing(topic, settings.bootstrap)
@@ -442,15 +395,7 @@ async def partitions_of(settings: Settings, topic: str) -> set[int]:
 
 
 async def add_partitions(settings: Settings, counts: Mapping[str, int]) -> None:
-    """Give topics more partitions.
-
-    Args:
-        settings: where the broker is.
-        counts: by full name, how many each shall have.
-
-    Raises:
-        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
-    """
+    """Give topics, by full name, more partitions."""
     new = {topic: NewPartitions(count) for topic, count in counts.items()}
     async with administering(settings) as admin:
         response = await admin.create_partitions(new)
@@ -460,7 +405,6 @@ async def add_partitions(settings: Settings, counts: Mapping[str, int]) -> None:
 
 
 def ours(counts: Mapping[str, int], names: Names) -> dict[str, int]:
-    """The counts of our topics that exist, `streamer-meta` left out."""
     topic_names = [names.topic(topic.name) for topic in TOPICS if topic.name != SINGLE]
     return {topic: counts[topic] for topic in topic_names if topic in counts}
 
@@ -468,9 +412,7 @@ def ours(counts: Mapping[str, int], names: Names) -> dict[str, int]:
 def what_differs(counts: Mapping[str, int], configured: int | None = None) -> str | None:
     """The problem with the partition counts of our topics, and the one way out; None without a problem.
 
-    Args:
-        counts: of our topics, see `ours`.
-        configured: what the settings say; None: that is not asked.
+    `configured` is the number in the settings; None skips that check.
 
     >>> what_differs({"trial-events": 3, "run-summaries": 3}, 3)
     >>> print(what_differs({"trial-events": 3, "run-summaries": 3}, 5))
@@ -510,5 +452,4 @@ def partition_of(run_id: str, partitions: int) -> int:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """Partition of any key, likewise."""
     return int(murmur2(key) & 0x7FFFFFFF) % partitions

@@ -1,8 +1,8 @@
-"""Readers of partitions, batches unpacked within limits, and records of workers (quarantine, epoch).
+"""Readers of partitions, record batches unpacked within limits, and the workers' own records.
 
-The embedded broker answers ListOffsets(latest) with the base offset of the last record batch plus one, and
-readers that believe it stop short. The end in its fetch responses is right. So every end is learned from a
-fetch. It is the last stable offset: what a transaction may still abort is not waited for.
+A partition ends at the last stable offset of a fetch response, so a reader does not wait for open
+transactions. The embedded broker's answer to ListOffsets is the base offset of the last batch plus one, which
+is too low.
 """
 
 from __future__ import annotations
@@ -54,21 +54,17 @@ from streamer.storage.kafka import (
 
 
 MAX_UNPACKED_BYTES = 32 * 1024 * 1024
-"""Limit of one record batch. Producers make batches of 16 KB to 1 MB; an event has 1 MiB at most."""
+"""Limit of one record batch. Producers make batches of 16 KB to 1 MB; an event has at most 1 MiB."""
 
 _FIRST_BUFFER_RATIO = 16
 _FIRST_BUFFER_BYTES = 64 * 1024
 
 
 class UnreadableBatch(Exception):
-    """A record batch that cannot be unpacked; the text says why."""
-
     advice = "Send the events again, in smaller batches."
 
 
 class BatchTooLarge(UnreadableBatch):
-    """A record batch that unpacks to more than is allowed."""
-
     def __init__(self) -> None:
         super().__init__(f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes, which are allowed")
 
@@ -85,7 +81,7 @@ def _unpacked_gzip(payload: Any) -> bytes:
 
 
 def _unpacked_snappy(payload: Any) -> bytes:
-    """Each block of snappy says how large it is, and is no larger."""
+    """Snappy blocks state their size and never exceed it, so the sizes are checked first."""
     try:
         sizes = _snappy_sizes(memoryview(payload))
         if sum(sizes) > MAX_UNPACKED_BYTES:
@@ -96,7 +92,7 @@ def _unpacked_snappy(payload: Any) -> bytes:
 
 
 def _snappy_sizes(payload: memoryview) -> Iterator[int]:
-    """Unpacked sizes of the blocks: one, or several where the Java library framed them."""
+    """The unpacked size of each block. The Java library frames several blocks."""
     if payload[:8].tobytes() != b"\x82SNAPPY\x00":
         yield cramjam.snappy.decompress_raw_len(payload)
         return
@@ -108,7 +104,7 @@ def _snappy_sizes(payload: memoryview) -> Iterator[int]:
 
 
 def _unpacked_by(codec: Any) -> Callable[[Any], bytes]:
-    """For lz4 and zstd, which say nothing of sizes that one could trust: into buffers that grow."""
+    """An unpacker for lz4 and zstd, whose stated sizes cannot be trusted: the buffer grows."""
 
     def unpacked(payload: Any) -> bytes:
         size = min(max(_FIRST_BUFFER_RATIO * len(payload), _FIRST_BUFFER_BYTES), MAX_UNPACKED_BYTES)
@@ -132,7 +128,7 @@ UNPACKERS: dict[str, Callable[[Any], bytes]] = {
     "lz4": _unpacked_by(cramjam.lz4),
     "zstd": _unpacked_by(cramjam.zstd),
 }
-"""Kafka's codecs; each takes packed bytes and raises UnreadableBatch for what is damaged or too large."""
+"""Kafka's codecs. Each raises UnreadableBatch for damaged or too large data."""
 
 
 # -----------------------------------------------------------------------------
@@ -153,15 +149,13 @@ UNPACKERS: dict[str, Callable[[Any], bytes]] = {
 
 
 MAX_HANDED_BYTES = 16 * 1024 * 1024
-"""Applies to the records of one partition that one call hands on, except the last of them."""
+"""Limit of the records of one partition that one call returns; the last record may exceed it."""
 
 _EVENTS = "trial-events"
 _logger = logging.getLogger(__name__)
 
 
 class FalseOffsets(UnreadableBatch):
-    """A record batch whose records have offsets that it cannot hold."""
-
     advice = "Number the records of a batch 0, 1, 2 and so on, and send the events again."
 
     def __init__(self, number: int, offset: int, before: int | None) -> None:
@@ -173,14 +167,14 @@ class FalseOffsets(UnreadableBatch):
 
 
 _DAMAGE = (CorruptRecordException, UnsupportedCodecError, UnicodeDecodeError, OverflowError)
-"""How aiokafka tells of a batch that is damaged. A name of a header may be no UTF-8, a length too large."""
+"""Errors that aiokafka raises for a damaged batch, such as a header name that is not UTF-8."""
 
 _CHECKED_AT_ONCE = 20_000
-"""Records of a batch that are held while their offsets are checked. Usual batches have fewer."""
+"""Records of a batch that are held while their offsets are checked. Most batches have fewer."""
 
 
 class _CheckedBatch:
-    """A batch of aiokafka that hands on its records once it is known that their offsets can be true.
+    """A batch of aiokafka that returns its records only after their offsets were checked.
 
     Compaction leaves gaps between offsets. Batches of the old formats do not say where they begin.
     """
@@ -220,7 +214,7 @@ class _CheckedBatch:
             self._check(stored, before, count)
 
     def _check(self, stored: list[Any], before: int | None, count: int) -> None:
-        """Raise FalseOffsets unless these follow the offset `before`, which `count` records have used."""
+        """Raise FalseOffsets unless these records, after `count` others, follow the offset `before`."""
         offsets = [record.offset for record in stored]
         first = self.base_offset if before is None else before + 1
         end = self.next_offset
@@ -233,7 +227,7 @@ class _CheckedBatch:
 
 
 def _taken(records: Iterator[Any]) -> tuple[list[Any], Exception | None]:
-    """The next records of a batch, and why there are no more: what is in front of damage is read."""
+    """The next records of a batch, and the error that ended them. Records in front of damage are read."""
     stored: list[Any] = []
     try:
         stored.extend(islice(records, _CHECKED_AT_ONCE))
@@ -243,8 +237,6 @@ def _taken(records: Iterator[Any]) -> tuple[list[Any], Exception | None]:
 
 
 class _Batches:
-    """The batches of one fetch; remembers which one is being read."""
-
     def __init__(self, records: Any) -> None:
         self._records = records
         self.has_next = records.has_next
@@ -256,7 +248,7 @@ class _Batches:
 
 
 class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
-    """aiokafka's reading of a fetched partition, which goes on behind a batch that it cannot unpack."""
+    """aiokafka's reader of a fetched partition, except that it skips a batch it cannot unpack."""
 
     next_fetch_offset: int
     _records: Any
@@ -276,7 +268,7 @@ class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
                 yield from self._instead_of(batches.current, unread)
 
     def _instead_of(self, batch: Any, error: UnreadableBatch) -> Iterator[Any]:
-        """One record at the end of an unreadable batch, in the event topic."""
+        """One record at the end of an unreadable batch, in the event topic only."""
         after = batch.next_offset
         first = getattr(batch, "base_offset", after - 1)  # batches of the old formats do not say it
         if after <= self.next_fetch_offset:
@@ -308,7 +300,7 @@ class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
 
 
 class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]
-    """aiokafka's records of one partition, of which one call hands on a bounded number of bytes."""
+    """aiokafka's records of one partition, with a limit on the bytes that one call returns."""
 
     _partition_records: Any
 
@@ -328,7 +320,6 @@ class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]
 
 
 def _install() -> None:
-    """Put the above in the places where aiokafka looks its own up."""
     for batches in (default_records.DefaultRecordBatch, legacy_records.LegacyRecordBatch):
         module = importlib.import_module(batches.__module__)
         for name, decode in UNPACKERS.items():
@@ -353,12 +344,12 @@ PartitionId: TypeAlias = tuple[str, int]
 
 
 def following_wait_ms(settings: Settings) -> int:
-    """How long the broker may hold an empty fetch of a reader that goes on without end."""
+    """How long the broker may hold an empty fetch of a reader that never ends."""
     return SHORT_WAIT_MS if settings.embedded else FETCH_WAIT_MS
 
 
 def stable_end(consumer: AIOKafkaConsumer, place: PartitionId) -> int | None:
-    """The end that the last fetch saw, open transactions left out; None before a fetch."""
+    """The end that the last fetch saw, without open transactions; None before a fetch."""
     at = TopicPartition(*place)
     stable: int | None = consumer.last_stable_offset(at)
     end: int | None = consumer.highwater(at)
@@ -366,15 +357,10 @@ def stable_end(consumer: AIOKafkaConsumer, place: PartitionId) -> int | None:
 
 
 class PartitionReader:
-    """Reads partitions, beside every consumer group. Use it as an async context manager.
+    """A reader of existing partitions without a consumer group; an async context manager.
 
-    Use one method at a time.
-
-    Args:
-        settings: where the broker is.
-        places: the partitions; they must exist.
-        wait_ms: how long the broker may hold a fetch that finds nothing.
-        group: a group whose committed offsets are asked for or set. The reader does not join it.
+    Use one method at a time. `wait_ms` is how long the broker may hold an empty fetch. The committed offsets
+    of `group` can be read and set.
     """
 
     def __init__(
@@ -410,18 +396,13 @@ class PartitionReader:
         await self._consumer.stop()
 
     async def beginnings(self) -> dict[PartitionId, int]:
-        """Offset of the first record that is still there, of each partition."""
         return dict(await self._consumer.beginning_offsets(self._places))
 
     async def ends(self, patience_seconds: float = PATIENCE_SECONDS) -> dict[PartitionId, int]:
-        """Where each partition ends now; what transactions hold open is left out. Ask before reading.
+        """The present end of each partition, without open transactions. Ask before reading.
 
-        A reader that has fetched before may still have a fetch on its way, whose answer is older than this
-        question. So it waits for a second answer.
-
-        Raises:
-            TopicUnreadable: the broker answers no fetch for so long.
-            KafkaError: it cannot say, or refuses.
+        A reader that has fetched before may still have a fetch on its way with an older answer, so it waits
+        for a second one. Raises TopicUnreadable after `patience_seconds` without an answer.
         """
         answers = 2 if self._consumer.assignment() else 1
         reported: Mapping[PartitionId, int] = await self._consumer.end_offsets(self._places)
@@ -448,18 +429,12 @@ class PartitionReader:
         *,
         patience_seconds: float | None = PATIENCE_SECONDS,
     ) -> AsyncIterator[list[LogRecord]]:
-        """Records with `start` <= offset < `stop`, in batches as fetched: each of one partition, not empty.
-
-        Records come in offset order within a partition.
+        """Records with `start` <= offset < `stop`, in nonempty batches of one partition, in offset order.
 
         Args:
-            start: first offset of each partition; the first that is there, where it is left out.
-            stop: offset after the last record; None: go on without end.
-            patience_seconds: give up after so long without news; None: wait, however long.
-
-        Raises:
-            TopicUnreadable: nothing new came for `patience_seconds`, before the end.
-            KafkaError: the broker cannot be reached, or refuses.
+            start: first offset of each partition; without one, its first record.
+            stop: offset after the last record; None: read without end.
+            patience_seconds: time without news after which TopicUnreadable is raised; None: never.
         """
         begin = start if len(start) == len(self._places) else {**await self.beginnings(), **start}
         left = self._assigned(begin)
@@ -481,7 +456,7 @@ class PartitionReader:
                 raise TopicUnreadable(left, patience_seconds)
 
     async def committed(self) -> dict[PartitionId, int | None]:
-        """Offset up to which the group is done with each partition; None where it never said."""
+        """The group's offset in each partition; None where it has not committed."""
         return {place: await self._consumer.committed(place) for place in self._places}
 
     async def commit(self, offset: int) -> None:
@@ -492,8 +467,8 @@ class PartitionReader:
     def _assigned(self, start: Mapping[PartitionId, int]) -> set[TopicPartition]:
         """All partitions, fetched from `start` on.
 
-        They are assigned once, each with its offset at once, and sought from then on. While aiokafka looks
-        for an offset, or gives up the fetches of an earlier assignment, a stop is lost and never ends.
+        They are assigned once, with their offsets, and sought from then on. While aiokafka looks for an
+        offset, or gives up the fetches of an earlier assignment, a stop is lost and never ends.
         """
         if not self._consumer.assignment():
             self._consumer.assign(self._places)
@@ -509,13 +484,12 @@ class PartitionReader:
         return batches
 
     async def _position(self, place: TopicPartition) -> int:
-        """Offset that is read next; -1 before the first fetch: to ask then would wait."""
+        """The next offset to read; -1 before the first fetch, when asking would wait."""
         if stable_end(self._consumer, place) is None:
             return -1
         return int(await self._consumer.position(place))
 
     def _without(self, left: set[TopicPartition], done: Iterable[PartitionId]) -> set[TopicPartition]:
-        """The others; what is done is not fetched any more."""
         ended = left.intersection(done)
         if ended:
             self._consumer.pause(*ended)
@@ -531,16 +505,8 @@ def read_topic(
 ) -> Iterator[LogRecord]:
     """Every record of a topic up to its present end; in offset order within a partition.
 
-    Args:
-        settings: where the broker is.
-        topic: full name, namespace included (`streamer.storage.kafka.Names`).
-        partitions: only these; all if None.
-        run_id: only the partition that this run lives in.
-
-    Raises:
-        TopicMissing: there is no such topic.
-        TopicUnreadable: the broker fell silent before the end.
-        KafkaError: the broker cannot be reached, or refuses.
+    `topic` includes the namespace. With `run_id`, only the run's partition is read. Raises TopicMissing,
+    TopicUnreadable (the broker fell silent) and KafkaError.
     """
     batches = read_batches(settings, topic, partitions, run_id=run_id)
 
@@ -563,12 +529,7 @@ async def read_batches(
     run_id: str | None = None,
     start: int = 0,
 ) -> AsyncIterator[list[LogRecord]]:
-    """As :func:`read_topic`, in batches as fetched, none of them empty.
-
-    Args:
-        partitions: only these; all if None.
-        start: from this offset on.
-    """
+    """The records of :func:`read_topic` in nonempty batches as fetched, from the offset `start` on."""
     numbers = await partitions_of(settings, topic)
     chosen = numbers if partitions is None else numbers & set(partitions)
     if run_id is not None:
@@ -581,7 +542,6 @@ async def read_batches(
 
 
 async def read_partition(settings: Settings, place: PartitionId) -> list[LogRecord]:
-    """All records of one partition that exists, up to its present end; for small topics."""
     async with PartitionReader(settings, [place]) as reader:
         ends = await reader.ends()
         return [record async for batch in reader.read({}, ends) for record in batch]
@@ -590,13 +550,7 @@ async def read_partition(settings: Settings, place: PartitionId) -> list[LogReco
 async def records_between(
     settings: Settings, place: PartitionId, start: int | None, stop: int
 ) -> AsyncGenerator[list[LogRecord]]:
-    """Batches of the records with `start` <= offset < `stop`; `start` None: the first one.
-
-    Waits for a broker that is away, however long.
-
-    Raises:
-        KafkaError: the broker refuses.
-    """
+    """Batches of the records with `start` <= offset < `stop`; waits as long as the broker is away."""
     async with PartitionReader(settings, [place]) as reader:
         begin = {} if start is None else {place: start}
         async for batch in reader.read(begin, {place: stop}, patience_seconds=None):
@@ -604,25 +558,19 @@ async def records_between(
 
 
 async def beginning_of(settings: Settings, topic: str, run_id: str) -> int:
-    """Offset of the first record that is still there, in the partition that a run lives in.
-
-    Raises:
-        TopicMissing: there is no such topic.
-        KafkaError: the broker cannot be reached, or refuses.
-    """
+    """The first offset that still exists in a run's partition; raises TopicMissing, KafkaError."""
     beginnings = await beginnings_of(settings, topic)
     return beginnings[partition_of(run_id, len(beginnings))]
 
 
 async def beginnings_of(settings: Settings, topic: str) -> dict[int, int]:
-    """Offset of the first record that is still there, by partition; raises as :func:`beginning_of`."""
+    """The first offset that still exists in each partition; raises TopicMissing, KafkaError."""
     places = [(topic, number) for number in sorted(await partitions_of(settings, topic))]
     async with PartitionReader(settings, places) as reader:
         return {number: offset for (_, number), offset in (await reader.beginnings()).items()}
 
 
 async def ends_of(settings: Settings, places: Collection[PartitionId]) -> dict[PartitionId, int]:
-    """Where partitions end now; see :meth:`PartitionReader.ends`."""
     if not places:
         return {}
     async with PartitionReader(settings, places) as reader:
@@ -635,11 +583,11 @@ async def ends_of(settings: Settings, places: Collection[PartitionId]) -> dict[P
 
 _SAID_AT_MOST = 10_000
 _said: set[tuple[str, int, int]] = set()
-"""Places of the records that the log has named, each once in the life of the process."""
+"""Places of the records that the log has named; each is named once per process."""
 
 
 def leave_out(record: Any, why: str) -> None:
-    """Say that a record is left out, and where it lies; `why` ends the sentence "The record ..."."""
+    """Log that a record is left out, and where it is; `why` ends the sentence "The record ..."."""
     place = (record.topic, record.partition, record.offset)
     if place not in _said and len(_said) < _SAID_AT_MOST:
         _said.add(place)
@@ -662,22 +610,17 @@ def leave_out(record: Any, why: str) -> None:
 
 
 BY_DELETION = "deleted"
-"""Name of the request to fold a run again that a deletion makes."""
 
 BY_LOSS = "lost"
-"""Likewise the one that the loss of a state page makes."""
 
 _QUARANTINED, _REPAIR = "/quarantined/", "/repair/"
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Why a run is set apart.
+    """Why a run is set apart, at the offset of its last event.
 
-    Attributes:
-        reason: what went wrong.
-        at: offset of the last event that the run had seen.
-        deleted_to: greatest revision of a deletion that came since; None: no deletion came.
+    `deleted_to` is the greatest revision of a later deletion, None without one.
 
     >>> quarantine = Quarantine("OverflowError: too large", at=7)
     >>> Quarantine.read(quarantine.deleted(5).deleted(3).value()).deleted_to
@@ -690,16 +633,14 @@ class Quarantine:
 
     @classmethod
     def read(cls, value: bytes) -> Quarantine:
-        """From the record's value."""
         told = orjson.loads(value)
         return cls(told["reason"], told["at"], told["deleted_to"])
 
     def value(self) -> bytes:
-        """The record's value."""
         return orjson.dumps({"reason": self.reason, "at": self.at, "deleted_to": self.deleted_to})
 
     def deleted(self, revision: int) -> Quarantine:
-        """The same after a deletion: the run is to be folded again without what that took."""
+        """The quarantine after a deletion: the run is to be folded again without the deleted events."""
         deleted_to = revision if self.deleted_to is None else max(revision, self.deleted_to)
         return replace(self, deleted_to=deleted_to)
 
@@ -714,7 +655,6 @@ def quarantine_key(run_id: str) -> str:
 
 
 def quarantined_run(key: str) -> str | None:
-    """The run of such a key; None for every other key."""
     return decode_id(key.removeprefix(_QUARANTINED)) or None if key.startswith(_QUARANTINED) else None
 
 
@@ -728,7 +668,6 @@ def repair_key(run_id: str) -> str:
 
 
 def run_to_repair(key: str) -> str | None:
-    """The run of such a key; None for every other key."""
     return decode_id(key.removeprefix(_REPAIR)) or None if key.startswith(_REPAIR) else None
 
 
@@ -742,13 +681,13 @@ def run_to_repair(key: str) -> str | None:
 FIRST_EPOCH = 1
 EPOCH_KEY = b"epoch"
 LOG_KEY = b"log"
-"""The name of the log. Rows on local disk and the state in Redis belong to the log of this name alone.
+"""Key of the log's name: rows on local disk and the state in Redis belong to this log alone.
 
-The first record names the log, since several workers may start at once. A tombstone takes the name away.
+Several workers may start at once, so the first record counts. A tombstone removes the name.
 """
 
 CONFIGURATION_KEY = b"made_with"
-"""Its value is the fingerprint of the configuration that is current: only workers that have it publish."""
+"""Key of the current configuration's fingerprint: only workers that have it publish."""
 
 
 async def meta_records(settings: Settings) -> list[Any]:
@@ -756,7 +695,7 @@ async def meta_records(settings: Settings) -> list[Any]:
 
 
 def epoch_value(epoch: int) -> bytes:
-    """The value of the record that makes `epoch` the current one.
+    """The value of the record that makes an epoch the current one.
 
     >>> epoch_value(3)
     b'{"epoch":3}'
@@ -769,11 +708,11 @@ class _EpochRecord(msgspec.Struct):
 
 
 _NAME = re.compile(rb"[0-9A-Za-z_-]{1,64}")
-"""What the name of a log and the fingerprint of a configuration may be."""
+"""Pattern of a log's name and of a configuration's fingerprint."""
 
 
 def greatest_epoch(records: Iterable[Any]) -> int:
-    """The current epoch by the records of the topic (anything with key and value); 1 if none says one.
+    """The current epoch by the topic's records (anything with key and value); 1 without a record of it.
 
     >>> from types import SimpleNamespace as Record
     >>> greatest_epoch([Record(key=EPOCH_KEY, value=epoch_value(n)) for n in (2, 3, 2)]), greatest_epoch([])
@@ -793,7 +732,6 @@ def greatest_epoch(records: Iterable[Any]) -> int:
 
 
 def _names(records: Iterable[Any], key: bytes, what: str) -> Iterator[str | None]:
-    """The readable values under a key, None for a tombstone."""
     for record in records:
         if record.key == key:
             if not record.value:
@@ -805,7 +743,7 @@ def _names(records: Iterable[Any], key: bytes, what: str) -> Iterator[str | None
 
 
 def current_log(records: Iterable[Any]) -> str | None:
-    """The name of the log by the records of the topic: the first since the last tombstone, None without any.
+    """The name of the log: the first since the last tombstone, None without one.
 
     >>> from types import SimpleNamespace as Record
     >>> records = [Record(key=LOG_KEY, value=v) for v in (b"a", b"b", None, b"c", b"d")]
@@ -819,12 +757,11 @@ def current_log(records: Iterable[Any]) -> str | None:
 
 
 def epoch_by(settings: Settings, records: Iterable[Any]) -> int:
-    """The setting if there is one, else the current epoch by the records."""
     return settings.epoch if settings.epoch is not None else greatest_epoch(records)
 
 
 def current_configuration(records: Iterable[Any]) -> str | None:
-    """Fingerprint of the current configuration by the records of the topic; None if the topic has none.
+    """Fingerprint of the current configuration; None if the topic has none.
 
     >>> from types import SimpleNamespace as Record
     >>> current_configuration([Record(key=CONFIGURATION_KEY, value=v) for v in (b"4d3d", b"9a01")])

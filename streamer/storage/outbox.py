@@ -1,7 +1,7 @@
-"""The outbox: what is written to Kafka goes through here, and each record is known to be stored or not.
+"""The outbox, through which everything goes to Kafka: each record is known to be stored or not.
 
-`Outbox` is for any topic, `EventOutbox` for events; both are for asyncio code. `ThreadedPublisher` is for
-code that blocks (on a pipe, on a harness): its loop runs in a thread of its own.
+`Outbox` writes to any topic, `EventOutbox` writes events; both are for asyncio code. `ThreadedPublisher` is
+for blocking code: its loop runs in a thread of its own.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ LOGGERS = (
     "aiokafka",
     *(f"aiokafka.{name}" for name in ("cluster", "conn", "producer.producer", "producer.sender")),
 )
-"""The loggers that a producer writes to; a filter does not reach the loggers below its own."""
+"""The loggers of a producer. A filter on one does not reach the loggers below it."""
 
 _quiet: set[int] = set()
 
 
 class LoopThread:
-    """A running loop; a daemon, so that it never keeps the process from ending."""
+    """An event loop in a daemon thread, which never keeps the process from ending."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -60,11 +60,10 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run it there; from any thread but its own."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def stop(self) -> None:
-        """End the loop when everything in it has ended; waits a second for that at most."""
+        """End the loop when its work has ended, or after one second."""
         self.submit(self._stop())
         self._thread.join(JOIN_SECONDS)
 
@@ -82,10 +81,10 @@ class LoopThread:
 
 @contextmanager
 def _quiet_thread() -> Iterator[None]:
-    """Nothing is heard of aiokafka from this thread meanwhile: it must not write on the caller's terminal.
+    """Silence aiokafka in this thread: it must not write on the caller's terminal.
 
     It logs every failed attempt, dozens a second while the broker is away. The logger `streamer.client`
-    reports once what matters of it; set that to DEBUG to see all of it.
+    reports a problem once, and everything at level DEBUG.
     """
     for name in LOGGERS:
         logging.getLogger(name).addFilter(_is_heard)
@@ -107,17 +106,17 @@ def _is_heard(record: logging.LogRecord) -> bool:
 log = logging.getLogger(__name__)
 
 BATCH_BYTES = 512 * 1024
-"""Records of one topic and partition are sent in record batches of about this size."""
+"""Approximate size of the record batches of one topic and partition."""
 
 MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 16 * 1024
 """Largest key and value together, before compression: the record batch around them needs some room."""
 
 DELIVERY_SECONDS = 30.0
-"""A record batch without an acknowledgement after this long is given up; but see `Outbox`."""
+"""A record batch without an acknowledgement is given up after so long; but see `Outbox`."""
 
 STOP_SECONDS = 3.0
 MAX_IN_FLIGHT = 10_000
-"""Records on their way at once, at most: about 5 MB of events."""
+"""Most records on their way at once: about 5 MB of events."""
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 NO_HEADERS: list[tuple[str, bytes]] = []
@@ -136,7 +135,6 @@ class ProducerRecord(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of key and value."""
         return len(self.key or b"") + len(self.value or b"")
 
 
@@ -148,7 +146,6 @@ class NotStored:
 
     @property
     def too_large(self) -> bool:
-        """Whether the broker refuses the record for its size."""
         return isinstance(self.error, _TOO_LARGE)
 
     @property
@@ -158,18 +155,15 @@ class NotStored:
 
 
 Result: TypeAlias = int | NotStored
-"""What became of a record: the offset where it is stored, or why it may not be."""
+"""The offset at which a record is stored, or why it may not be stored."""
 
 
 def missing(results: Iterable[Result]) -> list[NotStored]:
-    """The results of records without an acknowledgement."""
     return [result for result in results if isinstance(result, NotStored)]
 
 
 @dataclass(slots=True)
 class _Lane:
-    """What one write has for one partition: the numbers of the records to send, `most` of them at once."""
-
     topic: str
     partition: int
     records: Sequence[ProducerRecord]
@@ -178,28 +172,24 @@ class _Lane:
     most: int = MAX_IN_FLIGHT
 
     def give_up(self, count: int, error: Exception) -> None:
-        """Do not send the next ones."""
         for number in self.due[:count]:
             self.results[number] = NotStored(error)
         self.due = self.due[count:]
 
 
 class Outbox:
-    """Writes records to Kafka; use it as an async context manager, or start and stop it.
+    """A writer of records to Kafka; an async context manager, or to be started and stopped.
 
     The records of a write keep their order in each partition: one record batch is on its way at a time. If
-    the broker refuses it for its size, its records travel again in smaller ones, until the one that is too
-    large is alone. After any other failure nothing more of that write goes to the partition.
+    the broker refuses its size, its records are sent in smaller ones, until the one that is too large is
+    alone. After any other failure nothing more of that write goes to the partition.
 
     Args:
-        settings: where the broker is.
         patience_seconds: how long a request may take, and how long a record batch is sent again.
-        idempotent: a record batch that was given up never arrives behind a later one. It is sent until it
-            arrives, or is refused.
+        idempotent: send each record batch until it arrives or is refused; none arrives after a later one.
         keeps_time: False: once the broker refuses the time of this machine's clock, records carry none.
         check: called before each record batch is sent.
-        stored: called with the records of each batch that was acknowledged: topic, partition, offset of the
-            first, records.
+        stored: called with each acknowledged batch: topic, partition, offset of the first, records.
 
     Attributes:
         broken: a record was neither stored nor refused; later ones may arrive, but see `Delivery`.
@@ -229,7 +219,7 @@ class Outbox:
         self._producer: AIOKafkaProducer = None
 
     async def start(self) -> None:
-        """Connect. Any number may wait for it; a cancelled one leaves, and it comes to its own end.
+        """Connect. Several tasks may wait for it; cancelling one of them does not end the start.
 
         Raises:
             BrokerRefuses: wrong credentials, or a certificate that is not trusted.
@@ -240,7 +230,7 @@ class Outbox:
         await asyncio.shield(self._starting)
 
     async def stop(self) -> None:
-        """Disconnect without waiting for what is on its way; a start that hangs is dropped when it ends."""
+        """Disconnect without waiting for records on their way. A hanging start is dropped when it ends."""
         if self._starting is not None:
             self._stopping = asyncio.create_task(self._stop(self._starting))
             if self._starting.done():
@@ -254,12 +244,7 @@ class Outbox:
         await self.stop()
 
     async def write(self, records: Sequence[ProducerRecord], seconds: float | None = None) -> list[Result]:
-        """Write records, and say in their order what became of each.
-
-        Args:
-            records: for any topics and partitions.
-            seconds: how long each record batch may take; None: as long as this outbox lets it.
-        """
+        """Write records, and return their results in order. `seconds` limits each record batch."""
         results: list[Result] = [0] * len(records)
         lanes: dict[tuple[str, int], _Lane] = {}
         for number, record in enumerate(records):
@@ -285,12 +270,12 @@ class Outbox:
         return results
 
     async def store(self, records: Sequence[ProducerRecord]) -> None:
-        """Write records; the first error is raised."""
+        """Write records; raises the first error."""
         for result in missing(await self.write(records)):
             raise result.error
 
     async def _send(self, lane: _Lane, seconds: float | None) -> None:
-        """Send one record batch after the other; return early if the rest is to be sent in another way."""
+        """Send the record batches in turn; returns early if the rest has to be sent in another way."""
         while lane.due:
             usual_time = self._usual_time
             batch, count = self._packed(lane.records[number] for number in lane.due[: lane.most])
@@ -323,7 +308,7 @@ class Outbox:
         return None
 
     def _packed(self, records: Iterable[ProducerRecord]) -> tuple[Any, int]:
-        """A record batch with the first of these, and how many it has; one always fits."""
+        """A record batch with the first of these records, and their number; one always fits."""
         batch, usual_time = self._producer.create_batch(), self._usual_time
 
         def fits(record: ProducerRecord) -> bool:
@@ -334,7 +319,7 @@ class Outbox:
         return batch, sum(1 for _ in takewhile(fits, records))
 
     async def _renew(self) -> None:
-        """Make a new producer after a refusal: the sequence numbers of the old one have a lasting gap."""
+        """Replace the producer after a refusal: the sequence numbers of the old one have a lasting gap."""
         async with self._renewing:
             if self._out_of_order and self._idempotent:
                 old, new = self._producer, self._new_producer()
@@ -357,7 +342,7 @@ class Outbox:
             raise
 
     async def _look(self) -> None:
-        """Ask the broker what has to be known before the first record."""
+        """Ask the broker for what the first record needs."""
 
     async def _stop(self, starting: asyncio.Task[None]) -> None:
         await asyncio.wait([starting])
@@ -382,11 +367,7 @@ class Outbox:
 
 
 async def store(settings: Settings, records: Sequence[ProducerRecord]) -> None:
-    """Write a few records over a connection of their own.
-
-    Raises:
-        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
-    """
+    """Write a few records over a connection of their own; raises BrokerRefuses, KafkaError."""
     async with Outbox(settings) as outbox:
         await outbox.store(records)
 
@@ -405,13 +386,10 @@ class Outgoing(NamedTuple):
 
     @classmethod
     def of(cls, event: AnyEvent | Reason, value: bytes) -> Self:
-        """The record of a line, with what was decoded from it."""
         return cls(None if isinstance(event, Reason) else event.run_id.encode(), value)
 
 
 class NotDelivered(Exception):
-    """The broker did not acknowledge some records."""
-
     def __init__(self, failed: int, acknowledged: int, bootstrap: str, first: Exception) -> None:
         super().__init__(
             f"{failed:,} events were not acknowledged by the broker at {bootstrap} ({acknowledged:,} were): "
@@ -429,19 +407,18 @@ def outgoing(event: Mapping[str, Any]) -> Outgoing:
 
 
 class EventOutbox(Outbox):
-    """Writes events. `start` also raises TopicMissing if the event topic does not exist."""
+    """A writer of events. `start` also raises TopicMissing if the event topic does not exist."""
 
     _topic = ""
     _partitions = 0
 
     async def publish(self, events: Iterable[Outgoing], seconds: float | None = None) -> list[Result]:
-        """Write events, and say in their order what became of each; as `write`."""
         places = ((partition_of_key(event.key or event.value, self._partitions), event) for event in events)
         records = [ProducerRecord(self._topic, partition, *event) for partition, event in places]
         return await self.write(records, seconds)
 
     async def _look(self) -> None:
-        """Count the partitions. Asks for all topics, now and later: asking for one by name may create it."""
+        """Count the partitions. Asks for all topics: asking for one by name may create it."""
         await self._producer.client.force_metadata_update()
         self._topic = Names(self._settings.namespace).trial_events
         self._partitions = len(self._producer.client.cluster.partitions_for_topic(self._topic) or ())
@@ -450,11 +427,7 @@ class EventOutbox(Outbox):
 
 
 class ThreadedPublisher:
-    """Publishes from blocking code; use it as a context manager, which flushes at its end.
-
-    Attributes:
-        acknowledged: records that all replicas have.
-    """
+    """A publisher for blocking code; a context manager that flushes at its end."""
 
     def __init__(self, settings: Settings) -> None:
         self.acknowledged = 0
@@ -466,19 +439,14 @@ class ThreadedPublisher:
         self._outbox = EventOutbox(settings)
 
     def send(self, record: Outgoing) -> None:
-        """Hand over a record; blocks only while too many are waiting. `flush` tells what arrived."""
+        """Queue a record; blocks only while too many are waiting. `flush` reports failures."""
         self._room.acquire()
         self._waiting.append(record)
         if len(self._waiting) == 1:  # nobody else wakes the loop
             self._thread.submit(self._drain())
 
     def flush(self, seconds: float | None = None) -> None:
-        """Wait until every record handed over is acknowledged.
-
-        Raises:
-            NotDelivered: some were not, since the last flush.
-            TimeoutError: not within that time.
-        """
+        """Wait until all records are acknowledged; raises NotDelivered, or TimeoutError after `seconds`."""
         self._thread.submit(self._drain()).result(seconds)
         failed, self._failed = self._failed, []
         if failed:
@@ -494,7 +462,7 @@ class ThreadedPublisher:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
-        """On the way out of an error what is still on its way gets little time: the user waits."""
+        """Flush; after an error only briefly, because the user waits."""
         try:
             with suppress(*(NotDelivered, TimeoutError) if error else ()):
                 self.flush(STOP_SECONDS if error else None)
@@ -503,7 +471,6 @@ class ThreadedPublisher:
             self._thread.stop()
 
     async def _drain(self) -> None:
-        """Send what waits, in order."""
         async with self._draining:
             while self._waiting:
                 records = [self._waiting.popleft() for _ in range(len(self._waiting))]

@@ -1,4 +1,4 @@
-"""Clients of Redis, of one server or a cluster, and the sink by which a worker writes to it.
+"""Clients of Redis, of one server or a cluster, and the sink through which a worker writes to it.
 
 >>> split_url("redis://host:6379/0?cluster=true")
 ('redis://host:6379/0', True)
@@ -60,7 +60,7 @@ from streamer.storage.entries import (
 
 
 UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError)
-"""Every way in which Redis can fail to take a write, its own refusals (read-only, out of memory) included."""
+"""Every way in which Redis can fail to take a write, including its refusals (read-only, out of memory)."""
 
 
 # -----------------------------------------------------------------------------
@@ -74,12 +74,10 @@ SCHEMES = ("redis", "rediss", "unix")
 FIRST_ANSWER_SECONDS = 3.0
 REDIS_HELLO = b"PING\r\n"
 RESP = 2
-"""Protocol version: the replies have one shape in every version of redis-py."""
+"""Protocol version: replies have one shape in every version of redis-py."""
 
 
 class BadRedisUrl(ValueError):
-    """The URL does not say where Redis is."""
-
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"The Redis URL is not usable: {reason}. Write redis://HOST:PORT/0 (rediss:// for TLS, "
@@ -88,8 +86,6 @@ class BadRedisUrl(ValueError):
 
 
 class OtherProtocol(BadRedisUrl):
-    """The URL says TLS and the server does not speak it, or the other way round."""
-
     def __init__(self, url: str, wrong: str) -> None:
         Exception.__init__(self, f"Redis at {address(url)} {wrong}, in --redis or STREAMER_REDIS")
 
@@ -109,10 +105,7 @@ def address(url: str) -> str:
 
 
 def other_protocol(url: str) -> str | None:
-    """The advice where the URL says TLS and the server does not speak it, or the other way round; else None.
-
-    To be asked after a connection failed: it makes others, and takes up to three seconds.
-    """
+    """Advice if only one of URL and server uses TLS; else None. Takes up to three seconds."""
     parts = _split(split_url(url)[0])
     if parts.scheme == "unix" or not parts.hostname:
         return None
@@ -123,21 +116,13 @@ def other_protocol(url: str) -> str | None:
 
 
 def refuse_plaintext(url: str) -> None:
-    """Where the URL says TLS and the server does not speak it, redis-py would wait long: fail at once.
-
-    Raises:
-        ConnectionError: they do not agree.
-    """
+    """Raise ConnectionError for a server without TLS if the URL has TLS: redis-py would wait long."""
     if url.startswith("rediss:") and other_protocol(url):
         raise ConnectionError("no TLS")
 
 
 async def check_protocol(url: str, options: Mapping[str, Any]) -> None:
-    """Whether the URL and the server agree about TLS; a server that is away is no error.
-
-    Raises:
-        OtherProtocol: they do not.
-    """
+    """Raise OtherProtocol if URL and server differ about TLS. A server that is away is no error."""
     client = async_client(url, options, FIRST_ANSWER_SECONDS)
     try:
         await client.ping()
@@ -156,10 +141,7 @@ def async_client(
     *,
     retries: int = 0,
 ) -> redis.asyncio.Redis:
-    """A client that tries again `retries` times, at once.
-
-    `on_connect` is awaited for each connection, but not in a cluster.
-    """
+    """A client with `retries`, at once. `on_connect` is awaited for each connection, not in a cluster."""
     plain, cluster = split_url(url)
     common = _common(options, timeout_seconds) | {"retry": AsyncRetry(NoBackoff(), retries)}
     if cluster:
@@ -168,12 +150,12 @@ def async_client(
 
 
 def listening_client(url: str, options: Mapping[str, Any], timeout_seconds: float) -> redis.asyncio.Redis:
-    """A client to subscribe with: of one node also in a cluster, whose nodes pass on what is published."""
+    """A client for subscriptions: of one node, since the nodes of a cluster share what is published."""
     return async_client(split_url(url)[0], options, timeout_seconds)
 
 
 def sync_client(url: str, options: Mapping[str, Any], timeout_seconds: float) -> redis.Redis:
-    """A client that tries once more where a connection went stale."""
+    """A client that tries once more after a stale connection."""
     plain, cluster = split_url(url)
     common = _common(options, timeout_seconds) | {"retry": Retry(NoBackoff(), 1)}
     if cluster:
@@ -187,7 +169,7 @@ def _common(options: Mapping[str, Any], timeout_seconds: float) -> dict[str, Any
 
 
 def _split(url: str) -> SplitResult:
-    """The parts. An error about them quotes nothing: each may be a piece of a password."""
+    """The parts of a URL. Errors quote nothing, since each part may be a piece of a password."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018  (parsed, and checked, when it is asked for)
@@ -214,14 +196,11 @@ RedisCommand = tuple[str | bytes | float, ...]
 
 @dataclass(slots=True)
 class Truth:
-    """The values of a run's guarded keys."""
-
     summary: Mapping[str, Any] | None
     boards: dict[str, dict[bytes, float]] = field(default_factory=dict)
 
     @property
     def benchmark(self) -> str | None:
-        """The benchmark whose boards show the run."""
         return self.summary["benchmark"] if self.summary else None
 
 
@@ -236,11 +215,9 @@ class AcrossRuns:
         self._named: dict[str, set[str]] = {}
 
     def benchmark(self, run_id: str) -> str | None:
-        """The benchmark that the run named last; None: none, or not known."""
         return self._benchmarks.get(run_id)
 
     def commands(self, run_id: str, entries: Sequence[KeyState]) -> Iterator[RedisCommand]:
-        """Commands that go along with the entries of one run."""
         for entry in entries:
             if entry.suffix == RUN_SUFFIX:
                 self._benchmarks[run_id] = entry.summary["benchmark"] if entry.summary else None
@@ -255,11 +232,7 @@ class AcrossRuns:
             yield from self._place(benchmark, boards)
 
     async def rewrite(self, runs: Mapping[str, set[str]]) -> None:
-        """Make the keys across runs say what the guarded keys say.
-
-        Args:
-            runs: run id to the benchmarks under which it may stand, its present one apart.
-        """
+        """Correct the keys across runs, whose present and given benchmarks may list them."""
         truths = await self._read(runs)
         self._benchmarks.update({run_id: truth.benchmark for run_id, truth in truths.items()})
         pipe = self._client.pipeline(transaction=False)
@@ -290,14 +263,13 @@ class AcrossRuns:
         return truths
 
     async def _metrics(self, keys: Iterable[str]) -> list[list[str]]:
-        """Per key of named boards, every METRIC that may have a board."""
         pipe = self._client.pipeline(transaction=False)
         for key in keys:
             pipe.smembers(key)
         return [[*BOARD_METRICS, *sorted(map(as_text, named))] for named in await pipe.execute()]
 
     async def _corrections(self, benchmark: str, truths: Mapping[str, Truth]) -> list[RedisCommand]:
-        """The entries that the boards of one benchmark lack of these runs, and the ones to remove."""
+        """Entries of these runs that the boards of a benchmark lack, and the ones to remove."""
         [named] = await self._metrics([self._keys.benchmark_named_boards(benchmark)])
         of_runs = {
             metric for truth in truths.values() if truth.benchmark == benchmark for metric in truth.boards
@@ -337,7 +309,7 @@ class AcrossRuns:
     def _place(
         self, benchmark: str, boards: Mapping[str, Mapping[str, str | bool]]
     ) -> Iterator[RedisCommand]:
-        """Put members on the boards of a benchmark, or take them off: member to METRIC to score or False."""
+        """Put members on the boards of a benchmark or take them off: member to METRIC to score or False."""
         named = {metric for board in boards.values() for metric in board}.difference(BOARD_METRICS)
         stored = self._named.setdefault(benchmark, set())
         if new := named - stored:
@@ -353,7 +325,6 @@ class AcrossRuns:
                 yield "ZREM", key, *missing
 
     def _note_named(self, benchmark: str, metrics: set[str]) -> list[RedisCommand]:
-        """Note that these named metrics have a board over the runs of the benchmark."""
         if not metrics:
             return []
         key = self._keys.benchmark_named_boards(benchmark)
@@ -372,14 +343,11 @@ T = TypeVar("T")
 
 
 async def cancellable(work: Awaitable[T]) -> T:
-    """Await something, and raise `CancelledError` if the task was cancelled meanwhile.
+    """Await `work`, and raise `CancelledError` if the task was cancelled meanwhile.
 
     redis-py sends each command inside `asyncio.wait_for`. Until Python 3.12 that function drops a
     cancellation which arrives in the same turn of the loop in which the command has gone out (CPython issue
     86296). Then a loop that follows Redis would never end.
-
-    Returns:
-        What the work returned, or raises what it raised, unless the task was cancelled while it ran.
     """
     task = asyncio.current_task()
     assert task is not None, "only a task can await"
@@ -399,17 +367,16 @@ MESSAGES_AT_ONCE = 1_000
 
 
 class Listener:
-    """Hears what is published on the channel of updates, and notices when the line is dead."""
+    """A subscriber of the channel of updates that notices a dead connection."""
 
     def __init__(self, pubsub: PubSub, timeout_seconds: float) -> None:
         self._pubsub = pubsub
         self._timeout = timeout_seconds
 
     async def next_messages(self, seconds: float) -> list[dict[str, Any]]:
-        """All messages that have come, as soon as there is one; [] if there was no message for so long.
+        """All messages that have come, as soon as there is one; [] if none came for `seconds`.
 
-        Raises:
-            RedisError, OSError: the connection is lost, or Redis does not answer a ping.
+        Raises a RedisError or OSError if the connection is lost, or Redis does not answer a ping.
         """
         message = await self._pubsub.get_message(timeout=seconds)
         if message is None:
@@ -431,12 +398,10 @@ class Listener:
 
 
 FORGET_AFTER = timedelta(days=1)
-"""Heartbeats older than this are of workers that were killed."""
+"""Age from which a heartbeat counts as left by a killed worker."""
 
 
 class Heartbeats:
-    """Writes the heartbeats of the workers in this process."""
-
     def __init__(self, client: Redis, keys: Keys) -> None:
         self._client = client
         self._keys = keys
@@ -444,10 +409,10 @@ class Heartbeats:
         self._workers: set[str] = set()
 
     async def beat(self, worker_id: str, status: Mapping[str, Any], at: datetime) -> bool:
-        """Write one; True if the last one is gone, so that Redis must have lost its data.
+        """Write a heartbeat; True if the last one is missing, so that Redis must have lost its data.
 
-        In that case this one is removed too: its status is from before the loss. Its `at` is the time of
-        Redis; the given one counts only where the worker's account may not ask Redis for its time.
+        Then this one is removed too: its status is from before the loss. Its `at` is the time of Redis, or
+        the argument if the worker's account may not ask Redis for its time.
         """
         command = write_heartbeat(self._keys, worker_id, orjson.dumps(status), at.isoformat())
         added, written = await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
@@ -461,7 +426,6 @@ class Heartbeats:
         return False
 
     async def stop(self) -> None:
-        """Remove the fields of this process."""
         for worker_id in self._workers:
             await self._client.hdel(self._key, worker_id)
 
@@ -482,13 +446,12 @@ ENTRIES_PER_ROUND_TRIP = 500
 
 
 class Sending:
-    """Sends what waits in `unsent`, or whole runs. Not to be used by two tasks at once.
+    """Sends the values in `unsent`, or whole runs; not for two tasks at once.
 
     Attributes:
-        refused: runs one of whose keys somebody made a key of another type.
-        outdated: run to its keys of which Redis refused a lower version, and has taken no later one since.
-        refusals: values that Redis refused for their lower version, since the start.
-        rewrite_due: runs whose keys across runs may say something else, with the benchmarks concerned.
+        refused: runs with a key to which somebody gave another type.
+        outdated: run to the keys whose last write Redis refused for a lower version.
+        rewrite_due: runs whose keys across runs may be wrong, with the benchmarks concerned.
     """
 
     def __init__(
@@ -506,10 +469,9 @@ class Sending:
         self._not_taken: set[str] = set()
 
     async def send_unsent(self, runs: Collection[str] | None) -> None:
-        """Send the unsent values of some runs, or of all; whole runs where Redis does not take the changes.
+        """Send the unsent values of some runs (None: all); whole runs if Redis refuses the changes.
 
-        Raises:
-            ResponseError: Redis takes no writes at all: it is read-only, out of memory and the like.
+        Raises ResponseError if Redis takes no writes at all, being read-only or out of memory for example.
         """
         await self._send(self._waiting(self._unsent.runs() if runs is None else runs))
         if not_taken := list(self._not_taken):
@@ -518,7 +480,7 @@ class Sending:
         await self._rewrite()
 
     async def send_whole(self, writes: Sequence[Write]) -> None:
-        """Send whole runs, and correct what the keys across runs say of them; raises as `send_unsent`."""
+        """Send whole runs, and correct the keys across runs; raises ResponseError as `send_unsent`."""
         for write in writes:
             benchmark = self._across.benchmark(write.run_id)
             self.rewrite_due[write.run_id] |= {benchmark} if benchmark else set()
@@ -526,10 +488,7 @@ class Sending:
         await self._rewrite()
 
     def _waiting(self, runs: Collection[str]) -> Iterator[Write]:
-        """The writes of the unsent values; values of runs that went to other workers are forgotten.
-
-        The runs of which least waits come first: one that is too large for Redis delays no other.
-        """
+        """The writes of the unsent values, short ones first: a run too large for Redis delays no other."""
         for run_id in sorted(runs, key=lambda run_id: len(self._unsent.of(run_id))):
             if run_id in self._unsent.incomplete:
                 self._writes.forget(run_id)
@@ -541,7 +500,7 @@ class Sending:
                 self._forget(entries)
 
     async def _send(self, writes: Iterable[Write]) -> None:
-        """Send, some at a time. A run that Redis refuses for a foreign key does not keep back the others."""
+        """Send batch by batch. A run that Redis refuses for a foreign key does not hold up the others."""
         for batch in _batches(writes):
             refusals = await self._round_trip(batch)
             self.refused = (self.refused - {write.run_id for write in batch}) | refusals.keys()
@@ -553,7 +512,6 @@ class Sending:
                 )
 
     async def _round_trip(self, writes: Sequence[Write]) -> dict[str, Exception]:
-        """One round trip; the runs that Redis refused, and why."""
         pipe = self._client.pipeline(transaction=False)
         sent = []
         for write in writes:
@@ -576,7 +534,7 @@ class Sending:
         return refusals
 
     def _sent(self, write: Write, reply: list[Any], benchmark: str | None) -> None:
-        """Redis has these entries, or newer ones: see whether the keys across runs may say something else."""
+        """Note that Redis has these entries or newer ones, and whether the keys across runs may be wrong."""
         refusals, before, run_id = int(reply[0]), reply[1].decode() or None, write.run_id
         self._writes.done(write)
         self._forget(write.unsent)
@@ -586,7 +544,7 @@ class Sending:
             self.rewrite_due[run_id] |= {name for name in (before, benchmark, now) if name}
 
     def _note_refusals(self, write: Write, refused: set[str]) -> None:
-        """A write may leave out keys that were refused before: those are still refused."""
+        """Count refusals. Keys that this write leaves out and Redis refused before are still refused."""
         run_id = write.run_id
         before = self.outdated.pop(run_id, set())
         left_out = set() if write.whole else before.difference(entry.suffix for entry in write.entries)
@@ -613,7 +571,7 @@ class Sending:
 
 
 def _batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
-    """As many as fit a round trip; one that does not fit goes alone. Asked for when their turn comes."""
+    """Groups of writes that fit a round trip, taken lazily; one that does not fit goes alone."""
     batch: list[Write] = []
     for write in writes:
         if batch and sum(len(one.entries) for one in (*batch, write)) > ENTRIES_PER_ROUND_TRIP:
@@ -632,28 +590,26 @@ MAX_UNSENT_KEYS = 100_000
 """At about 4 KiB a summary, 400 MiB of memory in the worst outage."""
 KEYS_AT_ONCE = 1_000
 RUNS_PER_RECONCILE = 50
-"""Runs sent whole before others may write in between."""
+"""Runs that are sent whole before others may write in between."""
 
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
 
 
 class RedisSink:
-    """Keeps Redis at what the workers publish.
+    """The sink that keeps Redis equal to what the workers publish.
 
-    Nothing here raises because of Redis: what it did not take is kept, the latest per key, and sent when it
-    is back. Use it from one event loop; calls may overlap.
+    It never raises because of Redis. Values that Redis did not take are kept, the latest per key, and sent
+    when it is back. Use it from one event loop; calls may overlap.
 
     Args:
-        url: Redis URL.
-        keys: of the namespace.
-        owner: knows the runs of this worker as they stand; asked where Redis may lack something. None:
-            written values are sent at once, and nothing else.
+        owner: knows the present runs of this worker, for when Redis may lack something. None: the sink only
+            sends written values.
         options: further arguments of the redis-py client.
         expire_seconds: expiry of a run's keys after its last write; None: never.
         timeout_seconds: how long one round trip may take before Redis counts as away.
         max_unsent: most keys remembered while Redis is away; a reconcile restores dropped ones.
-        clock: Unix seconds; tells which runs have expired and are not to be sent again.
+        clock: Unix seconds; runs that have expired by it are not sent again.
     """
 
     def __init__(
@@ -688,7 +644,6 @@ class RedisSink:
 
     @classmethod
     def from_settings(cls, settings: Settings, owner: RunOwner | None = None) -> Self:
-        """The sink that the settings describe; a worker's `serve` names the owner once there is one."""
         return cls(
             settings.redis,
             keys=Keys(settings.namespace),
@@ -698,41 +653,34 @@ class RedisSink:
         )
 
     def serve(self, owner: RunOwner) -> None:
-        """Ask this owner for runs from now on; call it before the first write."""
         self._owner = self._writes.owner = owner
 
     @property
     def unsent(self) -> int:
-        """Keys that Redis does not have yet."""
         return len(self._unsent)
 
     @property
     def away(self) -> bool:
-        """True while Redis does not take writes."""
         return self._away
 
     @property
     def refusals(self) -> int:
-        """Values that Redis refused for their lower version, since the start."""
         return self._sending.refusals
 
     @property
     def outdated(self) -> list[str]:
-        """Runs of this worker of which Redis holds newer values, so that it refuses the worker's."""
+        """Runs of this worker with newer values in Redis, which therefore refuses the worker's."""
         outdated = self._sending.outdated
         return sorted(outdated.keys() & set(self._owner.run_ids())) if outdated and self._owner else []
 
     @property
     def settled(self) -> bool:
-        """True if Redis has all that was published, as far as known: nothing waits, no run is sent whole."""
+        """True if Redis has everything published, as far as known: nothing waits, no run is sent whole."""
         recovering = self._recovery is not None and not self._recovery.done()
         return not (self._away or self.unsent or self._reconciling or recovering or self._is_due())
 
     async def write(self, updates: Sequence[RunUpdate]) -> None:
-        """Send what changed, with history and news: one script per run, one round trip.
-
-        On return Redis has it, or its keys are unsent and a background task sees to them.
-        """
+        """Send changes with history and news, one script per run; a background task repeats what fails."""
         for update in updates:
             for entry in entries_of(update, notify=True):
                 self._unsent.put(entry)
@@ -745,7 +693,7 @@ class RedisSink:
             await self._attempt(self._flush(runs))
 
     async def reconcile(self, run_ids: Iterable[str]) -> None:
-        """Send these runs silently, each as a whole: what Redis lacks of them, has lower or has too much.
+        """Send whole runs silently, to correct what Redis lacks, has lower or has too much.
 
         If Redis is away, all runs of the owner are sent when it is back.
         """
@@ -757,12 +705,11 @@ class RedisSink:
             self._reconciling -= 1
 
     async def heartbeat(self, worker_id: str, status: Mapping[str, Any], *, at: datetime) -> None:
-        """Say that a worker is alive: field `worker_id` of `streamer:workers`, JSON of `status` and `at`.
+        """Write that a worker is alive: field `worker_id` of `streamer:workers`, JSON of `status` and `at`.
 
-        In the field, `at` is the time of Redis (see `Heartbeats.beat`). The field of a worker that was killed
-        stays; its old `at` tells. A field that vanished tells that
-        Redis lost its data: everything is reconciled. A heartbeat that arrives while nothing waits is the
-        sign that Redis takes writes again.
+        The field of a killed worker stays, and is known by its old `at` (see `Heartbeats.beat`). A field that
+        vanished shows that Redis lost its data, so everything is reconciled. A heartbeat that arrives while
+        nothing waits shows that Redis takes writes again.
         """
         if self._away or not await self._attempt(self._beat(worker_id, status, at)):
             return
@@ -771,16 +718,16 @@ class RedisSink:
             log.warning("Redis at %s takes writes again", self._url)
 
     async def log_name(self) -> str | None:
-        """The name of the log whose state Redis holds, None if it has none; raises one of `UNREACHABLE`."""
+        """The name of the log whose state Redis holds, None without one; raises one of `UNREACHABLE`."""
         name = await cancellable(self._client.get(self._keys.log))
         return None if name is None else as_text(name)
 
     async def take_log_name(self, name: str) -> None:
-        """From now on Redis holds the state of this log; raises one of `UNREACHABLE`."""
+        """Declare whose log's state Redis holds from now on; raises one of `UNREACHABLE`."""
         await cancellable(self._client.set(self._keys.log, name))
 
     async def greatest_epoch(self) -> int:
-        """The greatest epoch that any run has in Redis, 0 without runs; raises one of `UNREACHABLE`."""
+        """The greatest epoch of any run in Redis, 0 without runs; raises one of `UNREACHABLE`."""
         pattern, greatest = self._keys.versions("*"), 0
         keys = [key async for key in self._client.scan_iter(match=pattern, count=KEYS_AT_ONCE)]
         for start in range(0, len(keys), KEYS_AT_ONCE):
@@ -793,7 +740,6 @@ class RedisSink:
         return greatest
 
     async def close(self) -> None:
-        """One last attempt to send, the heartbeats removed, connections closed."""
         if self._recovery:
             self._recovery.cancel()
             await asyncio.gather(self._recovery, return_exceptions=True)
@@ -807,7 +753,7 @@ class RedisSink:
         await self._client.aclose()
 
     async def _attempt(self, work: Awaitable[None]) -> bool:
-        """Do it; where Redis fails, note that and let the background task go on. True if it worked."""
+        """True if the work succeeded; otherwise the background task takes over."""
         try:
             await cancellable(work)
         except UNREACHABLE as error:
@@ -818,12 +764,11 @@ class RedisSink:
         return True
 
     async def _flush(self, runs: Collection[str] | None) -> None:
-        """Send the unsent values of some runs, or of all."""
         async with self._lock:
             await self._sending.send_unsent(runs)
 
     async def _reconcile(self, run_ids: Iterable[str]) -> None:
-        """The lock is held while runs are asked for and sent: nothing newer is sent in between."""
+        """Send whole runs under the lock, from reading to sending: nothing newer may come between."""
         lifetime = self._expire_seconds
         writes = self._writes.alive(run_ids, self._clock() - lifetime if lifetime else None)
         while True:
@@ -834,7 +779,6 @@ class RedisSink:
                 return
 
     def _is_due(self) -> bool:
-        """Whether something remains that no write sees to."""
         return bool(
             self._reconcile_due or self._unsent.dropped or self._sending.rewrite_due or self._sending.refused
         )
@@ -847,7 +791,7 @@ class RedisSink:
             self._reconcile_due = True
 
     async def _connected(self, connection: Connection) -> None:
-        """Redis may have restarted, empty or older: every connection but the first asks for a reconcile."""
+        """Ask for a reconcile on each reconnection: Redis may have restarted, empty or older."""
         await connection.on_connect()
         self._connections += 1
         if self._connections > 1:
@@ -867,7 +811,7 @@ class RedisSink:
             self._recovery = asyncio.create_task(self._recover())
 
     async def _recover(self) -> None:
-        """Until Redis has everything: the unsent values with their news, then the rest that it lacks."""
+        """Retry until Redis has everything: first the unsent values with their news, then whole runs."""
         delay = FIRST_RETRY_SECONDS
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Who may do what in Kafka, and a deployment on Kubernetes by Strimzi: topics, users, workers, page.
+"""Rights of users in Kafka, and a deployment on Kubernetes by Strimzi: topics, users, workers, page.
 
 The rights are declared here alone. docs/security.md has them as commands, and a test compares the two.
 """
@@ -37,7 +37,6 @@ USERS: dict[User, str] = {
     "operator": "people who run `verify`, `status`, `events`, `gate`, `rejections`, `delete`, `archive`, "
     "`restore`",
 }
-"""User -> whom it is for."""
 
 _EVENTS, _REJECTIONS = ("trial-events",), ("trial-rejections",)
 _SUMMARIES = ("run-summaries", "run-comparisons", "agent-model-summaries", "tier-summaries")
@@ -58,19 +57,16 @@ RIGHTS = (
     Right("operator", ("Describe",), _PRIVATE),
     Right("operator", ("Describe",), groups=_GROUP),
 )
-"""A user may do this and nothing else. `Create` is needed only where no operator creates the topics."""
+"""All that each user may do. `Create` is needed only if no operator creates the topics."""
 
 # -----------------------------------------------------------------------------
 # The manifests.
 
 
 _NAME, _MOST_CHARACTERS = r"[a-z]([-a-z0-9]*[a-z0-9])?", 63
-"""What a Service of Kubernetes may be called."""
 
 
 class BadName(Exception):
-    """The namespace cannot stand in front of the names of Kubernetes."""
-
     def __init__(self, namespace: str, name: str) -> None:
         super().__init__(
             f"namespace {namespace!r} makes the name {name!r}, which Kubernetes does not take. Choose "
@@ -80,14 +76,12 @@ class BadName(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What a deployment on Kubernetes is called, and how large it is.
+    """A deployment on Kubernetes: its names and its size.
 
     Attributes:
-        cluster: name of the Kafka of Strimzi, in the same namespace of Kubernetes.
+        cluster: name of Strimzi's Kafka, in the same namespace of Kubernetes.
         namespace: of streamer ("": the default); a prefix of every name.
-        image: of worker and page.
-        partitions: of each topic; more workers than these are of no use.
-        replication: replicas of each topic.
+        partitions: of each topic, and the most workers that are of use.
         host_names: by which people reach the page, besides its Service's.
     """
 
@@ -99,10 +93,7 @@ class Deployment:
     host_names: tuple[str, ...] = ()
 
     def named(self, name: str) -> str:
-        """The name of an object: the namespace stands in front, in lower case.
-
-        Raises:
-            BadName: Kubernetes takes no such name. A changed one could belong to a second deployment.
+        """The name of an object, in lower case; raises BadName, since a changed name may be taken.
 
         >>> Deployment("kafka", "Team-A", "streamer:1", 8, 3).named("streamer-page")
         'team-a-streamer-page'
@@ -116,17 +107,11 @@ class Deployment:
 STRIMZI = "kafka.strimzi.io/v1"
 METRICS_PORT, PAGE_PORT = 9464, 8720
 IDS = {"runAsNonRoot": True, "runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
-"""The image's user."""
 _POD_SECURITY = IDS | {"seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def manifests(of: Deployment, topics: Iterable[tuple[str, int, Mapping[str, str]]]) -> list[Manifest]:
-    """Topics, users, workers with their autoscaling, and the page, in the order to apply them.
-
-    Args:
-        of: the deployment.
-        topics: full name, partitions and configuration of each, as workers would create them.
-    """
+    """Topics, users, workers with their autoscaling, and the page, in the order to apply them."""
     return [
         *(_topic(of, *topic) for topic in topics),
         *(_user(of, user) for user in USERS),
@@ -164,7 +149,7 @@ def _user(of: Deployment, user: User) -> Manifest:
 
 
 def _acls(of: Deployment, user: User) -> Iterator[Manifest]:
-    """The rights of a user. The topics are made by Strimzi, so `Create` is left out."""
+    """The rights of a user, without `Create`: Strimzi makes the topics."""
     names = Names(of.namespace)
     for right in RIGHTS:
         if right.user == user:
@@ -176,7 +161,7 @@ def _acls(of: Deployment, user: User) -> Iterator[Manifest]:
 
 
 def _probe(port: str, path: str | None, **more: int) -> Manifest:
-    """Asks a path, or without one only whether the port takes connections: the page asks for its token."""
+    """A probe of a path, or of the port alone: the page asks for its token on every path."""
     how = {"tcpSocket": {"port": port}} if path is None else {"httpGet": {"port": port, "path": path}}
     return how | {"periodSeconds": 10, "timeoutSeconds": 5} | more
 
@@ -190,7 +175,6 @@ _WORKER_PROBES = {
 
 
 def _workload(of: Deployment, user: User, name: str) -> Manifest:
-    """The workers, or the page, which is a viewer of Kafka."""
     is_page = user == "viewer"
     port = PAGE_PORT if is_page else METRICS_PORT
     kafka_user = of.named(f"streamer-{user}")
@@ -255,10 +239,7 @@ def _secret_variable(of: Deployment, variable: str, secret: str, key: str) -> Ma
 
 
 def _autoscaler(of: Deployment) -> Manifest:
-    """More workers while they are busy, and never more than there are partitions.
-
-    Each change of their number moves partitions, so fewer come only after ten quiet minutes.
-    """
+    """An autoscaler; fewer workers come only after ten quiet minutes, since each change moves partitions."""
     name = of.named("streamer-worker")
     spec = {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
