@@ -5,7 +5,6 @@ import sys
 
 
 def main() -> int:
-    """Run it; the exit code."""
     gc.disable()  # what is loaded stays: looking for garbage in it takes a seventh of the time
     from pydantic import ValidationError
 

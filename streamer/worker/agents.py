@@ -1,18 +1,12 @@
 """The worker as a Faust app: the topic that it reads, its tables with their changelogs, the agent that folds.
 
-The worker uses these promises of Faust:
+Faust provides the life cycle, sensors, recovery of tables, standby replicas, and a consumer group that
+assigns a partition of the events together with the same one of every table. Three things are different here:
 
-- the life cycle of the app, and its sensors;
-- the consumer group, whose assignor keeps a partition of the events beside the same one of every table;
-- standby replicas, and the recovery of tables from their changelogs.
-
-It does without these:
-
-- One event at a time. Here an event is what one fetch brought of one partition.
-- Table writes and sends. They cannot be awaited, and Faust only logs a failure. Here `save` returns after the
-  acknowledgement.
-- Acknowledgement by the stream. Faust acknowledges after an exception, too. Here an offset may be committed
-  once `finish` was called.
+- An event is everything that one fetch brought of one partition.
+- Table writes return after the acknowledgement (`save`). Faust's cannot be awaited, and it only logs
+  failures.
+- An offset may be committed once `finish` was called. Faust acknowledges after an exception, too.
 
 docs/engines.md has the reasons. docs/upstream has the faults behind them, each with a script.
 """
@@ -59,7 +53,6 @@ CHANGELOG: dict[str, Any] = {
     "acks": False,
     "internal": True,
 }
-"""Options of a changelog: bytes as they are, tombstones included."""
 
 
 def run_worker(settings: Settings) -> int:
@@ -68,12 +61,7 @@ def run_worker(settings: Settings) -> int:
 
 
 def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> Worker:
-    """Put a worker together; nothing is started.
-
-    Args:
-        watchdog: ends the process if it stood still for longer than its session.
-        state: a directory for the tables; None: they lie in memory.
-    """
+    """A worker that is not started. `state` is a directory for its tables; None: in memory."""
     prices = price_table(settings.prices_file)
     names = Names(settings.namespace)
     host = gethostname().encode("ascii", "replace").decode()[:40]  # a container's id, or a pod

@@ -1,12 +1,11 @@
-"""What happens to a batch of events: fold it, queue the runs that it touched, publish those that are due.
+"""The steps of a batch of events: fold it, queue the runs that it touched, publish those that are due.
 
-The loop that calls it stands in `agents`. Batches that were fetched by then are folded together, whatever
-their partitions. A run is published at once if that was not done within the last 0.9 s, else when they are
-over (`PublishQueue`). With a backlog the worker folds for two seconds or more between two rounds. Of each run
-its state pages are acknowledged first. Then come summaries, scored trials and news, and Redis beside them. A
-batch is done when all runs that it touched are published and the pages that others replaced are removed.
-Whatever fails or is cancelled, nothing more is acknowledged: the worker ends, and the next owner folds the
-batches again.
+The loop is in `agents`. Batches that are there at once are folded together. A run is published at once, or
+0.9 s after its last publication; with a backlog the worker folds for two seconds or more between two rounds.
+
+State pages of a run are acknowledged first. Summaries, scored trials and news follow, and Redis beside them.
+A batch is done when all runs that it touched are published and the replaced pages are removed. After a
+failure nothing more is acknowledged: the worker ends, and the next owner folds the batches again.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ FORWARDED = "streamer-forwarded"
 
 
 def reroute(misplaced: list[tuple[LogRecord, str]], partitions: int) -> list[ProducerRecord]:
-    """Misplaced records with their run ids -> what to send on."""
     return [_copy(record, run_id, partition_of(run_id, partitions)) for record, run_id in misplaced]
 
 
@@ -76,30 +74,28 @@ def _copy(record: LogRecord, run_id: str, target: int) -> ProducerRecord:
 log = logging.getLogger(__name__)
 
 RECORDS_TOGETHER = 4_000
-"""Batches with so many records, or more, are not held back for others."""
+"""Batches with so many records are not held back for others."""
 
 MOST_SCORED_WAITING = 2_000
-"""Scored trials that wait for the next publication under load; more would grow with the backlog."""
+"""Scored trials that may wait for the next publication under load."""
 
 MOST_UNCOUNTED = 50_000
-"""Trials of a partition's runs that wait to be counted: about 25 MB."""
+"""Trials of a partition's runs that may wait to be counted: about 25 MB."""
 
 MOST_UNSAVED = 5_000
-"""Slots of a partition's runs whose state pages wait to be saved: as a rule 5 MB of pages in one write."""
+"""Slots of a partition's runs whose state pages may wait to be saved: usually 5 MB of pages in one write."""
 
 BACKLOG_RECORDS = 1_000
-"""So many records that wait to be folded are a backlog: a tenth of a second of work, and more."""
+"""Waiting records that count as a backlog: a tenth of a second of work or more."""
 
 BACKLOG_SECONDS = 2.0
-"""How long a worker with a backlog folds between two rounds of publications: what it would publish is old
-news already, and each summary replaces the one before."""
+"""How long a worker with a backlog folds between two rounds: each summary replaces the one before."""
 
 ROUND_SECONDS = 1.0
-"""After so long, such a round ends with the write that it is at. A round of wide runs may take longer."""
+"""A round of publications ends with its present write after so long. Wide runs may take longer."""
 
 ROUNDS_PER_REST, LONGEST_REST_SECONDS = 2.0, 10.0
-"""A worker folds for twice as long as the last round took, so that two thirds of the time remain for the
-backlog. It does not fold for longer than this, since the last round may have hung."""
+"""A worker folds for twice as long as the last round took, unless that hung; a third goes to publishing."""
 
 SHORTEST_WAIT_SECONDS = 0.01
 """Runs that become due within so short a time are published together."""
@@ -107,12 +103,7 @@ SHORTEST_WAIT_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Fetched batches, of whatever partitions, that are processed together.
-
-    Attributes:
-        batches: in the order of their arrival; at least one.
-        ownership: the one under which they came.
-    """
+    """Fetched batches that are processed together, in order of arrival and under one `ownership`."""
 
     batches: list[FetchedBatch]
     ownership: int
@@ -120,13 +111,10 @@ class Together:
 
 @dataclass(slots=True)
 class Changes:
-    """What folding batches brought about, until it is published.
+    """The results of folding batches, until they are published.
 
-    Attributes:
-        batches: that were folded; [] if another worker owns their partitions now.
-        touched: by partition, runs that changed.
-        asides: rejections, and events for other partitions.
-        next_offsets: by partition, the offset after the last event.
+    `touched` has the changed runs, and `next_offsets` the offset after the last event, by partition. `asides`
+    are rejections, and events for other partitions.
     """
 
     batches: list[FetchedBatch] = field(default_factory=list)
@@ -140,19 +128,13 @@ class Processor:
     """Folds batches into the partitions this worker owns, and publishes what changed.
 
     Attributes:
-        partitions: by number; replaced by a rebuild after every rebalance (`own`).
-        ownership: counts those rebuilds.
+        partitions: by number; replaced by a rebuild after every rebalance (`own`), which `ownership` counts.
         now: clock, in seconds.
-        idle: closes runs and opens them again.
-        quarantine_writer: writes down which runs are set apart.
-        summary_publisher: publishes what changed.
-        lock: held while a batch, a rebuild or the end of a catch-up is at work.
-
-    Args:
+        lock: held during a batch, a rebuild or the end of a catch-up.
         crash: ends the worker; gets the reason.
         count: partitions of the event topic.
         check_alive: ends the process if it was stopped for longer than its session.
-        waiting: how many records of a partition are known to wait; gets it and the next offset.
+        waiting: number of records known to wait; gets a partition and the next offset.
     """
 
     crash: Callable[[Exception], Awaitable[None]]
@@ -181,11 +163,7 @@ class Processor:
         )
 
     async def together(self, stream: BatchStream) -> AsyncIterator[Together]:
-        """Batches as the stream brings them, those together that are there at once.
-
-        Args:
-            stream: has `drained`, true if its next batch has not arrived yet.
-        """
+        """Groups of batches, each with all batches that have arrived by then."""
         waiting: list[FetchedBatch] = []
         ownership = self.ownership
         async for one in stream:
@@ -198,9 +176,9 @@ class Processor:
 
     @asynccontextmanager
     async def whole(self) -> AsyncIterator[None]:
-        """Everything that is done here, or nothing: an error ends the worker, and this never returns.
+        """Everything in the block, or nothing: an error ends the worker, and this never returns.
 
-        Holds the lock, so that no rebuild, repair or end of a catch-up comes between two steps.
+        The lock is held, so that no rebuild, repair or end of a catch-up comes between two steps.
         """
         try:
             async with self.lock:
@@ -210,38 +188,36 @@ class Processor:
             await self.give_up(error)
 
     def own(self, partitions: dict[int, Partition]) -> None:
-        """Take over these partitions, as they were recovered; the caller holds the lock."""
         self.partitions = partitions
         self.ownership += 1
 
     async def give_up(self, error: Exception) -> None:
-        """End the worker; never returns, so that nothing that was not done counts as done."""
+        """End the worker; never returns, so that nothing unfinished counts as done."""
         log.critical("the worker ends: %s: %s", type(error).__name__, said_of(error))
         await self.crash(error)
         await asyncio.Event().wait()
 
     async def publish_passed(self) -> None:
-        """Publish the partitions that have passed what was recovered; the caller holds the lock."""
+        """Publish the partitions that have passed their recovered state; the caller holds the lock."""
         with self.all_or_nothing():
             for partition in self._owned():
                 if not (partition.caught_up or partition.abandoned) and partition.passed:
                     await self.summary_publisher.publish_recovered(partition)
 
     def run_ids(self) -> Iterator[str]:
-        """Every run of the partitions that this worker owns and has caught up with."""
         for partition in self._owned():
             if partition.caught_up:
                 yield from partition.run_ids()
 
     def current(self, run_id: str) -> RunUpdate:
-        """All of such a run as published; nothing of any other run."""
+        """All of a run as published; an empty update if this worker has not caught up with it."""
         partition = self.partitions.get(partition_of(run_id, self.count))
         if partition and partition.caught_up:
             return self.idle.current(partition, run_id)
         return RunUpdate(run_id)
 
     async def until_due(self) -> None:
-        """Return when a run that waits may be due; a batch that is queued meanwhile may bring that about."""
+        """Wait until a waiting run may be due; a batch that is queued meanwhile may make one due."""
         while (left := self._seconds_left()) > 0:
             self._queued.clear()
             with suppress(TimeoutError):
@@ -249,11 +225,7 @@ class Processor:
                     await self._queued.wait()
 
     async def publish_due(self, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Publish the runs that are due; the caller holds the lock.
-
-        Args:
-            go_on: asked before each write. False: what is left waits.
-        """
+        """Publish the runs that are due; `go_on` is asked before each write. The caller holds the lock."""
         with self.all_or_nothing():
             if self._rest_left() <= 0:
                 await self._publish(ROUND_SECONDS, go_on)
@@ -261,7 +233,7 @@ class Processor:
                 await self._relieve()
 
     async def publish_last(self, seconds: float) -> None:
-        """Publish all runs that wait, as far as the time allows, and let none rest: no later chance comes."""
+        """Publish all waiting runs as far as the time allows, without a rest: no later chance comes."""
         for partition in self._owned():
             partition.publish_queue.end_rests()
         with self.all_or_nothing():
@@ -294,10 +266,10 @@ class Processor:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Abandon the partitions if what is done here ends by an error or a cancellation.
+        """Abandon the partitions if the block ends by an error or a cancellation.
 
-        What was cut for a publication is drained: another one would find nothing to publish, and count
-        batches as done.
+        Changes taken for a publication are gone. Another one would publish nothing, and count batches as
+        done.
         """
         stored = self._owned()
         try:
@@ -308,10 +280,7 @@ class Processor:
             raise
 
     async def fold(self, batch: Together) -> Changes:
-        """Fold the batch into the partitions.
-
-        Nothing comes of a batch that was fetched before a rebalance: its records will be read again.
-        """
+        """Fold the batch, unless it was fetched before a rebalance: then its records will be read again."""
         changes = Changes()
         if batch.ownership != self.ownership or any(partition.abandoned for partition in self._owned()):
             return changes
@@ -349,7 +318,6 @@ class Processor:
         return folded
 
     async def _fold_closed(self, partition: Partition, result: Folded) -> Folded:
-        """Open the runs again whose records were handed back, and fold those."""
         for run_id in dict.fromkeys(run_id for _, run_id in result.of_closed):
             await self.idle.open(partition, run_id)
         opened = partition.pipeline.fold(record for record, _ in result.of_closed)
@@ -357,14 +325,14 @@ class Processor:
         return opened
 
     def _note(self, partition: Partition, folded: Folded) -> None:
-        """Count what a fold reported; a run in quarantine that was deleted is to be folded again."""
+        """Count the results of a fold. A run that was deleted in quarantine has to be folded again."""
         self.measures.folded(folded)
         partition.quarantined_events += folded.quarantined_events
         partition.let_go_of_failed()
         partition.deletions |= folded.deletions
 
     async def queue(self, changes: Changes) -> None:
-        """Let the runs that a batch touched wait for their publication, and the batch for them."""
+        """Queue the runs that a batch touched, and the batch itself, and write its rejections."""
         if not changes.batches:
             return
         await self.quarantine_writer.write_aside(changes.asides)
@@ -385,7 +353,7 @@ class Processor:
         await self.publish_passed()
 
     async def _relieve(self) -> None:
-        """Runs that wait for their summaries shall not take more memory the longer they wait."""
+        """Limit the memory of runs that wait for their summaries, however long they wait."""
         for partition in self._owned():
             if partition.abandoned:
                 continue
@@ -407,6 +375,5 @@ class Processor:
                     await asyncio.sleep(0)
 
     def _aside(self, partition: Partition, folded: Folded) -> list[ProducerRecord]:
-        """Rejections, and records that go to another partition."""
         rejections = self.encoder.of_rejections(partition.number, folded.rejections)
         return reroute(folded.misplaced, self.count) + rejections

@@ -1,7 +1,6 @@
-"""The counts and measurements of a worker about itself, for Prometheus.
+"""A worker's measurements of itself, for Prometheus.
 
-Counters count what this process folded; records that are folded again after a crash are counted again. What
-stands at an instant comes from the housekeeping's last status.
+Counters count records again that are folded again after a crash. Gauges show the housekeeping's last status.
 """
 
 from __future__ import annotations
@@ -31,19 +30,14 @@ EFFECTS = {
     "ignored": "ignored",
     "quarantined_events": "held",
 }
-"""A count of the fold and the label that the metric has published for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerMoment:
-    """How the worker stood at one moment.
+    """The state of a worker at one moment, in monotonic seconds; `heartbeat` is `Housekeeping.status`.
 
-    Attributes:
-        at: monotonic seconds.
-        heartbeat: what `Housekeeping.status` says.
-        ready: it owns partitions, has caught up with all, and no rebalance is going on.
-        redis_away: Redis takes no writes.
-        unrecovered: changelog records that a recovery still has to read; 0 outside of one.
+    A `ready` worker owns partitions, has caught up with all, and is in no rebalance. `unrecovered` counts the
+    changelog records that a recovery still has to read.
     """
 
     at: float
@@ -54,11 +48,7 @@ class WorkerMoment:
 
 
 class Metrics(Collector):
-    """One per worker; used from the event loop, read from the thread that answers.
-
-    Args:
-        partitions: of the event topic.
-    """
+    """The metrics of one worker; written in the event loop, read from the thread that answers."""
 
     def __init__(self, partitions: int) -> None:
         self.registry = CollectorRegistry()
@@ -81,7 +71,6 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def folded(self, folded: Folded) -> None:
-        """Count what a fold reported."""
         for name, effect in EFFECTS.items():
             if count := getattr(folded, name):
                 self._events.labels(effect).inc(count)
@@ -90,15 +79,13 @@ class Metrics(Collector):
         self._forwarded.inc(len(folded.misplaced))
 
     def fold_took(self, seconds: float) -> None:
-        """A batch was folded in so long."""
         self._fold.observe(seconds)
 
     def publish_took(self, seconds: float) -> None:
-        """Summaries were published in so long."""
         self._publish.observe(seconds)
 
     def collect(self) -> Iterator[Metric]:
-        """Gauges of the last status; none before the first."""
+        """Gauges of the last status; no gauges before the first."""
         yield GaugeMetricFamily("streamer_partitions", "Partitions of the topic.", self._partitions)
         status = self.status
         if status is None:
@@ -143,14 +130,12 @@ class Metrics(Collector):
 
 
 STUCK_SECONDS = 30.0
-"""A worker looks at itself twice a second. One that has not for so long hangs."""
+"""A worker updates its status twice a second. One that has not for so long hangs."""
 
 ProbeAnswer = tuple[str, str]
 
 
 class AddressUnusable(Exception):
-    """The worker cannot listen where the settings say."""
-
     def __init__(self, address: str, error: Exception) -> None:
         super().__init__(
             f"cannot answer probes at {address}: {error}. End the program that has this address, or set "
@@ -160,20 +145,12 @@ class AddressUnusable(Exception):
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, *_: Any) -> None:
-        """Probes come every few seconds."""
+        """Log nothing: probes come every few seconds."""
 
 
 @contextmanager
 def serve_probes(metrics: Metrics, address: str | None) -> Iterator[None]:
-    """Answer while the block runs; nothing if there is no address.
-
-    Args:
-        metrics: of the worker.
-        address: HOST:PORT.
-
-    Raises:
-        AddressUnusable: the address is taken, or none of this machine.
-    """
+    """Answer at HOST:PORT during the block; raises AddressUnusable. Without an address it does nothing."""
     if address is None:
         yield
         return
@@ -192,7 +169,7 @@ def serve_probes(metrics: Metrics, address: str | None) -> Iterator[None]:
 
 
 def application(metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> Any:
-    """The WSGI application; 200 where all is well, 503 where not, with a sentence."""
+    """The WSGI application: 200 if all is well, 503 with a sentence if not."""
     answer_metrics = make_wsgi_app(metrics.registry)
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -214,7 +191,7 @@ def application(metrics: Metrics, clock: Callable[[], float] = time.monotonic) -
 
 
 def healthy(metrics: Metrics, now: float) -> ProbeAnswer:
-    """Whether the worker runs at all; one that does not is to be started again."""
+    """Whether the worker runs at all. If not, it has to be started again."""
     status = metrics.status
     if status is not None and now - status.at > STUCK_SECONDS:
         return "503 Service Unavailable", f"stuck: has not looked at itself for {now - status.at:.0f} s"
@@ -222,7 +199,7 @@ def healthy(metrics: Metrics, now: float) -> ProbeAnswer:
 
 
 def ready(metrics: Metrics, now: float) -> ProbeAnswer:
-    """Whether what it publishes is current: it owns partitions and has caught up with all of them."""
+    """Whether published values are current: the worker owns partitions and has caught up with all."""
     status = metrics.status
     if status is None or not status.ready or now - status.at > STUCK_SECONDS:
         return "503 Service Unavailable", f"not ready: {_why_not_ready(status)}"

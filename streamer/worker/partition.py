@@ -34,21 +34,16 @@ T = TypeVar("T")
 
 
 PUBLISH_SECONDS = 0.9
-"""A run is published at most this often, so that a reader sees a change within half a second as a rule and a
-good second at most. A publication costs about half a millisecond for each group that changed, however many
-events changed it."""
+"""Shortest time between two publications of a run, which cost half a millisecond per changed group. So a
+reader sees a change within half a second as a rule, and within a good second at most."""
 
 
 class PublishQueue:
     """The runs that changed since they were published, and the batches that wait for them.
 
-    A run that was not published within the last `PUBLISH_SECONDS` is due at once, any other when they are
-    over. It keeps its place from its first unpublished change. A batch is done when every run that was
-    changed when it was queued has been published since. So the age of the oldest batch that is not done is
-    bounded by one turn of all runs, however many events follow.
-
-    Args:
-        now: clock, in seconds.
+    A run is due at once, or `PUBLISH_SECONDS` after its last publication. It keeps its place from its first
+    unpublished change. A batch is done when every run in the queue at its arrival has been published since.
+    So the oldest batch waits for one turn of all runs at most, however many events follow.
 
     >>> seconds = [0.0]
     >>> queue, first, second = PublishQueue(lambda: seconds[0]), *(FetchedBatch("t", 0, []) for _ in "ab")
@@ -72,37 +67,35 @@ class PublishQueue:
         self._changed: dict[str, int] = {}
         """Run -> the step of its first unpublished change, in that order."""
         self._resting: dict[str, float] = {}
-        """Runs published within the last PUBLISH_SECONDS, and when, in that order."""
         self._batches: deque[tuple[int, FetchedBatch]] = deque()
         self._replaced: deque[tuple[int, ProducerRecord]] = deque()
 
     def __bool__(self) -> bool:
-        """True if anything waits, even if only a batch has to be marked as done."""
         return bool(self._changed or self._batches or self._replaced)
 
     @property
     def runs(self) -> Collection[str]:
-        """Every run that waits, the one whose change is oldest first."""
+        """Every run that waits, the one with the oldest change first."""
         return self._changed.keys()
 
     def add(self, runs: Iterable[str], batches: Iterable[FetchedBatch] = ()) -> None:
-        """These runs have changed. The batches are done when all runs that wait now are published."""
+        """Queue changed runs. The batches are done when all runs that wait now are published."""
         self._steps += 1
         for run_id in runs:
             self._changed.setdefault(run_id, self._steps)
         self._batches.extend((self._steps, batch) for batch in batches)
 
     def add_replaced(self, tombstones: Iterable[ProducerRecord]) -> None:
-        """These tombstones of state pages are sent when all runs that wait now are published."""
+        """Queue tombstones of state pages until all runs that wait now are published."""
         self._replaced.extend((self._steps, tombstone) for tombstone in tombstones)
 
     def due(self, most: int) -> list[str]:
-        """The runs that may be published now, at most `most`, the one whose change is oldest first."""
+        """The runs that may be published now, at most `most`, the one with the oldest change first."""
         self._end_rests()
         return list(islice((run_id for run_id in self._changed if run_id not in self._resting), most))
 
     def seconds_left(self) -> float:
-        """In how many seconds a run, or a batch, is due at the earliest: 0.0 now, infinite if none waits."""
+        """Seconds until a run or a batch is due: 0.0 if one is due now, infinite if none waits."""
         self._end_rests()
         if not self._changed:
             return 0.0 if self else inf
@@ -111,7 +104,6 @@ class PublishQueue:
         return next(iter(self._resting.values())) + self._rest_seconds - self._now()
 
     def published(self, runs: Iterable[str]) -> None:
-        """These runs are published as they are now."""
         moment = self._now()
         for run_id in runs:
             self._changed.pop(run_id, None)
@@ -119,21 +111,19 @@ class PublishQueue:
             self._resting[run_id] = moment
 
     def discard(self, runs: Iterable[str]) -> None:
-        """Nothing is to be published of these runs any more: they are set apart."""
         for run_id in runs:
             self._changed.pop(run_id, None)
 
     def take_finished(self) -> tuple[list[FetchedBatch], list[ProducerRecord]]:
-        """Take the batches that are done, and the tombstones that may be sent."""
         oldest = next(iter(self._changed.values()), self._steps + 1)
         return _before(self._batches, oldest), _before(self._replaced, oldest)
 
     def end_rests(self) -> None:
-        """From now on no run rests: no later chance comes."""
+        """Make every run due at once: the worker ends, and there is no later chance."""
         self._rest_seconds = 0.0
 
     def drain(self) -> tuple[list[FetchedBatch], list[ProducerRecord]]:
-        """Take everything out of the queue: it was published otherwise."""
+        """Empty the queue after its runs were published in another way."""
         self._changed.clear()
         return self.take_finished()
 
@@ -144,7 +134,6 @@ class PublishQueue:
 
 
 def _before(queue: deque[tuple[int, T]], step: int) -> list[T]:
-    """Take from the left what was queued before that step."""
     taken = []
     while queue and queue[0][0] < step:
         taken.append(queue.popleft()[1])
@@ -165,7 +154,7 @@ PREFIX = COVERED
 
 
 class StateLost(RuntimeError):
-    """Neither the pages nor the log hold everything."""
+    """A loss of events or state that neither the pages nor the log can make good."""
 
     def __init__(self, changelog: str, topic: str, partition: int, start: int, group: str) -> None:
         super().__init__(
@@ -177,22 +166,17 @@ class StateLost(RuntimeError):
 
 
 class CannotFoldAgain(Exception):
-    """The log does not give a run back."""
-
     def __init__(self, first: int) -> None:
         super().__init__(f"the log has lost its events before offset {first:,}")
         self.first = first
 
 
 class PagesLost(RuntimeError):
-    """The state pages of a run hold less than its published summary says."""
-
     def __init__(self) -> None:
         super().__init__("the state pages hold less than was published. The run is folded again from the log")
 
 
 def checkpoint_key(partition: int) -> str:
-    """Key of a partition's checkpoint in the table `trials`."""
     return f"{PREFIX}{partition}"
 
 
@@ -206,7 +190,7 @@ def is_page(key: str) -> bool:
 
 
 def basis_of(prices: PriceTable, epoch: int) -> str:
-    """Names formulas, profiles, prices and epoch: where they are others, all has to be published again."""
+    """Identity of formulas, profiles, prices and epoch: after a change all is published again."""
     return f"{made_with(prices)}/{epoch}"
 
 
@@ -215,10 +199,10 @@ class Checkpoint:
     """The content of a checkpoint.
 
     Attributes:
-        complete_from: the pages from this offset of the changelog on are complete; None without a checkpoint.
-        basis: on which everything that is published of the partition stands; None: not said.
+        complete_from: offset of the changelog from which the pages are complete; None without a checkpoint.
+        basis: what the partition's published values were computed with (see `basis_of`); None: unknown.
         lost: events (first offset, and the one after the last) that were deleted before they were folded.
-        scored_to: the topic of scored trials reached this offset; a lower end tells that it was deleted.
+        scored_to: end of the topic of scored trials; a lower end shows that it was deleted.
 
     >>> read = Checkpoint.decoded(Checkpoint(5, "1/ab/1", ((3, 4),), 9).encoded())
     >>> read.covers(5), read.covers(4), read.covers(6), read.basis, read.lost, read.scored_to
@@ -234,13 +218,11 @@ class Checkpoint:
 
     @classmethod
     def decoded(cls, value: bytes | None) -> Checkpoint:
-        """Read a checkpoint; `value` None: there is none."""
         told = {} if value is None else orjson.loads(value)
         lost = tuple((int(first), int(end)) for first, end in told.get("lost", ()))
         return cls(told.get("complete_from"), told.get("basis"), lost, told.get("scored_to", 0))
 
     def encoded(self) -> bytes:
-        """The value of its record."""
         return orjson.dumps(self)
 
     def covers(self, beginning: int) -> bool:
@@ -248,7 +230,7 @@ class Checkpoint:
         return self.complete_from is not None and beginning <= self.complete_from
 
     def losing(self, first: int, end: int) -> Checkpoint:
-        """The same, with events lost from `first` to before `end`; nothing if there are none."""
+        """The checkpoint with events lost from `first` to before `end`; unchanged for an empty range."""
         return replace(self, lost=(*self.lost, (first, end))) if first < end else self
 
     def what_is_lost(self, partition: int) -> str | None:
@@ -273,7 +255,7 @@ class Checkpoint:
 
 
 def lacks_pages(partition: Partition, run_id: str, published: bytes) -> bool:
-    """True if the pages of a run, which are saved first, hold less than its published summary."""
+    """True if the pages of a run hold less than its published summary, although pages are saved first."""
     pipeline = partition.pipeline
     with suppress(ValueError, TypeError, KeyError):  # a row as a local disk may have it
         before = orjson.loads(published)
@@ -300,13 +282,7 @@ def lacks_pages(partition: Partition, run_id: str, published: bytes) -> bool:
 async def load_pages(
     result: Pipeline, pages: Iterable[tuple[str, bytes | None]], *, settled_to: int = 0
 ) -> bool:
-    """Join state pages, in turns of the event loop; whether all were there.
-
-    Args:
-        result: what they are joined into.
-        pages: key and value of each; None: the tables have lost it.
-        settled_to: see `Pipeline.load_page`.
-    """
+    """Join state pages into `result`, in turns of the event loop; False if some were missing (None)."""
     whole = True
     for loaded, (key, value) in enumerate(pages):
         if value is None:
@@ -328,14 +304,10 @@ async def fold_again(
     start: int | None = None,
     touched: Callable[[], None] = lambda: None,
 ) -> None:
-    """Fold the log of a partition, in turns of the event loop.
+    """Fold the log of a partition, for the runs that `result` owns, in turns of the event loop.
 
-    Args:
-        result: what it is folded into; its `owns` says which runs.
-        number: the partition.
-        end: the offset after the last event.
-        start: the first offset; None: the beginning, which the log must still have.
-        touched: called after each batch that has events of such a run.
+    It begins at `start`, or at the beginning, which the log must still have. `end` is the offset after the
+    last event. `touched` is called after each batch with events of such a run.
 
     Raises:
         CannotFoldAgain: the log has lost its beginning.
@@ -360,19 +332,12 @@ async def fold_again(
 
 
 SummaryKeys = tuple[tuple[SummaryKind, str], ...]
-"""Kind and key of each summary of a run that the tables hold."""
 
 
 class ClosedRun(NamedTuple):
-    """The part that stays in memory of a run without events.
+    """The part of an idle run that stays in memory; without summaries it is a deleted run.
 
-    Attributes:
-        pages: keys of its state pages.
-        summaries: kind and key of each of its summaries; () for a deleted run.
-        state_version: as it was.
-        last_event_at: likewise, microseconds.
-        in_flight: likewise, as `Run.in_flight_taken`.
-        tasks: likewise, as `Comparisons.tasks_taken`.
+    `last_event_at` is in microseconds. `in_flight` and `tasks` are as Redis lists them.
     """
 
     pages: tuple[str, ...]
@@ -384,12 +349,7 @@ class ClosedRun(NamedTuple):
 
 
 class QuarantinedRun(NamedTuple):
-    """The part that stays in memory of a run that is set apart.
-
-    Attributes:
-        quarantine: why, and what is to be done about it.
-        summaries: its last good ones.
-    """
+    """The part of a run in quarantine that stays in memory; `summaries` are its last good ones."""
 
     quarantine: Quarantine
     summaries: SummaryKeys
@@ -397,35 +357,27 @@ class QuarantinedRun(NamedTuple):
 
 @dataclass(slots=True)
 class Partition:
-    """One assigned partition.
+    """One assigned partition. It catches up to everything that the recovered pages have seen.
 
-    Until the position passes everything that the recovered pages have seen, the state is a mixture of old
-    and new and nothing of it is published: the partition catches up.
+    Until then its state mixes old and new, and nothing of it is published.
 
     Attributes:
-        number: the partition.
-        epoch: what its summaries are published under.
-        pipeline: its runs.
         position: offset of the next event to fold.
         catch_up_to: position at which the state is consistent again.
         silent_to: rejections of events before this offset, and events to send on, were published already.
         pending_checkpoint: checkpoint to write once the state is whole, None if it is written.
-        checkpoint: what the checkpoint among the pages says, or will say.
         refill: every scored trial is published again: their topic has lost some.
         moved: an operator moved the committed offset forward, so that everything is folded again.
         caught_up: true once the summaries of the recovered state are published.
         touched_in_catch_up: runs touched while catching up, until they are published.
         abandoned: true once a publication ended halfway: nothing more is published, no batch is done.
-        publish_queue: runs whose summaries are not published yet, and their batches.
-        end: end of the log as last seen, for the lag.
+        end: last known end of the log, for the lag.
         heard: when each open run last got an event, in seconds; the longest ago first.
-        closed: runs that are closed (`idle`).
-        quarantined: runs that are set apart; their events are held back (`quarantine`).
-        repairs: runs that are to be folded again, with the name of the request.
-        unpublished: runs in quarantine without any summary, and the offset before which they were well.
-        deletions: runs in quarantine that were deleted since, up to which revision; not written down yet.
-        quarantined_events: events held back since this worker has the partition.
-        openings: how many runs were opened again, which names them as writers of pages.
+        quarantined: runs that are set apart; their events are held back.
+        repairs: runs to fold again, with the name of the request.
+        unpublished: runs in quarantine without any summary, and the offset before which they were good.
+        deletions: runs in quarantine that were deleted since, with the revision; not written yet.
+        openings: number of reopened runs, which names them as writers of pages.
 
     >>> partition = Partition(0, 1, Pipeline(), position=5, catch_up_to=9)
     >>> partition.passed, partition.lag
@@ -458,9 +410,9 @@ class Partition:
 
     @contextmanager
     def guard(self, run_id: str) -> Iterator[None]:
-        """An exception while something of this run is computed sets the run apart, and nothing else.
+        """Set only this run apart after an exception in the block.
 
-        For computations alone: what writing and reading raise is the infrastructure's, and ends the worker.
+        The block only computes: errors of writing and reading concern the infrastructure, and end the worker.
         """
         try:
             yield
@@ -469,7 +421,7 @@ class Partition:
             self.let_go_of_failed()
 
     def let_go_of_failed(self) -> None:
-        """Take runs that are set apart out of the queue, and expect nothing of them."""
+        """Remove runs that are set apart from the queue and from memory."""
         for run_id in self.pipeline.failed:
             self.publish_queue.discard([run_id])
             self.heard.pop(run_id, None)
@@ -478,7 +430,6 @@ class Partition:
 
     @property
     def passed(self) -> bool:
-        """True if the position has passed everything that was recovered."""
         return self.position >= self.catch_up_to
 
     @property
@@ -488,12 +439,11 @@ class Partition:
 
     @property
     def lag(self) -> int:
-        """Events in the log that are not folded, as far as known; >= 0."""
+        """Known number of events in the log that are not folded; >= 0."""
         return max(self.end, self.catch_up_to, self.position) - self.position
 
     @property
     def log_faults(self) -> list[str]:
-        """A sentence for each thing that happened to the log and still matters."""
         lost = self.checkpoint.what_is_lost(self.number)
         moved = (
             f"partition {self.number}: its committed offset was moved forward, not by a worker. Its log was "
@@ -502,19 +452,18 @@ class Partition:
         return [*([lost] if lost else []), *([moved] if self.moved else [])]
 
     def run_ids(self) -> list[str]:
-        """Every run, open, closed or in quarantine, without those that lost pages (see `lost`)."""
+        """Every run, open, closed or in quarantine, except those that lost pages (see `lost`)."""
         apart = (run_id for run_id in self.quarantined if not self.lost(run_id))
         return [*self.pipeline.runs(), *self.closed, *apart]
 
     def lost(self, run_id: str) -> bool:
-        """Whether a run waits to be folded again for lost pages: its published summaries stay until then.
+        """Whether a run waits to be folded again for lost pages; its published summaries stay until then.
 
-        The tables may hold summaries of it that do not belong together, if the worker before was cut off.
+        If the previous worker was cut off, the tables may hold summaries of it that do not belong together.
         """
         return self.repairs.get(run_id) == BY_LOSS
 
     def deleted(self, run_id: str, version: int) -> SummaryChange:
-        """Tombstone of a run that was deleted."""
         return SummaryChange.tombstone(run_id, RUN, self.epoch, version)
 
 
@@ -523,7 +472,7 @@ class Partition:
 
 
 DECIDING = ("digest", "epoch", "superseded", "conflicts", "made_with", "degraded")
-"""Fields by which a summary counts as another one; `state_version` and `last_event_at` alone do not."""
+"""Fields that make a summary a different one; `state_version` and `last_event_at` alone do not."""
 
 
 class RecordEncoder:
@@ -534,7 +483,6 @@ class RecordEncoder:
         self._tables = tables
 
     def of_update(self, partition: int, update: RunUpdate) -> list[ProducerRecord]:
-        """Records of one run's cut: summaries, scored trials, news."""
         scored = self.of_scored(partition, update.scored)
         changes = [
             ProducerRecord(self._names.grade_changes, partition, _raw(n.key), n.value)
@@ -550,19 +498,18 @@ class RecordEncoder:
         return [self._tables.summaries[c.kind].publish(partition, c.key, c.value) for c in changes]
 
     def stored(self, kind: SummaryKind, key: str, value: bytes) -> SummaryChange:
-        """A summary as a table holds it."""
         told = orjson.loads(value)
         group = GroupId.of_topic_key(kind, key)
         version = told["state_version"]
         return SummaryChange(run_of_key(key), group, value, told, told["epoch"], version, told["digest"])
 
     def take_back(self, runs: Collection[str]) -> None:
-        """Treat records of these runs that were not written as not published."""
+        """Treat unwritten records of these runs as not published."""
         for table in self._tables.summaries.values():
             table.take_back(lambda key: run_of_key(key) in runs)
 
     def stored_of_runs(self, partition: int, runs: Collection[str]) -> dict[str, list[SummaryChange]]:
-        """The summaries of these runs as the tables hold them; those that cannot be read left out."""
+        """The stored summaries of these runs; unreadable ones are left out."""
         result: dict[str, list[SummaryChange]] = {run_id: [] for run_id in runs}
         for kind, table in self._tables.summaries.items():
             for key, value in table.of_partition(partition):
@@ -576,14 +523,13 @@ class RecordEncoder:
         return [ProducerRecord(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
 
     def without_bytes(self, records: Iterable[ProducerRecord]) -> list[ProducerRecord]:
-        """The rejections among these records, without the bytes of what they reject."""
         rejections = [record for record in records if record.topic == self._names.trial_rejections]
         bodies = [orjson.loads(rejection.value or b"{}") for rejection in rejections]
         values = [orjson.dumps(body | {"source_value_base64": None}) for body in bodies]
         return [one._replace(value=value) for one, value in zip(rejections, values, strict=True)]
 
     def differs(self, change: SummaryChange) -> bool:
-        """True if the table does not say what this summary says, except for when it was last touched."""
+        """True if the stored summary differs in one of the `DECIDING` fields."""
         value = self._tables.summaries[change.kind].get(change.key)
         if value is None or change.summary is None:
             return value is not change.value
@@ -594,7 +540,6 @@ class RecordEncoder:
             return True
 
     def published_runs(self, partition: int) -> dict[str, bytes]:
-        """The summary of each run, as the table holds it."""
         return {
             run_of_key(key): value for key, value in self._tables.summaries["run"].of_partition(partition)
         }
@@ -602,11 +547,7 @@ class RecordEncoder:
     def orphans(
         self, partition: int, current: dict[str, list[SummaryChange]], epoch: int
     ) -> list[SummaryChange]:
-        """Tombstones for groups that the tables still hold though their run does not have them any more.
-
-        Args:
-            current: every summary of each run that the partition knows.
-        """
+        """Tombstones for stored groups that their run no longer has; `current` has the groups of each run."""
         stored = {(c.kind, c.key) for changes in current.values() for c in changes if c.value is not None}
         result = []
         for kind, table in self._tables.summaries.items():

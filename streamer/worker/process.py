@@ -1,4 +1,4 @@
-"""The life of a worker process: topics, configuration, housekeeping with heartbeat, watchdog, its end."""
+"""The life of a worker process: topics, configuration, housekeeping with heartbeat, watchdog, stop."""
 
 from __future__ import annotations
 
@@ -63,12 +63,10 @@ from streamer.worker.transport import StreamerApp, TopicPartition, session_secon
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-"""How often a worker that waits looks whether it may begin."""
+"""How often a waiting worker checks whether it may begin."""
 
 
 class NotCurrent(Exception):
-    """Another configuration is current now."""
-
     def __init__(self, own: str, current: str) -> None:
         super().__init__(
             f"its prices, profiles or formulas ({own}) are no longer those of the group ({current}). Nothing "
@@ -77,13 +75,7 @@ class NotCurrent(Exception):
 
 
 class Configuration:
-    """The configuration that this worker computes with, and whether the group has it, too.
-
-    Args:
-        settings: where the broker is.
-        made_with: fingerprint of this worker's configuration.
-        producer: started before anything else is asked for.
-    """
+    """The configuration of this worker, and whether it is the group's. The producer must be started."""
 
     def __init__(self, settings: Settings, made_with: str, producer: Producer) -> None:
         self.made_with = made_with
@@ -91,12 +83,9 @@ class Configuration:
         self._producer = producer
 
     async def wait_until_current(self, tell: Callable[[str], Awaitable[None]]) -> None:
-        """Return once this configuration is the group's.
+        """Wait until this configuration is the group's; `tell` gets the reason again and again.
 
-        Make it so at once if the group has none, or if the settings say so.
-
-        Args:
-            tell: gets a sentence about what is waited for, again and again.
+        It takes effect at once if the group has none, or if the settings say so.
         """
         said = None
         while (current := current_configuration(await meta_records(self._settings))) != self.made_with:
@@ -115,13 +104,12 @@ class Configuration:
             log.warning("its configuration (%s) is current now: the worker begins", self.made_with)
 
     def check(self, records: Iterable[Any]) -> None:
-        """Raise NotCurrent if the records of `streamer-meta` say that another configuration is current."""
+        """Raise NotCurrent if the records of `streamer-meta` name another configuration."""
         current = current_configuration(records)
         if current not in (None, self.made_with):
             raise NotCurrent(self.made_with, str(current))
 
     async def check_now(self) -> None:
-        """Read those records and check; later, if the broker is away."""
         with suppress(KafkaError, TopicUnreadable):
             self.check(await meta_records(self._settings))
 
@@ -137,7 +125,7 @@ class Configuration:
 
 
 REQUEST_MS = 40_000
-"""Creating topics may take a busy broker longer than a person waits for an answer."""
+"""A busy broker may need longer to create topics than a person waits for an answer."""
 
 ROOM = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
@@ -150,19 +138,16 @@ COMPACTED = {
 } | ROOM
 """Small segments and a low dirty ratio: otherwise compaction never reaches a changelog of this size.
 
-Tombstones stay for a day: a worker that reads on from local rows (`stores.TRUST_SECONDS`) must still see
-them.
+Tombstones stay for a day, so that a worker that continues from local rows (`tables.TRUST_SECONDS`) sees them.
 """
 
 
 class TopicMismatch(Exception):
-    """The topics do not all have as many partitions as the settings say; the message says what to do."""
+    """Topics with other partition counts than the settings; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """One topic as it has to be."""
-
     name: str
     partitions: int
     config: dict[str, str] = field(default_factory=dict)
@@ -188,12 +173,9 @@ def plan(settings: Settings) -> list[TopicPlan]:
 
 
 async def ensure_topics(settings: Settings) -> bool:
-    """Create what is missing. True if the log is a new one: its topic was missing, and others were not.
+    """Create missing topics. True if the log is new: only its own topic was missing.
 
-    Raises:
-        TopicMismatch: a topic exists with another partition count.
-        BrokerRefuses: wrong credentials, or a certificate that is not trusted.
-        KafkaError: the broker refused; the message names the topic.
+    Raises TopicMismatch, BrokerRefuses for wrong credentials or a certificate, and other KafkaErrors.
     """
     async with administering(settings, REQUEST_MS) as admin:
         expected = plan(settings)
@@ -209,17 +191,11 @@ async def ensure_topics(settings: Settings) -> bool:
 
 
 async def check_topics(settings: Settings) -> None:
-    """Whether the topics still have as many partitions as the settings say.
-
-    Raises:
-        TopicMismatch: partitions were added.
-        KafkaError: the broker cannot be reached, or refuses.
-    """
+    """Raise TopicMismatch if the partition counts differ from the settings."""
     check_counts(await read_partition_counts(settings), settings)
 
 
 def check_counts(counts: Mapping[str, int], settings: Settings) -> None:
-    """The same of counts that were just read; raises TopicMismatch."""
     if wrong := what_differs(ours(counts, Names(settings.namespace)), settings.partitions):
         raise TopicMismatch(wrong)
 
@@ -235,8 +211,6 @@ CHECK_SECONDS = 15.0
 
 
 class TopicDeleted(RuntimeError):
-    """A topic of ours does not exist any more."""
-
     def __init__(self, topics: list[str]) -> None:
         super().__init__(
             f"topics {', '.join(topics)} were deleted. The worker ends; the next one creates and fills them"
@@ -244,10 +218,9 @@ class TopicDeleted(RuntimeError):
 
 
 class TopicWatch:
-    """Checks the topics every 15 seconds; not on the embedded broker, which has no other administrator.
+    """A check of the topics every 15 seconds; not on the embedded broker, which has no other administrator.
 
-    Attributes:
-        finite: a sentence about the retention of the event topic, None if it keeps its events.
+    `finite` is a sentence about the retention of the event topic, None if it keeps its events.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -256,11 +229,7 @@ class TopicWatch:
         self._events = Names(settings.namespace).trial_events
 
     async def watch(self) -> None:
-        """Check until cancelled; wait while the broker is away.
-
-        Raises:
-            TopicDeleted, TopicMismatch: the worker cannot go on.
-        """
+        """Check until cancelled, and wait while the broker is away; raises TopicDeleted and TopicMismatch."""
         while not self._settings.embedded:
             try:
                 await self._check()
@@ -288,13 +257,12 @@ TICKS_PER_HEARTBEAT = 4
 TICKS_PER_CHECK = 10
 TICKS_PER_NOTE = 40
 MOST_QUARANTINED_TOLD = 100
-"""Runs in quarantine that a heartbeat names, with the reason: 30 KB; the others are counted. Likewise runs
-of which Redis holds newer values."""
+"""Runs that a heartbeat names, in quarantine or with newer values in Redis: 30 KB. Others are counted."""
 
 
 @dataclass(eq=False, repr=False)
 class Housekeeping:
-    """Runs beside the processor, in the same loop."""
+    """The periodic tasks beside the processor, in the same loop."""
 
     app: StreamerApp
     event_topic: str
@@ -315,7 +283,6 @@ class Housekeeping:
         self._hurry = asyncio.Event()
 
     async def run(self) -> None:
-        """Tick, and watch the topics, until cancelled; an exception ends the worker."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.topics.watch())
@@ -327,11 +294,9 @@ class Housekeeping:
             self.repairs.stop()
 
     def hurry(self) -> None:
-        """Let the next tick come at once: partitions are ready, and somebody may wait for that."""
         self._hurry.set()
 
     async def tell_of_waiting(self, why: str) -> None:
-        """Say in the heartbeat, and to probes, that the worker has not begun."""
         status = self.status() | {"waits": why}
         self.metrics.status = WorkerMoment(time.monotonic(), status, False, self.sink.away)
         await self.sink.heartbeat(self.worker_id, status, at=datetime.now(UTC))
@@ -373,14 +338,10 @@ class Housekeeping:
         return changes
 
     def status(self) -> dict[str, Any]:
-        """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not.
+        """The content of a heartbeat: partitions, lag in events, keys that Redis lacks, runs, quarantine.
 
-        Per partition, up to which offset the events are folded, and up to which all that follows from them is
-        published. While anything waits to be published, or Redis lacks something, `published_to` leaves the
-        partition out.
-
-        Also the first runs in quarantine with the reason, and the outcome of the latest repairs. Then the
-        fingerprint of the configuration, and why the worker waits, if it does.
+        `published_to` is the offset up to which all that follows from a partition's events is published. It
+        leaves a partition out while anything waits to be published, or Redis lacks something.
         """
         partitions = self.processor.partitions
         quarantined = {
@@ -441,7 +402,6 @@ class Housekeeping:
                 await self._work_off(partition, note=note)
 
     async def _work_off(self, partition: Partition, *, note: bool) -> None:
-        """Close idle runs and, if asked, note what is scored."""
         processor, checkpoints = self.processor, self.checkpoints
         notes = note and checkpoints.can_note_scored(partition)
         if not (notes or processor.idle.any_due(partition)):
@@ -453,7 +413,6 @@ class Housekeeping:
                     await checkpoints.note_scored(partition)
 
     async def _publish_on(self) -> None:
-        """Publish what becomes due between two batches."""
         while True:
             await self.processor.until_due()
             if not self.app.is_settled:
@@ -463,7 +422,7 @@ class Housekeeping:
                 await self.processor.publish_due(lambda: self.app.is_settled)
 
     async def _skip_missing(self, place: TopicPartition, partition: Partition) -> None:
-        """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""
+        """Pass offsets without events at the end of a log (removed, markers): only the consumer sees them."""
         consumer = self.app.event_consumer
         position = await consumer.position(place)
         if position is None or consumer.pending(place):
@@ -504,14 +463,10 @@ def _exit(gap_seconds: float) -> None:
 
 
 class Watchdog:
-    """Ends the process once it did not run for longer than its session.
+    """Ends the process if it stood still for longer than its session, in seconds.
 
-    A thread of its own notes the time, so that a long computation does not count as a stop.
-
-    Args:
-        session_seconds: a longer gap than this ends the process.
-        now: clock, in seconds.
-        expire: what to do instead of ending the process (for tests); gets the gap in seconds.
+    A thread of its own notes the time, so that a long computation does not count as a stop. In tests `expire`
+    replaces the end of the process.
 
     >>> seconds = iter([0.0, 1.0, 11.5])
     >>> watchdog = Watchdog(10, now=lambda: next(seconds), expire=lambda gap: print("expired after", gap))
@@ -534,15 +489,13 @@ class Watchdog:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Start noting the time."""
         threading.Thread(target=self._note_time, name="watchdog", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop noting the time; `check` must not be called any more."""
         self._stopped.set()
 
     def check(self) -> None:
-        """End the process if it did not run for a session; to be called before every write."""
+        """End the process if it did not run for a session; call it before every write."""
         gap = self._now() - self._last
         if gap > self._session:
             self._expire(gap)
@@ -554,14 +507,13 @@ class Watchdog:
 
 
 class CheckedSelector(selectors.DefaultSelector):
-    """Selector of the event loop: checks the watchdog whenever the loop wakes, before any callback runs."""
+    """Selector of the event loop that checks the watchdog whenever the loop wakes, before any callback."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         super().__init__()
         self._watchdog = watchdog
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, Any]]:
-        """Wait for events, then check."""
         ready = super().select(timeout)
         self._watchdog.check()
         return ready
@@ -583,7 +535,6 @@ class JsonLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The entry as JSON."""
         entry = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -612,28 +563,24 @@ def configure_logging(settings: Settings) -> None:
 
 
 CONNECT_SECONDS = 60.0
-"""How long to wait for the broker at the start."""
 
 CONNECT_RETRY_SECONDS = 1.0
 STOP_SECONDS = 30.0
-"""How long a stop may take before the process ends anyway: nothing that counts would be lost."""
+"""How long a stop may take before the process ends anyway, without harm."""
 
 FLUSH_SECONDS = 10.0
-"""How much of that time may go into publishing the queue."""
+"""The part of `STOP_SECONDS` for publishing the queue."""
 
 CLOSE_SECONDS = 5.0
 
 GARBAGE_THRESHOLDS = (50_000, 20, 100)
-"""State lives long and holds no cycles: with Python's own thresholds, looking for some in it takes a twelfth
-of the time of a worker under load."""
+"""Python's own thresholds take a twelfth of a loaded worker's time: state lives long and has no cycles."""
 
 OK, FAILED, USAGE_ERROR = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker, put together and not started."""
-
     app: StreamerApp
     producer: Producer
     sink: RedisSink
@@ -644,7 +591,7 @@ class Worker:
 
 
 Build = Callable[[Settings, Watchdog, Path | None], Worker]
-"""Puts a worker together; the path is a directory for its tables, None for tables in memory."""
+"""A function that builds a worker; the path is a directory for its tables, None for tables in memory."""
 
 
 def run(settings: Settings, build: Build) -> int:
@@ -707,7 +654,6 @@ async def _work(worker: Worker, stop: asyncio.Event) -> int:
 
 
 async def _wait_for_end(worker: Worker, stop: asyncio.Event, starting: asyncio.Future[None]) -> bool:
-    """Wait for a signal or a crash; true if it was a crash."""
     crash: asyncio.Future[Any] = asyncio.ensure_future(worker.app.wait_for_crash())
     ends = [asyncio.ensure_future(stop.wait()), crash]
     await asyncio.wait([*ends, starting], return_when=asyncio.FIRST_COMPLETED)
@@ -722,10 +668,7 @@ async def _wait_for_end(worker: Worker, stop: asyncio.Event, starting: asyncio.F
 
 
 async def _flush(worker: Worker) -> None:
-    """Publish what a backlog left in the queue, as far as time allows; the next worker publishes the others.
-
-    Nothing rests from then on: batches that Faust still hands on are published at once, or not done.
-    """
+    """Publish a backlog's queue as far as time allows; the next worker publishes the rest."""
     try:
         async with worker.processor.lock:
             await worker.processor.publish_last(FLUSH_SECONDS)
@@ -734,7 +677,7 @@ async def _flush(worker: Worker) -> None:
 
 
 async def _stop(worker: Worker, starting: asyncio.Future[None]) -> None:
-    """Faust first: it finishes the batch at work and commits what is done."""
+    """Stop Faust first: it finishes the present batch and commit what is done."""
     worker.app.leave_group_at_the_end()
     await worker.app.stop()
     starting.cancel()
@@ -753,7 +696,6 @@ def _stop_signal() -> asyncio.Event:
 
 
 async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do the work unless the signal comes first; false if it did."""
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -779,7 +721,6 @@ async def _ensure_topics(settings: Settings) -> None:
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
-    """End what Faust left running, quietly."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
@@ -790,7 +731,6 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _end_anyway(code: int) -> threading.Timer:
-    """End the process if the stop takes too long."""
     timer = threading.Timer(STOP_SECONDS, os._exit, [code])
     timer.daemon = True
     timer.start()

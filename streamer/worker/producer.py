@@ -1,7 +1,7 @@
-"""The producer of a worker: every record it sends to Kafka is awaited. Also the worker's sizes and clock.
+"""The producer of a worker, which awaits every record it sends to Kafka. Also the worker's sizes and clock.
 
 Faust only logs a failed send, and its flush does not wait for everything. So a worker writes through an
-outbox. Its records travel in record batches (3.8 microseconds a record, against 92 with Faust's `send_soon`).
+outbox, in record batches (3.8 microseconds a record, against 92 with Faust's `send_soon`).
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from streamer.storage.outbox import MAX_RECORD_BYTES, NotStored, Outbox, Produce
 
 
 MAX_POLL_RECORDS = 4_000
-"""Records in one batch at most: about 2 MB, a few tens of milliseconds of folding."""
+"""Most records in one batch: about 2 MB, a few tens of milliseconds of folding."""
 
 PAGES_PER_TURN = 50
 """State pages loaded before the event loop gets its turn: about 30 ms."""
 
 MAX_UNDONE_RECORDS = 8_000
-"""Handed on but not done: beyond this the transport stops fetching, which bounds the memory."""
+"""Records in processing from which on the transport stops fetching, which bounds the memory."""
 
 USUAL_RECORD_BYTES = 4 * 1024
-"""A larger record counts as several of those not done, which so take 32 MB at most, and one batch more."""
+"""A larger record counts as several. So records in processing take 32 MB at most, and one batch more."""
 
 FETCH_TURN_SECONDS = 0.2
-"""How long one fetch waits for records: partitions resumed meanwhile have to wait along."""
+"""How long one fetch waits for records; partitions resumed meanwhile wait, too."""
 
 GATHER_MS, GATHER_BYTES = 25, 64 * 1024
-"""While records come, a fetch waits so long, or for so much: what a fetch costs is shared by what it brings.
-The first record after a pause of `FETCH_TURN_SECONDS` comes at once."""
+"""Time, or bytes, that a fetch waits for while records come, so that more records share its cost. The first
+record after a pause of `FETCH_TURN_SECONDS` comes at once."""
 
 EMBEDDED_FETCH_WAIT_MS = 10
-"""The embedded broker never wakes a fetch: this is the latency (p50 3 ms at 10, 130 ms at 500)."""
+"""The embedded broker never wakes a fetch, so this is the latency (p50 3 ms at 10, 130 ms at 500)."""
 
 BROKER_PATIENCE_SECONDS = 300.0
-"""How long a request to the broker may take. Long: a request given up on may still take effect later."""
+"""How long a request to the broker may take: an abandoned one may still take effect later."""
 
 EMBEDDED_SESSION_TIMEOUT_SECONDS = 3.0
 """The embedded broker waits half the session timeout at each join, rounded up to whole seconds."""
@@ -50,14 +50,14 @@ EMBEDDED_SESSION_TIMEOUT_SECONDS = 3.0
 
 
 class RecordTooLarge(ValueError):
-    """A record is larger than a worker writes, or than the broker takes; it was not written."""
+    """A record too large for a worker or for the broker; it was not written."""
 
     def __init__(self, record: ProducerRecord, limit: str) -> None:
         super().__init__(f"a record for {record.topic} has {record.size:,} bytes, {limit}")
 
 
 class RecordsRefused(Exception):
-    """The broker refuses these records for their size; all others of the same write are written."""
+    """Records that the broker refuses for their size; all others of the same write are written."""
 
     def __init__(self, records: list[ProducerRecord]) -> None:
         self.records = records
@@ -65,11 +65,7 @@ class RecordsRefused(Exception):
 
 
 def fitting(records: list[ProducerRecord]) -> list[ProducerRecord]:
-    """The same records.
-
-    Raises:
-        RecordTooLarge: one of them would not fit a message.
-    """
+    """The same records; raises RecordTooLarge if one does not fit a message."""
     for record in records:
         if record.size > MAX_RECORD_BYTES:
             raise RecordTooLarge(record, f"at most {MAX_RECORD_BYTES:,} are written")
@@ -77,22 +73,17 @@ def fitting(records: list[ProducerRecord]) -> list[ProducerRecord]:
 
 
 class TopicRecreated(RuntimeError):
-    """A topic was deleted and created again while the worker wrote to it."""
-
     def __init__(self, topic: str) -> None:
         super().__init__(f"topic {topic} was deleted and made again. The worker ends; the next one fills it")
 
 
 class Producer:
-    """The outbox of the worker; it knows the offsets that it has written, and the ranges that others have.
+    """The outbox of the worker, which knows its own offsets and the ranges that others have written.
 
-    Idempotent where the broker can (the embedded one cannot): a request that timed out and still took
-    effect later must not put an old page over a newer one. A wrong clock does not end the worker.
+    It is idempotent if the broker can be; the embedded one cannot. A request that timed out and took effect
+    later must not put an old page over a newer one. A wrong clock does not end the worker.
 
-    Args:
-        check_alive: called before every write; ends the process if it was stopped for too long.
-        written: called with the records that the broker has acknowledged: topic, partition, offset of the
-            first, records.
+    `written` is called with acknowledged records: topic, partition, offset of the first, records.
     """
 
     def __init__(
@@ -117,11 +108,10 @@ class Producer:
         self.start, self.stop = self.outbox.start, self.outbox.stop
 
     async def write(self, records: Iterable[ProducerRecord]) -> None:
-        """Write and wait until the broker has acknowledged every record.
+        """Write, and wait until the broker has acknowledged every record.
 
-        Raises:
-            RecordsRefused: some are too large for the broker; all others are written.
-            KafkaError: the broker refused a record or did not answer. Others may be written.
+        Raises RecordsRefused if some are too large for the broker; all others are written. After a KafkaError
+        some may be written.
         """
         records = list(records)
         refused = []
@@ -138,18 +128,18 @@ class Producer:
         return self._written_to.get((topic, partition), 0)
 
     def answered_to(self, topic: str, partition: int) -> int:
-        """Like `written_to`, or the first offset that others wrote, while it waits to be looked at."""
+        """`written_to`, or a lower offset that others wrote and that has not been checked yet."""
         foreign = self._foreign_ranges.get((topic, partition), ())
         return min([self.written_to(topic, partition), *(start for start, _ in foreign)])
 
     def note_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
-        """Where topics and partitions end that were just read; what others append later is foreign."""
+        """Set the ends of partitions that were just read; later records of others are foreign."""
         self._ends |= ends
         for place in ends:
             self._foreign_ranges.pop(place, None)
 
     def take_foreign_ranges(self, topic: str, partition: int, end: int) -> list[tuple[int, int]]:
-        """Drain the ranges of offsets, up to `end`, that others have written among ours."""
+        """Take the ranges of offsets, up to `end`, that others have written among ours."""
         place = (topic, partition)
         known = self._ends.setdefault(place, end)
         self._ends[place] = max(known, end)
@@ -157,7 +147,6 @@ class Producer:
         return self._foreign_ranges.pop(place, []) + tail
 
     def note_foreign_range(self, topic: str, partition: int, start: int, stop: int) -> None:
-        """Others have written these offsets."""
         self._foreign_ranges.setdefault((topic, partition), []).append((start, stop))
 
     def _note(self, topic: str, partition: int, first: int, records: Sequence[ProducerRecord]) -> None:
@@ -177,6 +166,6 @@ class Producer:
 
 
 def clock() -> float:
-    """Seconds that pass also while the process or the machine sleeps."""
+    """Seconds that pass even while the process or the machine sleeps."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)

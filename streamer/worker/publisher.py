@@ -1,4 +1,4 @@
-"""From folded runs to topics and Redis: summaries, checkpoints, runs that leave memory, and quarantine."""
+"""From folded runs to topics and Redis: summaries, checkpoints, idle runs and quarantine."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ log = logging.getLogger(__name__)
 class CheckpointWriter:
     """Writes checkpoints among the state pages; one per worker.
 
-    Args:
-        scored_trials: topic of the scored trials.
-        log_start: offset of the first event that a partition's log still has; gets the partition.
+    `log_start` returns the offset of the first event that a partition's log still has.
     """
 
     tables: Tables
@@ -61,13 +59,10 @@ class CheckpointWriter:
     log_start: Callable[[int], Awaitable[int]]
 
     async def note_deleted(self, partition: Partition, expected: int, offset: int) -> None:
-        """Note which events were deleted before they were folded.
+        """Record which events were deleted before they were folded.
 
-        Where offsets leave a gap, this asks the broker, which answers only after the fetch that is under way.
-
-        Args:
-            expected: offset of the next event of the partition, unless events are gone.
-            offset: of the next event of the partition that can be read.
+        `offset` is the next event that can be read, `expected` the offset it would have without deletions.
+        After a gap this asks the broker, which answers only once the current fetch ends.
         """
         if offset <= expected:
             return
@@ -78,19 +73,18 @@ class CheckpointWriter:
             await self._write_or_wait(partition)
 
     async def note_scored(self, partition: Partition) -> None:
-        """Note how far the scored trials are published, so that a worker notices their loss."""
+        """Record how far scored trials are published, so that a worker notices their loss."""
         if self.can_note_scored(partition):
             end = self.producer.answered_to(self.scored_trials, partition.number)
             partition.checkpoint = replace(partition.checkpoint, scored_to=end)
             await self._write_or_wait(partition)
 
     def can_note_scored(self, partition: Partition) -> bool:
-        """Whether `note_scored` has anything to write."""
         end = self.producer.answered_to(self.scored_trials, partition.number)
         return end > partition.checkpoint.scored_to and partition.pending_checkpoint is None
 
     async def write_pending(self, partition: Partition) -> None:
-        """Write the checkpoint that waited until the pages are whole and acknowledged, if one did."""
+        """Write the checkpoint that waited for complete and acknowledged pages, if there is one."""
         if partition.pending_checkpoint is not None:
             await self._write(partition, partition.pending_checkpoint)
             partition.pending_checkpoint = None
@@ -122,11 +116,9 @@ CLOSED_PER_TURN = 200
 
 
 class IdleRuns:
-    """Closes runs and opens them again. The caller holds the processor's lock.
+    """Closes idle runs and opens them again. The caller holds the processor's lock.
 
-    Args:
-        now: clock, in seconds.
-        wall: Unix seconds; only for what came before this worker.
+    `now` is a clock in seconds. `wall` gives Unix seconds, and serves only for events before this worker.
     """
 
     def __init__(
@@ -145,14 +137,13 @@ class IdleRuns:
         self._wall = wall
 
     def touch(self, partition: Partition, runs: Iterable[str]) -> None:
-        """Events have arrived for these runs."""
         moment, heard = self._now(), partition.heard
         for run_id in runs:
             heard.pop(run_id, None)
             heard[run_id] = moment
 
     def recovered(self, partition: Partition) -> None:
-        """When runs got their last events is not stored; the times of those events stand in."""
+        """Date recovered runs by their last events: when the events arrived is not stored."""
         ahead = self._wall() - self._now()
         for run_id in partition.pipeline.runs():
             with partition.guard(run_id):
@@ -161,7 +152,7 @@ class IdleRuns:
         partition.heard = dict(sorted(partition.heard.items(), key=itemgetter(1)))
 
     def close_due(self, partition: Partition) -> int:
-        """Close runs that are idle, the longest first, a turn's worth; how many."""
+        """Close runs that are idle, the longest first, up to one turn's limit; returns how many."""
         due = list(islice(self._due(partition), CLOSED_PER_TURN))
         for run_id in due:
             self._close(partition, run_id)
@@ -170,16 +161,10 @@ class IdleRuns:
         return len(due)
 
     def any_due(self, partition: Partition) -> bool:
-        """Whether `close_due` would close any run."""
         return next(self._due(partition), None) is not None
 
     async def open(self, partition: Partition, run_id: str) -> None:
-        """Bring a closed run back whole.
-
-        Raises:
-            StateLost: a page is gone, and the log has lost its beginning.
-            aiokafka.errors.KafkaError: a page is gone, and the log cannot be read.
-        """
+        """Restore a closed run, from the log if a page is missing; raises StateLost if that is truncated."""
         closed = partition.closed[run_id]
         partition.openings += 1
         result = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
@@ -212,10 +197,7 @@ class IdleRuns:
             del partition.closed[run_id]
 
     def summaries(self, partition: Partition, run_id: str) -> list[SummaryChange]:
-        """Everything of a run as published, byte for byte; a tombstone if the run was deleted.
-
-        Nothing of a run that the partition does not know, or has not published yet.
-        """
+        """All published summaries of a run, byte for byte: a tombstone if deleted, [] if unknown."""
         separate = partition.quarantined.get(run_id)
         if separate is not None:
             return self._stored(separate.summaries)
@@ -230,10 +212,7 @@ class IdleRuns:
         return stored if stored or run.state.exists else [partition.deleted(run_id, run.state.state_version)]
 
     def current(self, partition: Partition, run_id: str) -> RunUpdate:
-        """The summaries of a run, its trials in flight and its tasks, as published.
-
-        A run in quarantine lists no trials and no tasks.
-        """
+        """The published summaries, trials in flight and tasks of a run; in quarantine only the summaries."""
         in_flight, tasks = None, None
         if run_id in partition.closed:
             in_flight, tasks = partition.closed[run_id].in_flight, partition.closed[run_id].tasks
@@ -283,23 +262,16 @@ class IdleRuns:
 
 
 class QuarantineWriter:
-    """Writes down which runs are set apart."""
-
     def __init__(self, tables: Tables, encoder: RecordEncoder, producer: Producer, sink: RedisSink) -> None:
         self._tables = tables
         self._encoder = encoder
         self._producer = producer
         self._sink = sink
         self._before: dict[str, dict[tuple[SummaryKind, str], bytes | None]] = {}
-        """Run -> its rows from before a write that the broker took only in part."""
+        """Run -> its rows from before a write that the broker accepted only in part."""
 
     async def write(self, partitions: Mapping[int, Partition], records: Iterable[ProducerRecord]) -> None:
-        """Write records of runs; a run of which the broker refuses one for its size is set apart.
-
-        Args:
-            partitions: of the records, by number.
-            records: keyed by run, see `run_of`.
-        """
+        """Write records of runs; those with a record that the broker refuses for its size are set apart."""
         records = list(records)
         before = self._tables.summary_rows(records)
         try:
@@ -313,7 +285,7 @@ class QuarantineWriter:
         refusal: RecordsRefused,
         before: dict[tuple[SummaryKind, str], bytes | None],
     ) -> None:
-        """Set the runs apart of which the broker refuses records; `before`: their rows before that write."""
+        """Set apart the runs with refused records; `before`: their rows before that write."""
         for record in refusal.records:
             self._before[run_of(record)] = before
             with partitions[record.partition].guard(run_of(record)):
@@ -331,7 +303,7 @@ class QuarantineWriter:
             await self._producer.write(self._encoder.without_bytes(refusal.records))
 
     async def admit(self, partition: Partition) -> None:
-        """Write down which runs failed, or were deleted in quarantine, since the last time."""
+        """Record which runs failed, or were deleted in quarantine, since the last call."""
         partition.let_go_of_failed()
         failed, partition.pipeline.failed = partition.pipeline.failed, {}
         deletions, partition.deletions = partition.deletions, {}
@@ -348,9 +320,9 @@ class QuarantineWriter:
         await self._publish(partition, updates, failed.values())
 
     def _quarantine_failed(self, partition: Partition, failed: Mapping[str, Failure]) -> list[RunUpdate]:
-        """Note the runs; their last good summaries, where those do not say the reason yet.
+        """Record the failed runs; returns their last good summaries, with the reason.
 
-        The trials in flight and the tasks left memory with the run's state: Redis lists them no more.
+        Trials in flight and tasks left memory with the run's state, so Redis no longer lists them.
         """
         updates = []
         self._encoder.take_back(failed)  # what was too large to be written
@@ -379,10 +351,7 @@ class QuarantineWriter:
     def _last_good(
         self, run_id: str, stored: Iterable[SummaryChange]
     ) -> tuple[list[SummaryChange], list[SummaryChange]]:
-        """A run's summaries from before a write that the broker took in part; tombstones of its new ones.
-
-        After any other failure they are what is stored.
-        """
+        """A run's good summaries, and tombstones of those that only a partly accepted write created."""
         before, good, missing = self._before.pop(run_id, {}), [], []
         for change in stored:
             value = before.get((change.kind, change.key), change.value)
@@ -395,7 +364,6 @@ class QuarantineWriter:
         return good, missing
 
     async def restore(self, partition: Partition, run_id: str, result: Iterable[SummaryChange]) -> None:
-        """Publish the last good summaries of a run that had none."""
         run = partition.quarantined[run_id]
         changes = [degraded(change, run.quarantine) for change in result]
         current = tuple((change.kind, change.key) for change in changes)
@@ -403,9 +371,9 @@ class QuarantineWriter:
         await self._publish(partition, [RunUpdate(run_id, summaries=changes)], ())
 
     async def set_apart_lost(self, partition: Partition) -> None:
-        """Have runs folded again that lost state pages; the next owner does it if this one does not.
+        """Request that runs with lost state pages be folded again, by this worker or the next owner.
 
-        To be called once the pages are loaded, before any event is folded.
+        Call it once the pages are loaded, before any event is folded.
         """
         trials = self._tables.trials
         for run_id, published in self._encoder.published_runs(partition.number).items():
@@ -416,7 +384,7 @@ class QuarantineWriter:
             await asyncio.sleep(0)
 
     async def answered(self, partition: Partition, run_id: str, *, well: bool) -> None:
-        """A request to fold a run again was tried; `well`: it is in good order and set apart no more."""
+        """Remove the request to fold a run again; `well`: its quarantine, too."""
         keys = [repair_key(run_id), quarantine_key(run_id)] if well else [repair_key(run_id)]
         trials = self._tables.trials
         await trials.save(trials.put(partition.number, key, None) for key in keys)
@@ -453,12 +421,11 @@ class QuarantineWriter:
 
 
 def _shown(failure: Failure) -> tuple[str, str]:
-    """Reason and trace for the log, what control characters they have made visible."""
     return visible(failure.reason), "\n".join(map(visible, failure.trace.splitlines()))
 
 
 def rejection_of(failure: Failure, silent_to: int) -> list[Rejected]:
-    """The event at which a run failed, with its bytes; [] if it cannot be named, or was published already."""
+    """The event at which a run failed, with its bytes; [] if it is unknown or was published already."""
     if failure.record is None or failure.record.offset < silent_to:
         return []
     return [reject(failure.record, quarantine_reason(failure), failure.run_id)]
@@ -467,7 +434,7 @@ def rejection_of(failure: Failure, silent_to: int) -> list[Rejected]:
 def degraded(change: SummaryChange, quarantine: Quarantine) -> SummaryChange:
     """A last good summary of a run in quarantine, which says why nothing newer is counted.
 
-    It stands at the offset at which the run was set apart: whatever had been published until then is older.
+    Its version is the offset at which the run was set apart, so it replaces everything published before.
     """
     summary: dict[str, Any] = dict(change.summary or {})
     version = max(change.state_version, quarantine.at)
@@ -491,7 +458,7 @@ def run_of(record: ProducerRecord) -> str:
 
 
 RUNS_PER_WRITE = 200
-"""Runs published together, so that neither memory nor the loop suffers: about 30 MB of summaries."""
+"""Runs published together: about 30 MB of summaries, which burden neither memory nor the loop."""
 
 SCORED_PER_WRITE = 1_000
 """Scored trials published together: about 1 MB."""
@@ -499,13 +466,11 @@ SCORED_PER_WRITE = 1_000
 
 @dataclass(eq=False, repr=False)
 class SummaryPublisher:
-    """Publishes the queues of partitions.
+    """Publishes the queues of partitions, and raises what fails.
 
-    Whatever fails is raised. The caller must then abandon the partitions: their changes are drained, and a
-    second attempt would find nothing to publish.
-
-    Attributes:
-        told_poorer: runs of which the log has said that a result lacks what an earlier event had (R32).
+    After a failure the caller must abandon the partitions: their changes are drained, and a second attempt
+    would find nothing to publish. `told_poorer` has the runs with a logged result that lacks earlier values
+    (R32).
     """
 
     tables: Tables
@@ -520,7 +485,7 @@ class SummaryPublisher:
     told_poorer: set[str] = field(default_factory=set)
 
     async def flush(self, partitions: Iterable[Partition]) -> bool:
-        """Publish the next runs that are due, as many as are published together; False: no run was due."""
+        """Publish the next due runs, up to `RUNS_PER_WRITE`; False: no run was due."""
         ready = publishable(partitions)
         shares = _shares(ready)
         runs = [(partition, run_id) for partition, run_ids in shares for run_id in run_ids]
@@ -535,7 +500,7 @@ class SummaryPublisher:
         return bool(runs)
 
     async def _publish(self, runs: list[tuple[Partition, str]]) -> list[ProducerRecord]:
-        """Publish runs as they are now; the tombstones of state pages that others replaced."""
+        """Publish runs as they are now; returns the tombstones of replaced state pages."""
         self.check_alive()
         replaced = await self.save(runs)
         updates: list[RunUpdate] = []
@@ -564,12 +529,10 @@ class SummaryPublisher:
         return replaced
 
     async def save(self, runs: Iterable[tuple[Partition, str]]) -> list[ProducerRecord]:
-        """Save the changed state pages of runs: before anything that follows from them is published.
+        """Save the changed state pages of runs, before anything that follows from them is published.
 
-        A run of which the broker refuses a page for its size is set apart.
-
-        Returns:
-            The tombstones of the pages that those replace, to be sent once the runs are published.
+        A run with a page that the broker refuses for its size is set apart. Send the returned tombstones of
+        the replaced pages once the runs are published.
         """
         rows: list[ProducerRecord] = []
         partitions = {}
@@ -588,7 +551,7 @@ class SummaryPublisher:
         return [row for row in rows if row.value is None and known[row.partition](run_of(row))]
 
     async def publish_again(self, partition: Partition, run_id: str) -> None:
-        """Publish a run that was folded again: all of it, without news, and that other groups are gone."""
+        """Publish all of a run that was folded again, without news, and remove its vanished groups."""
         await self.publish_scored(partition, [run_id])
         updates: list[RunUpdate] = []
         if partition.pipeline.knows(run_id):
@@ -604,14 +567,13 @@ class SummaryPublisher:
     def _orphans(
         self, partition: Partition, run_id: str, current: list[SummaryChange]
     ) -> list[SummaryChange]:
-        """Tombstones of the groups that a run has no more; of everything, if the run is deleted."""
+        """Tombstones of the groups that a run no longer has; of everything, if the run is deleted."""
         version = partition.pipeline.run(run_id).state.state_version
         orphans = self.encoder.orphans(partition.number, {run_id: current}, partition.epoch)
         missing = [replace(orphan, state_version=version) for orphan in orphans if orphan.kind != "run"]
         return missing if current else [*missing, partition.deleted(run_id, version)]
 
     async def publish_scored(self, partition: Partition, runs: Iterable[str]) -> None:
-        """Publish the scored trials of runs alone, some at a time."""
         outs: list[ProducerRecord] = []
         for run_id in runs:
             while result := self._scored(partition, run_id):
@@ -634,9 +596,9 @@ class SummaryPublisher:
     async def publish_recovered(self, partition: Partition) -> None:
         """Publish runs touched in the catch-up, and what differs from the tables; reconcile Redis.
 
-        Scored trials of the touched runs are published last, so that boards do not wait for them: if the
-        worker crashes again, the replayed events touch the same runs. When only the summaries would show
-        that scored trials are due, or when their basis changed, scored trials are published first.
+        Scored trials of the touched runs come last, so that boards do not wait for them: after another crash
+        the replayed events touch the same runs. They come first if only the summaries would show that they
+        are due, or if their basis changed.
         """
         runs = partition.pipeline.runs()
         current: dict[str, list[SummaryChange]] = {}
@@ -688,7 +650,7 @@ class SummaryPublisher:
     async def finish(self, batches: Iterable[FetchedBatch], replaced: Iterable[ProducerRecord]) -> None:
         """Send the tombstones of replaced pages, and mark the batches as done.
 
-        Until all is published, the replaced pages tell a successor what has to be withdrawn.
+        Until all is published, the replaced pages show a successor what has to be withdrawn.
         """
         await self.tables.trials.save(replaced)
         for batch in batches:
@@ -708,7 +670,6 @@ def _shares(ready: list[Partition]) -> list[tuple[Partition, list[str]]]:
 
 
 def publishable(partitions: Iterable[Partition]) -> list[Partition]:
-    """The partitions that have something in the queue and may publish it."""
     return [
         partition
         for partition in partitions

@@ -1,7 +1,7 @@
-"""The start of a partition after a rebalance, repair of single runs, and what others overwrote.
+"""The start of a partition after a rebalance, repair of single runs, and protection from overwriting.
 
-Runs in `trials.on_recover`: Faust has recovered the tables, the event partitions are still paused. Faust
-swallows exceptions there and would go on with half a state, so everything is caught and ends the worker.
+Faust recovers the tables, and calls `trials.on_recover` before events arrive. It swallows exceptions there
+and would go on with half a state, so each one ends the worker.
 """
 
 from __future__ import annotations
@@ -62,15 +62,10 @@ from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class LogPositions:
-    """Offsets of one partition of the events, and of the topics beside it.
+    """Offsets of one partition of the events and of the topics that belong to it.
 
-    Attributes:
-        start: offset of the first event that is still there.
-        committed: offset up to which the group is done, None if it has committed none.
-        end: offset after the last event.
-        changelog_start: offset of the first record of the changelog that is still there.
-        scored_end: offset after the last scored trial in their topic.
-        committed_by_others: the committed offset is not one that a worker committed.
+    `end` and `scored_end` are offsets after the last record; the starts are the first records that still
+    exist. `committed_by_others` means that no worker committed the group's offset.
     """
 
     start: int
@@ -84,7 +79,6 @@ class LogPositions:
 async def read_positions(
     consumer: EventConsumer, names: Names, partitions: list[int]
 ) -> dict[int, LogPositions]:
-    """Ask the broker for the positions of these partitions; {} for no partitions."""
     if not partitions:
         return {}
     events = {number: TopicPartition(names.trial_events, number) for number in partitions}
@@ -120,14 +114,12 @@ def _lacks_scored(told: Checkpoint, at: LogPositions, pages: Mapping[str, bytes]
 
 
 def _answered_to(partition: Partition, end: int) -> int:
-    """Offset from which scored trials may be a dead worker's late ones; the end where all come again."""
+    """Offset of the first scored trial that may be a dead worker's; the end if all are published again."""
     noted = partition.checkpoint.scored_to
     return end if partition.refill or not noted else min(noted, end)
 
 
 class OtherLog(RuntimeError):
-    """Redis, which was away at the start of this worker, holds the state of another log."""
-
     def __init__(self, stored: str, own: str) -> None:
         super().__init__(
             f"Redis holds the state of another log ({stored}) than this one ({own}), and was away when the "
@@ -137,12 +129,10 @@ class OtherLog(RuntimeError):
 
 @dataclass(eq=False, repr=False)
 class LogIdentity:
-    """Sees to it that Redis holds the state of this log: another log's versions would refuse this one's.
+    """Keeps Redis on the state of this log: another log's versions would refuse this one's.
 
-    A Redis without the name of a log, new or of an earlier release, takes this one's.
-
-    Attributes:
-        problem: a sentence where Redis holds the state of another log; None where all is well.
+    A Redis without the name of a log, new or of an earlier release, gets this one's. `problem` is a sentence
+    if Redis holds the state of another log, else None.
     """
 
     settings: Settings
@@ -153,7 +143,7 @@ class LogIdentity:
     _settled: bool = False
 
     async def settle(self) -> list[Any]:
-        """Begin the next epoch if Redis holds the state of another log; the records of `streamer-meta`.
+        """Begin the next epoch if Redis holds another log's state; returns the records of `streamer-meta`.
 
         Redis is asked first: a worker that names the log there has written the epoch before.
         """
@@ -175,7 +165,7 @@ class LogIdentity:
         return records
 
     async def _begin_epoch(self, stored: str, epoch: int) -> None:
-        """Begin an epoch above all of Redis, unless it has begun or a setting says which one counts."""
+        """Begin an epoch above all in Redis, unless that was done or a setting fixes the epoch."""
         seen = await self.sink.greatest_epoch()
         if epoch <= seen and self.settings.epoch is None:
             epoch = seen + 1
@@ -191,10 +181,9 @@ class LogIdentity:
         )
 
     async def check_now(self) -> None:
-        """Look again, later if Redis is away: it may be back, empty, or have got another log's state.
+        """Check again, unless Redis is away: it may be back, empty, or hold another log's state.
 
-        Raises:
-            OtherLog: Redis was away at the start, and has the state of another log.
+        Raises OtherLog if Redis was away at the start, and has another log's state.
         """
         with suppress(*UNREACHABLE):
             stored = await self.sink.log_name()
@@ -213,14 +202,10 @@ class LogIdentity:
 
 @dataclass(eq=False, repr=False)
 class PartitionRecovery:
-    """Rebuilds the processor's partitions.
+    """Rebuilds the processor's partitions; `on_ready` is called with them.
 
-    Args:
-        identity: settles whose state Redis holds, and gives the records of `streamer-meta`.
-        check_topics: raises if the topics do not have as many partitions as the settings say.
-        check_configuration: raises if `streamer-meta` says that another configuration is current.
-        writer: name of this process in page keys.
-        on_ready: called with the partitions after each rebuild.
+    `check_topics` and `check_configuration` raise if this worker may not go on. `writer` names this process
+    in page keys.
     """
 
     app: StreamerApp
@@ -240,7 +225,7 @@ class PartitionRecovery:
         self._names = Names(self.settings.namespace)
 
     async def recover(self) -> None:
-        """Called by Faust once the tables are recovered; never returns if the rebuild failed."""
+        """Rebuild after Faust has recovered the tables; never returns if that failed."""
         rebalance = self.app.rebalances
         try:
             async with self.processor.lock:
@@ -314,7 +299,7 @@ class PartitionRecovery:
         return partition
 
     def _moved(self, partition: Partition, at: LogPositions) -> Partition:
-        """Somebody else committed an offset beyond what was folded: fold all that is there once more."""
+        """Fold everything again, because somebody else committed an offset beyond the folded events."""
         done, reached = partition.pipeline.as_of + 1, at.committed or 0
         log.error(
             "partition %d: its committed offset was moved to %d, not by a worker, and %d is folded; folding "
@@ -327,7 +312,7 @@ class PartitionRecovery:
         return self._from_the_beginning(partition, at, max(done, reached), done)
 
     def _refolded(self, partition: Partition, at: LogPositions) -> Partition:
-        """The pages may lack something: fold everything again, past all that was ever published from it."""
+        """Fold everything again, past all that was ever published, because pages may be missing."""
         number, pipeline = partition.number, partition.pipeline
         if at.committed:
             if at.start:
@@ -354,7 +339,7 @@ class PartitionRecovery:
         return partition
 
     async def _load(self, number: int, epoch: int, pages: dict[str, bytes], *, settled_to: int) -> Pipeline:
-        """Join the pages; each rebuild is a writer of its own, so that it never rewrites a page unread."""
+        """Join the pages; each rebuild is a separate writer, so that it never rewrites a page unread."""
         count = self.settings.partitions
         pipeline = Pipeline(
             epoch=epoch,
@@ -368,7 +353,7 @@ class PartitionRecovery:
         return pipeline
 
     def _greatest(self, field: str, number: int) -> int:
-        """Greatest epoch or state version among the run summaries of the partition, -1 if there are none."""
+        """Greatest epoch or state version among the run summaries of the partition, -1 without any."""
         greatest = -1
         for _, value in self.tables.summaries["run"].of_partition(number):
             with suppress(ValueError, TypeError, KeyError):  # a row as a local disk may have it
@@ -389,7 +374,6 @@ class PartitionRecovery:
 
 
 def _readable(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-    """The rows of the state pages that a changelog would give, too; a local disk may have others."""
     result = {}
     for key, value in rows:
         with suppress(NoRow):
@@ -399,13 +383,11 @@ def _readable(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
 
 
 def _quarantined(pages: Mapping[str, bytes]) -> dict[str, Quarantine]:
-    """Runs in quarantine, as it stands among the pages."""
     result = ((quarantined_run(key), value) for key, value in pages.items())
     return {run_id: Quarantine.read(value) for run_id, value in result if run_id is not None}
 
 
 def _note_quarantined(partition: Partition, pages: Mapping[str, bytes]) -> None:
-    """Runs in quarantine, and requests to fold runs again."""
     for run_id, quarantine in _quarantined(pages).items():
         partition.quarantined[run_id] = QuarantinedRun(quarantine, ())
         if quarantine.deleted_to is not None:
@@ -424,15 +406,10 @@ def _note_quarantined(partition: Partition, pages: Mapping[str, bytes]) -> None:
 
 
 KEPT_OUTCOMES = 20
-"""How many answers to requests the heartbeat repeats."""
 
 
 class Repairs:
-    """Does what was asked, one run at a time.
-
-    Attributes:
-        outcomes: name of a request to its outcome, "" for a run that is in good order; the latest ones.
-    """
+    """Folds runs again on request, one at a time; `outcomes` has the latest results, "" for success."""
 
     def __init__(self, settings: Settings, processor: Processor, tables: Tables) -> None:
         self.outcomes: dict[str, str] = {}
@@ -442,7 +419,6 @@ class Repairs:
         self._task: asyncio.Task[None] | None = None
 
     def start_due(self) -> None:
-        """Begin with the next request, unless one is at work; an exception ends the worker."""
         if self._task is not None and not self._task.done():
             return
         for partition in self._processor.partitions.values():
@@ -451,7 +427,7 @@ class Repairs:
                 return
 
     def stop(self) -> None:
-        """Leave what is at work; the next owner finds the request among the pages."""
+        """Cancel the present repair; the next owner finds the request among the pages."""
         if self._task is not None:
             self._task.cancel()
 
@@ -465,7 +441,6 @@ class Repairs:
             await self._processor.give_up(error)
 
     async def _restore(self, partition: Partition, run_id: str, before: int) -> None:
-        """Publish what the run was when it was last well."""
         result = partition.pipeline.empty_copy("restored", owns=run_id.__eq__)
         last: list[SummaryChange] = []
 
@@ -484,7 +459,7 @@ class Repairs:
                     await self._processor.quarantine_writer.restore(partition, run_id, last)
 
     async def _repair(self, partition: Partition, run_id: str, request: str) -> None:
-        """Most of the log is read while other runs go on; the rest while they wait."""
+        """Fold a run again: most of the log while other runs go on, and the rest while they wait."""
         log.info("run %r: folding it again from the log", run_id)
         partition.openings += 1
         result = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
@@ -509,7 +484,7 @@ class Repairs:
         log.info("run %r: %s", run_id, outcome or "folded again from the log")
 
     async def _replace(self, partition: Partition, run_id: str, result: Pipeline) -> str:
-        """Put the run in place of what there was; "" or why that failed."""
+        """Put the run in place of the old one; "" or the reason why that failed."""
         if run_id not in result.failed and run_id not in result.runs():
             result.adopt(
                 Failure(run_id, f"partition {partition.number} of the log holds no event of this run")
@@ -537,7 +512,7 @@ class Repairs:
         return ""
 
     async def _leave(self, partition: Partition, run_id: str, failure: Failure) -> str:
-        """Nothing changes but the reason; a run that is in good order stays so."""
+        """Keep a run that could not be repaired, with the new reason; a good run stays good."""
         partition.repairs.pop(run_id, None)
         if run_id in partition.quarantined:
             partition.pipeline.failed[run_id] = replace(failure, record=None)  # its rejection is out
@@ -548,7 +523,7 @@ class Repairs:
         return failure.reason
 
     def _take_pages_along(self, partition: Partition, run_id: str) -> None:
-        """The run's pages so far are replaced; scored trials that only they know of are withdrawn."""
+        """Replace the run's old pages, and withdraw scored trials that only they contain."""
         run, prefix = partition.pipeline.run(run_id), f"{encode_id(run_id)}/"
         pages = [
             (key, value)
@@ -574,7 +549,7 @@ class Repairs:
 
 
 class Fencing:
-    """Looks at what others have appended to the tables of the partitions this worker owns."""
+    """A check of the records that others appended to the tables of this worker's partitions."""
 
     def __init__(
         self, app: StreamerApp, settings: Settings, tables: Tables, processor: Processor, producer: Producer
@@ -588,7 +563,7 @@ class Fencing:
         self._producer = producer
 
     async def republish_overwritten(self) -> None:
-        """Publish again what others have put older values over; later, if the broker is away."""
+        """Publish again what others overwrote with older values; skips it while the broker is away."""
         with suppress(KafkaError):
             await self._look()
 
@@ -636,9 +611,9 @@ class Fencing:
                 await self._producer.write(outs)
 
     async def _answer_scored(self, partition: Partition, written: dict[str, bytes | None]) -> None:
-        """Publish again what says something else than the run does; no table holds scored trials.
+        """Publish scored trials again that differ from the run's; no table holds them.
 
-        Some of what is looked at after a take-over is in order: what the worker before has written last.
+        After a take-over most of them are in order: the previous worker wrote them last.
         """
         publisher, runs = self._processor.summary_publisher, Counter[str]()
         for key, value in written.items():
@@ -672,7 +647,6 @@ class Fencing:
 
 
 def _by_key(written: Iterable[Any]) -> dict[str, bytes | None]:
-    """The last value under each key, of records that have one."""
     result: dict[str, bytes | None] = {}
     for record in written:
         try:
@@ -683,14 +657,14 @@ def _by_key(written: Iterable[Any]) -> dict[str, bytes | None]:
 
 
 def _note_requests(partition: Partition, written: Mapping[str, bytes | None]) -> None:
-    """Requests to fold runs again; pages that a zombie writes do no harm."""
+    """Take over requests to fold runs again. Pages that a zombie writes do no harm."""
     for key, value in written.items():
         if (run_id := run_to_repair(key)) is not None and value is not None:
             partition.repairs[run_id] = value.decode("utf-8", "replace")
 
 
 def is_overwritten(written: bytes | None, own: bytes | None) -> bool:
-    """True if another writer's value says less than, or other than, the owner's.
+    """True if another writer's value is older than the owner's, or contradicts it.
 
     >>> old, new = (b'{"epoch": 1, "state_version": %d}' % n for n in (3, 7))
     >>> [is_overwritten(*pair) for pair in ((old, new), (new, old), (new, new), (None, new), (old, None))]
@@ -707,7 +681,7 @@ def is_overwritten(written: bytes | None, own: bytes | None) -> bool:
 
 
 def _has_digest(written: bytes | None, current: bytes | None) -> bool:
-    """Whether two scored trials say the same; None: the slot is empty."""
+    """Whether two scored trials are equal; None: the slot is empty."""
     if written is None or current is None:
         return written is current
     try:
@@ -717,7 +691,7 @@ def _has_digest(written: bytes | None, current: bytes | None) -> bool:
 
 
 def _is_newer(written: bytes | None, own: Version) -> bool:
-    """Whether a value is of a later version than the owner's; what cannot be read is not."""
+    """Whether a value has a later version than the owner's; an unreadable one does not."""
     try:
         return is_older(own, version_of(orjson.loads(written or b"")))
     except (ValueError, TypeError, KeyError):

@@ -1,8 +1,8 @@
 """The tables of state pages and summaries: their rows in memory or RocksDB, and how Faust recovers them.
 
 Faust's tables refuse writes outside a stream, and their sends cannot be awaited. So `producer` writes the
-changelog record, and the store gets it here once the record is acknowledged. Faust recovers the tables from
-their changelogs, from where the store is complete.
+changelog record, and the store gets it once it is acknowledged. Faust recovers the tables from their
+changelogs, from the offset up to which the store is complete.
 """
 
 from __future__ import annotations
@@ -68,18 +68,18 @@ class _CheckpointRow(Struct):
 
 
 COVERED = "/covered/"
-"""Begins the key of a partition's checkpoint. No id of a run is empty, so no page's key begins so."""
+"""Prefix of a checkpoint's key. No run id is empty, so no page's key begins like this."""
 
 _PAGE_KEY = re.compile(r"[^/]+/[^/]+/[0-9]+")
 _SHOWN_KEY = 200
 
 
 class NoRow(ValueError):
-    """A record of a changelog that is no row of its table; the text ends the sentence "The record ..."."""
+    """A changelog record that is no row of its table; the text ends the sentence "The record ..."."""
 
 
 class NoValue(NoRow):
-    """A row's key with a value that says nothing: the row is taken away, and published again."""
+    """A row's key with a meaningless value: the row is removed, and published again."""
 
 
 Refuse = Callable[[str, bytes | None], None]
@@ -87,7 +87,7 @@ Refuse = Callable[[str, bytes | None], None]
 
 
 def row_key(raw: bytes | None) -> str:
-    """The key of a row; NoRow for a missing key, and for bytes that are not UTF-8."""
+    """The key of a row; raises NoRow for a missing key, and for bytes that are not UTF-8."""
     if not raw:
         raise NoRow("has no key")
     try:
@@ -97,7 +97,7 @@ def row_key(raw: bytes | None) -> str:
 
 
 def refuse_page(key: str, value: bytes | None) -> None:
-    """Raise NoRow for what is no row of the state pages. A page that cannot be read sets its run apart."""
+    """Raise NoRow for a record that is no state page. An unreadable page sets its run apart instead."""
     if not (key.startswith("/") or _PAGE_KEY.fullmatch(key)):
         raise NoRow(f"has the key {key[:_SHOWN_KEY]!r}, and a page has RUN/WRITER/NUMBER")
     layout: Any = (
@@ -112,7 +112,6 @@ def refuse_page(key: str, value: bytes | None) -> None:
 
 
 def refuse_summary(kind: SummaryKind, key: str, value: bytes | None) -> None:
-    """Raise NoRow for what is no row of the summaries of this kind."""
     run_id, group = run_of_key(key), None
     with suppress(ValueError, IndexError):
         group = GroupId.of_topic_key(kind, key)
@@ -135,10 +134,9 @@ def refuse_summary(kind: SummaryKind, key: str, value: bytes | None) -> None:
 
 
 StoreRow = tuple[bytes, bytes | None]
-"""Key and value; None is a tombstone."""
 
 TRUST_SECONDS = 12 * 60 * 60.0
-"""Rows on disk that were not kept current for longer are dropped: tombstones that they miss may be gone."""
+"""Older rows on disk are dropped: the changelog may no longer hold tombstones that they miss."""
 
 STAMP_SECONDS = 60.0
 
@@ -147,14 +145,12 @@ LOCKED = "/LOCK: "
 
 
 class Rows(base.Store[bytes, bytes]):
-    """A store of one table, as `Table` uses it."""
-
     logger = logging.getLogger("faust.streamer")
     refuse: Refuse = staticmethod(lambda _key, _value: None)
 
     @abstractmethod
     def rows(self, partition: int) -> Iterator[tuple[bytes, bytes]]:
-        """Rows of a partition; none if this worker does not hold it."""
+        """Rows of a partition; no rows if this worker does not hold it."""
 
     @abstractmethod
     def row(self, key: bytes) -> bytes | None:
@@ -162,26 +158,22 @@ class Rows(base.Store[bytes, bytes]):
 
     @abstractmethod
     def partitions(self) -> list[int]:
-        """Partitions held, standby ones included."""
+        """Partitions held, including standby ones."""
 
     @abstractmethod
     def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
-        """Write rows.
-
-        Args:
-            complete_to: offset up to which the partition is complete then; None: as before.
-        """
+        """Write rows. The partition is then complete up to the offset `complete_to`; None: as before."""
 
     @abstractmethod
     def let_go(self, partition: int) -> None:
-        """The partition is no longer ours; what a process leaves behind stays."""
+        """Close a partition that is no longer ours; its files stay."""
 
     @abstractmethod
     def forget(self, partition: int) -> None:
-        """Drop a partition: it is recovered from the beginning of the changelog."""
+        """Drop a partition, to recover it from the beginning of the changelog."""
 
     def wrote(self, tp: TP, first: int, rows: Sequence[StoreRow]) -> None:
-        """The worker's own records, which the changelog has from offset `first` on."""
+        """Apply the worker's own records, which the changelog has from offset `first` on."""
         if tp.partition not in self.partitions():
             return
         known = self.persisted_offset(tp)
@@ -190,7 +182,7 @@ class Rows(base.Store[bytes, bytes]):
         self.apply(tp.partition, rows, last if gapless else None)
 
     def apply_changelog_batch(self, batch: Iterable[Any], to_key: Any, to_value: Any) -> None:
-        """Rows from the changelog, in its order; Faust calls it, now and then with what is not ours."""
+        """Apply changelog records in their order; Faust sometimes passes partitions that are not ours."""
         stored, topics = self.partitions(), self.table.changelog_topic.topics
         result: dict[int, tuple[list[StoreRow], int]] = {}
         for event in batch:
@@ -203,7 +195,6 @@ class Rows(base.Store[bytes, bytes]):
             self.apply(partition, rows, last)
 
     def _row_of(self, message: Any) -> list[StoreRow]:
-        """The row of a record; [] for what is no row."""
         try:
             self.refuse(row_key(message.key), message.value)
         except NoRow as error:
@@ -212,12 +203,10 @@ class Rows(base.Store[bytes, bytes]):
         return [(message.key, message.value)]
 
     async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
-        """Rows of standby partitions stay."""
+        """Keep the rows of standby partitions."""
 
 
 class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
-    """Rows in memory, gone with the process."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._rows: dict[int, dict[bytes, bytes]] = {}
@@ -243,7 +232,6 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
             self._complete_to[partition] = complete_to
 
     def let_go(self, partition: int) -> None:
-        """Drop a partition: nothing is left behind."""
         self.forget(partition)
 
     def forget(self, partition: int) -> None:
@@ -255,7 +243,6 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
         return self._complete_to.get(tp.partition)
 
     async def on_rebalance(self, assigned: set[TP], *args: Any, **kwargs: Any) -> None:
-        """Drop what went to another worker, make room for what came."""
         mine = {tp.partition for tp in assigned if tp.topic in self.table.changelog_topic.topics}
         for partition in self._rows.keys() - mine:
             self.let_go(partition)
@@ -266,9 +253,8 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
 class RocksRows(rocksdb.Store, Rows):
     """Rows in RocksDB by Faust's driver, one database for each partition, with its offset inside.
 
-    What a SIGKILL leaves behind is a state as of some moment, rows and offset together. A database that was
-    not kept current for `TRUST_SECONDS` is dropped, and one that cannot be read to its end is set aside: the
-    changelog has everything.
+    A SIGKILL leaves rows and offset of one moment. The changelog has everything, so a database older than
+    `TRUST_SECONDS` is dropped, and one that cannot be read to its end is set aside.
     """
 
     logger = logging.getLogger("faust.streamer")
@@ -294,7 +280,6 @@ class RocksRows(rocksdb.Store, Rows):
         return list(self._dbs)
 
     def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
-        """Write rows, and how far they go, in one step."""
         batch = self._new_batch(raw_mode=True)
         for key, value in rows:
             if value is None:
@@ -310,24 +295,22 @@ class RocksRows(rocksdb.Store, Rows):
         Rows.apply_changelog_batch(self, batch, to_key, to_value)
 
     def forget(self, partition: int) -> None:
-        """Drop a partition, its files too."""
         self.let_go(partition)
         shutil.rmtree(self.partition_path(partition), ignore_errors=True)
 
     def revoke_partitions(self, table: Any, tps: set[TP]) -> None:
-        """Close what went to another worker; its files stay, in case it comes back."""
+        """Close partitions of other workers; their files stay, in case the partitions come back."""
         for tp in tps:
             if tp.topic in table.changelog_topic.topics:
                 self.let_go(tp.partition)
 
     async def stop(self) -> None:
-        """Close everything."""
         for partition in self.partitions():
             self.let_go(partition)
 
     @Service.task
     async def _keep_current(self) -> None:
-        """Say now and then that the rows are current, though nothing is written."""
+        """Mark the rows as current at intervals, even if nothing is written."""
         while not self.should_stop:
             await self.sleep(STAMP_SECONDS)
             for db in self._dbs.values():
@@ -365,11 +348,7 @@ class RocksRows(rocksdb.Store, Rows):
         return super()._open_for_partition(partition)
 
     def _why_not(self, db: Any) -> str:
-        """Why the rows of a database are of no use; "" if they are.
-
-        Raises:
-            Exception: it is damaged. All of it is read: only that tells of a damaged block.
-        """
+        """Why a database is of no use; "" if it is good. Reads all rows, since only that finds damage."""
         for _ in _each(db):
             pass
         offset, stamp = db.get(self.offset_key), db.get(self.stamp_key)
@@ -380,11 +359,7 @@ class RocksRows(rocksdb.Store, Rows):
 
 
 def _each(db: Any) -> Iterator[Any]:
-    """RocksDB's iterator at each row in turn. Other ways to iterate end at a damaged block without a word.
-
-    Raises:
-        Exception: the database is damaged there; all rows before have been seen.
-    """
+    """RocksDB's iterator at each row. It raises at a damaged block; other ways to iterate end silently."""
     from rocksdict import ReadOptions  # of the extra `rocksdb`
 
     options: Any = ReadOptions()  # its type stub leaves the argument out
@@ -398,7 +373,7 @@ def _each(db: Any) -> Iterator[Any]:
 
 
 def _set_aside(path: Path) -> Path:
-    """Rename a damaged database, in the place of one that was set aside before it; the new path."""
+    """Rename a damaged database, replace an earlier damaged one, and return the new path."""
     aside = path.with_name(f"{path.name}.damaged")
     shutil.rmtree(aside, ignore_errors=True)
     path.rename(aside)
@@ -410,7 +385,6 @@ def _now() -> bytes:
 
 
 StoreOf = Callable[[Any, Any], Rows]
-"""Makes the store of an app's table."""
 
 ROCKSDB_OPTIONS: Mapping[str, int] = {
     "max_open_files": 256,
@@ -427,12 +401,10 @@ def memory(app: Any, table: Any) -> Rows:
 
 
 def rocks(app: Any, table: Any) -> Rows:
-    """A store in RocksDB, under the app's data directory."""
     return RocksRows("rocksdb://", app, table, options=dict(ROCKSDB_OPTIONS), driver="rocksdict")
 
 
 def in_directory(directory: Path | None) -> StoreOf:
-    """The stores of a worker: RocksDB if it has a directory for them."""
     return memory if directory is None else rocks
 
 
@@ -444,13 +416,7 @@ Write = Callable[[Iterable[ProducerRecord]], Awaitable[None]]
 
 
 class StateTable:
-    """One table of bytes by bytes, its partitions apart. `save` is the only way to write it.
-
-    Args:
-        table: Faust's table, which has a changelog topic; Faust recovers it from there.
-        store: makes the store that holds the rows.
-        write: writes records to the broker and returns once all of them are acknowledged.
-    """
+    """One table of bytes by bytes. `save` is the only way to write; Faust recovers it from its changelog."""
 
     def __init__(self, table: Any, store: StoreOf, write: Write) -> None:
         self.topic: str = table.changelog_topic.get_topic_name()
@@ -463,15 +429,10 @@ class StateTable:
     async def save(
         self, records: Iterable[ProducerRecord], refused: Callable[[RecordsRefused], None] | None = None
     ) -> None:
-        """Write rows to the changelog; when this returns, the broker has them, and so has the table.
+        """Write rows to the changelog. On return the broker and the table have them.
 
-        Args:
-            records: as `put` makes them.
-            refused: gets the records that are too large for the broker; all others are saved.
-
-        Raises:
-            RecordsRefused: some are too large for the broker, and `refused` is None.
-            aiokafka.errors.KafkaError: the broker did not acknowledge them.
+        `refused` gets the records that are too large for the broker; without it RecordsRefused is raised. All
+        other records are saved.
         """
         rows = list(records)
         try:
@@ -483,7 +444,6 @@ class StateTable:
             refused(refusal)
 
     def put(self, partition: int, key: str, value: bytes | None) -> ProducerRecord:
-        """The changelog record of a row, for `save`."""
         return ProducerRecord(self.topic, partition, key.encode("utf-8"), value)
 
     def publish(self, partition: int, key: str, value: bytes | None) -> ProducerRecord:
@@ -492,39 +452,35 @@ class StateTable:
         return out
 
     def published(self, key: str) -> bytes | None:
-        """The value that was published last, also where that is not acknowledged yet."""
+        """The last published value, even if it is not acknowledged yet."""
         raw = key.encode("utf-8")
         return self._unacknowledged[raw] if raw in self._unacknowledged else self.rows.row(raw)
 
     def take_back(self, of_run: Callable[[str], bool]) -> None:
-        """Treat values to publish under these keys that were not acknowledged as not published."""
+        """Treat unacknowledged values of these keys as not published."""
         for raw in [raw for raw in self._unacknowledged if of_run(raw.decode("utf-8"))]:
             del self._unacknowledged[raw]
 
     def wrote(self, tp: TP, first: int, rows: Sequence[StoreRow]) -> None:
-        """Rows of ours are acknowledged, from offset `first` on."""
         self.rows.wrote(tp, first, rows)
         for key, value in rows:
             if key in self._unacknowledged and self._unacknowledged[key] is value:
                 del self._unacknowledged[key]
 
     def get(self, key: str) -> bytes | None:
-        """The value, None if there is none."""
         return self.rows.row(key.encode("utf-8"))
 
     def of_partition(self, partition: int) -> Iterator[tuple[str, bytes]]:
-        """Keys and values; what a local disk has had since before such rows were left out is left out."""
+        """Keys and values, without invalid rows of an older local disk."""
         for raw, value in self.rows.rows(partition):
             with suppress(NoRow):
                 yield row_key(raw), value
 
 
 class Tables:
-    """The five tables.
+    """The five tables: state pages (`trials`), the source of truth, and the summaries by kind.
 
-    Args:
-        trials: the state pages, the source of truth.
-        summaries: what is published, by kind; their changelogs are the topics that users subscribe to.
+    The changelogs of the summaries are the topics that users subscribe to.
     """
 
     def __init__(self, trials: StateTable, summaries: dict[SummaryKind, StateTable]) -> None:
@@ -539,17 +495,15 @@ class Tables:
         return [self.trials, *self.summaries.values()]
 
     def summary_rows(self, records: Iterable[ProducerRecord]) -> dict[tuple[SummaryKind, str], bytes | None]:
-        """What the tables hold at the keys of those records that are summaries; None: nothing yet."""
         kinds = {table.topic: kind for kind, table in self.summaries.items()}
         keys = [(kinds[one.topic], (one.key or b"").decode()) for one in records if one.topic in kinds]
         return {(kind, key): self.summaries[kind].get(key) for kind, key in keys}
 
     def on_recovered(self, callback: Callable[[], Awaitable[None]]) -> None:
-        """Call this after each recovery, before any event of the partitions arrives."""
+        """Call back after each recovery, before any event of the partitions arrives."""
         self.trials.faust.on_recover(callback)
 
     def written(self, topic: str, partition: int, first: int, records: Sequence[ProducerRecord]) -> None:
-        """Records of ours are acknowledged, from offset `first` on: from now on the tables have them."""
         if topic in self._by_topic:
             rows = [(record.key or b"", record.value) for record in records]
             self._by_topic[topic].wrote(TP(topic, partition), first, rows)
@@ -563,12 +517,10 @@ log = logging.getLogger(__name__)
 
 STANDBY_CHECK_SECONDS = 1.0
 LOOKS_AT_AN_END = 3
-"""So many looks, one a second, find a changelog at its end before records that are missing there count."""
+"""Looks, one a second, that must find a changelog at its end before missing records count."""
 
 
 class RecoveryIncomplete(RuntimeError):
-    """Faust says that the tables are recovered, but they are not."""
-
     def __init__(self, topic: str, partition: int, reached: object, end: object) -> None:
         super().__init__(
             f"partition {partition} of {topic} was recovered up to offset {reached}, it ends at {end}; "
@@ -577,20 +529,19 @@ class RecoveryIncomplete(RuntimeError):
 
 
 def rebalances(app: Any) -> int:
-    """How many rebalances have begun so far, those at work included."""
     return int(app.rebalancing_count)
 
 
 class PatientRecovery(Recovery):
     """Faust's recovery, with three of its faults fixed.
 
-    - When one of its timeouts passes, it takes that for a stop and ends without a word. The worker would then
-      hold its partitions and never fold a record. Here nothing times out but the client's calls.
-    - It resumes the event partitions before it seeks them to their committed offsets, and clears the queues
-      of the streams after that. So records fetched in between are lost until the next rebalance. Here the
-      event partitions are resumed last.
-    - It swallows the news of another rebalance while it reads changelogs, and completes with what it has
-      until then. Here that ends quietly: the recovery that the other rebalance asked for follows.
+    - It takes a timeout for a stop and ends silently, so the worker holds its partitions and never folds a
+      record. Here only the client's calls time out.
+    - It resumes the event partitions before it seeks them to their committed offsets, and clears the streams'
+      queues afterwards. Records fetched in between are lost until the next rebalance. Here the event
+      partitions are resumed last.
+    - It ignores another rebalance while it reads changelogs, and completes with what it has. Here it ends
+      quietly, and the other rebalance's recovery follows.
     """
 
     logger = logging.getLogger("faust.streamer")
@@ -599,12 +550,12 @@ class PatientRecovery(Recovery):
         await super()._wait(coro, timeout=None)
 
     def _add(self, table: Any, tp: TP, offsets: Any) -> None:
-        """Read on from what the store has; Faust would go by what it once handed to a store that is gone."""
+        """Continue from the store's offset; Faust would use the offset of a store that no longer exists."""
         self.tp_to_table[tp] = table
         offsets[tp] = table.persisted_offset(tp)
 
     async def _build_offsets(self, consumer: Any, tps: set[TP], destination: Any, title: str) -> None:
-        """Where to read on; a store that claims more than the changelog has is of another changelog."""
+        """Drop local rows that go past the end of the changelog: they belong to another changelog."""
         claimed = {tp: offset for tp in tps if (offset := destination[tp]) is not None and offset >= 0}
         for tp, end in (await consumer.highwaters(*claimed) if claimed else {}).items():
             if claimed[TP(*tp)] >= (end or 0):
@@ -619,7 +570,7 @@ class PatientRecovery(Recovery):
 
     @Service.task
     async def _tell_of_standbys(self) -> None:
-        """Say how far the standby copies are, whenever they have moved."""
+        """Log how far the standby copies are, whenever they have moved."""
         told = 0
         while not self.should_stop:
             await self.sleep(STANDBY_CHECK_SECONDS)
@@ -633,10 +584,7 @@ class PatientRecovery(Recovery):
 
     @Service.task
     async def _pass_unread_ends(self) -> None:
-        """Go on where the last records of a changelog were left out.
-
-        Faust waits for the very last record. It never comes if its batch cannot be read.
-        """
+        """Pass the end of a changelog whose last record batch cannot be read: Faust waits for that record."""
         looks: Counter[tuple[TP, int, int | None]] = Counter()
         while not self.should_stop:
             await self.sleep(1.0)
@@ -650,9 +598,9 @@ class PatientRecovery(Recovery):
                 del looks[place]
 
     async def _unread_ends(self) -> list[tuple[TP, int, int | None]]:
-        """Changelogs whose end is fetched and not handed on: with the rebalance, and how far they came.
+        """Changelogs fetched to the end but not read to it, with the rebalance and the offset reached.
 
-        The position means something once the recovery of this rebalance has sought it.
+        A position counts only once the recovery of this rebalance has sought it.
         """
         result = []
         sought = self._sought == self._rebalance == rebalances(self.app)
@@ -675,7 +623,6 @@ class PatientRecovery(Recovery):
     _sought = -1
 
     async def on_rebalance(self, *args: Any, **kwargs: Any) -> None:
-        """Partitions are assigned; their recovery begins."""
         self._rebalance = rebalances(self.app)
         self._sought = -1
         self.tables.changelog_queue.clear()
@@ -686,7 +633,7 @@ class PatientRecovery(Recovery):
         return self._rebalance != rebalances(self.app) or self.app.consumer_generation_id != generation_id
 
     async def on_recovery_completed(self, generation_id: int = 0) -> None:
-        """The tables are recovered: rebuild what hangs on them, then let the events in."""
+        """Rebuild what depends on the tables, then let the events in."""
         if self._overtaken(generation_id):
             return
         consumer = self.app.consumer
@@ -709,10 +656,9 @@ class PatientRecovery(Recovery):
 
 
 class ChangelogQueue(ThrowableQueue[Any]):
-    """Takes changelog records fetched since the last rebalance only.
+    """A queue of changelog records that were fetched since the last rebalance.
 
-    One that waited for its turn during the rebalance would come before those that are read again, and Faust
-    skips what is older than what it has seen.
+    An older one would come before records that are read again, and Faust skips records older than the last.
     """
 
     app: faust.App
@@ -728,13 +674,11 @@ class PatientTableManager(TableManager):
     logger = logging.getLogger("faust.streamer")
 
     async def on_start(self) -> None:
-        """Begin; all tables are known."""
         await self._update_channels()
         await self.recovery.start()
 
     @property
     def changelog_queue(self) -> ThrowableQueue[Any]:
-        """Changelog records on their way to the recovery."""
         if self._changelog_queue is None:
             queue = ChangelogQueue(
                 maxsize=self.app.conf.stream_buffer_maxsize,
@@ -769,19 +713,14 @@ class PatientTableManager(TableManager):
 
 
 MAX_WORKERS = 1_000
-"""Workers of one machine, at most."""
 
 
 class StateUnavailable(Exception):
-    """Tables cannot be kept on local disk. The message says what to do."""
+    """A reason why tables cannot be kept on local disk, with advice."""
 
 
 async def log_name(settings: Settings, *, begins: bool = False) -> str:
-    """The name of this deployment's log, in the topic `streamer-meta`; the first who asks gives it one.
-
-    Args:
-        begins: the log begins now, so a name that is there belongs to another one.
-    """
+    """The name of this deployment's log, which the first worker chooses; `begins` replaces an old one."""
     name = None if begins else current_log(await meta_records(settings))
     if name is None:
         new = uuid.uuid4().hex[:12]
@@ -793,7 +732,6 @@ async def log_name(settings: Settings, *, begins: bool = False) -> str:
 
 
 async def write_log_name(settings: Settings, *names: str | None) -> None:
-    """Append these names; None: a tombstone."""
     topic = Names(settings.namespace).streamer_meta
     values = (None if name is None else name.encode() for name in names)
     await store(settings, [ProducerRecord(topic, 0, LOG_KEY, value, NO_TIMESTAMP) for value in values])
@@ -801,10 +739,9 @@ async def write_log_name(settings: Settings, *names: str | None) -> None:
 
 @contextmanager
 def locked_directory(settings: Settings, log: str) -> Iterator[Path]:
-    """A directory for the state of one worker, as long as the context lasts.
+    """A locked directory for the state of one worker.
 
-    Raises:
-        StateUnavailable: the package for RocksDB is missing, or the directory cannot be made.
+    Raises StateUnavailable if the package for RocksDB is missing, or the directory cannot be made.
     """
     if importlib.util.find_spec("rocksdict") is None:
         raise StateUnavailable(
@@ -838,7 +775,6 @@ def _first_free(parent: Path) -> tuple[Path, BaseFileLock]:
 
 
 def _lock(directory: Path) -> BaseFileLock | None:
-    """Hold a directory; None if another process does."""
     lock = FileLock(directory / "lock", blocking=False, thread_local=False, fallback_to_soft=False)
     try:
         lock.acquire()
@@ -848,7 +784,6 @@ def _lock(directory: Path) -> BaseFileLock | None:
 
 
 def _remove_older(parent: Path) -> None:
-    """Remove what other logs of the namespace left, where no worker is at work on them."""
     for log in parent.parent.iterdir():
         if log != parent:
             for directory in log.iterdir():

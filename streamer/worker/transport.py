@@ -52,12 +52,9 @@ RECORDS_PER_TURN = 500
 
 @dataclass(eq=False, slots=True)
 class FetchedBatch:
-    """Records of one partition, as one fetch brought them; never empty.
+    """The records that one fetch brought for one partition, with rising offsets; never empty.
 
-    Attributes:
-        records: aiokafka's ConsumerRecords, offsets rising (with gaps, where the log has them).
-        folded: true once the records are folded (`release`).
-        done: true once everything that follows from the records is safe (`finish`).
+    `done` is true once everything that follows from the records is safe (`finish`).
     """
 
     topic: str
@@ -68,16 +65,14 @@ class FetchedBatch:
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record: the offset of the batch."""
         return int(self.records[-1].offset)
 
     def release(self) -> None:
-        """The batch is folded: its records are not needed any more."""
         self.folded = True
         self.records = []
 
     def finish(self) -> None:
-        """The batch is done (the commit may be seconds away)."""
+        """Mark the batch as done (the commit may be seconds away)."""
         self.release()
         self.done = True
 
@@ -90,7 +85,7 @@ class _Handed:
 
 
 class HandedBatches:
-    """Batches handed on, per partition in log order, until they are done and committed.
+    """Batches in processing, per partition in log order, until they are done and committed.
 
     >>> from types import SimpleNamespace as Record
     >>> handed = HandedBatches()
@@ -110,28 +105,25 @@ class HandedBatches:
 
     @property
     def undone(self) -> int:
-        """Records handed on and not folded, a large one counted as several: they take memory."""
+        """Records in processing that are not folded; a large one counts as several, for its memory."""
         return sum(item.count for items in self._by_tp.values() for item in _unfolded(items))
 
     def waiting(self, tp: Any) -> bool:
-        """True if the partition has batches that are not folded."""
         return any(True for _ in _unfolded(self._by_tp.get(tp, deque())))
 
     def partitions(self) -> list[Any]:
-        """Partitions that have batches noted."""
         return [tp for tp, items in self._by_tp.items() if items]
 
     def note(self, tp: Any, batch: FetchedBatch) -> None:
-        """Remember a batch that is being handed on."""
         self._by_tp.setdefault(tp, deque()).append(_Handed(batch, batch.last_offset, _weight(batch.records)))
 
     def note_gap(self, tp: Any, end: int) -> None:
-        """No event lies between what was handed on and the offset `end`: it is done when that is."""
+        """Note that the log holds no event between the last batch and the offset `end`."""
         gap = FetchedBatch(tp.topic, tp.partition, [], folded=True, done=True)
         self._by_tp.setdefault(tp, deque()).append(_Handed(gap, end - 1, 0))
 
     def end_of_done(self, tp: Any) -> int | None:
-        """Forget the leading batches that are done; the offset after them, None if there is none."""
+        """Remove the leading batches that are done; returns the offset after them, or None."""
         items = self._by_tp.get(tp, deque())
         end = None
         while items and items[0].batch.done:
@@ -139,24 +131,24 @@ class HandedBatches:
         return end
 
     def forget(self, tps: Any = None) -> None:
-        """Forget the batches of these partitions (of all): they will be read again."""
+        """Remove the batches of these partitions (None: of all), which will be read again."""
         for tp in list(self._by_tp if tps is None else tps):
             self._by_tp.pop(tp, None)
 
 
 def _unfolded(items: deque[_Handed]) -> Iterator[_Handed]:
-    """The last of them: batches of a partition are folded in order, and many may wait to be done."""
+    """The unfolded batches from the end: batches of a partition are folded in order, and many may wait."""
     return takewhile(lambda item: not item.batch.folded, reversed(items))
 
 
 def _weight(records: list[Any]) -> int:
-    """How many records of the usual size take so much memory; at least as many as there are."""
+    """Number of records of the usual size that take as much memory; at least the number of records."""
     size = sum(len(record.value or b"") for record in records)
     return max(len(records), size // USUAL_RECORD_BYTES)
 
 
 def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
-    """Cut records into what is folded in one turn; none reaches from before `silent_to` beyond it.
+    """Portions of records to fold in one turn; none crosses `silent_to`.
 
     >>> from types import SimpleNamespace as Record
     >>> cut = portions([Record(offset=offset) for offset in (3, 5, 8)], 5)
@@ -176,7 +168,7 @@ def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
 
 
 class TopicPartition(NamedTuple):
-    """Names one partition; equal to the tuples by which Faust and aiokafka name it.
+    """One partition's name; equal to the tuples by which Faust and aiokafka name it.
 
     >>> TopicPartition("trial-events", 3) == ("trial-events", 3)
     True
@@ -191,7 +183,7 @@ class TopicPartition(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A committed offset, None if there is none; `by_others`: it was not set by a worker."""
+    """A committed offset, None if there is none; `by_others`: no worker set it."""
 
     offset: int | None
     by_others: bool
@@ -200,25 +192,23 @@ class Committed(NamedTuple):
 class EventConsumer(Protocol):
     """The consumer of the group: it reads the events and the changelogs.
 
-    Attributes:
-        handed: the batches that were handed on.
-        refolded: partitions that are read from their beginning, whatever offset is committed.
+    `refolded` partitions are read from their beginning, whatever offset is committed.
     """
 
     handed: HandedBatches
     refolded: set[TopicPartition]
 
     def assignment(self) -> AbstractSet[TopicPartition]:
-        """The partitions assigned now, changelogs included."""
+        """The partitions assigned now, including changelogs."""
 
     def highwater(self, place: TopicPartition, /) -> int | None:
-        """Where a partition ends, as of the last fetch; None before one."""
+        """The end of a partition at the last fetch; None before one."""
 
     def pending(self, place: TopicPartition, /) -> bool:
         """True if events of the partition are fetched and not folded."""
 
     async def position(self, place: TopicPartition, /) -> int | None:
-        """Offset of the next record to fetch; None where the partition is not ours any more."""
+        """Offset of the next record to fetch; None if the partition is not ours any more."""
 
     async def committed(self, place: TopicPartition, /) -> Committed:
         """The group's committed offset of a partition, and who committed it."""
@@ -236,47 +226,37 @@ class EventConsumer(Protocol):
 
 HEARTBEATS_PER_SESSION = 3
 COMMIT_SECONDS = 1.0
-"""What a killed worker's successor folds again at most, beside what was not published yet."""
+"""A killed worker's successor folds at most so much again, besides what was not published yet."""
 
 
 class StreamerApp(faust.App):
-    """The Faust app of a worker, with what the rest of the worker asks of it under names of ours.
-
-    It leaves nothing on disk: stores make their own directories.
-    """
-
     logger = logging.getLogger("faust.streamer")
 
     def _create_directories(self) -> None:
-        """Create no directories: a worker keeps its files elsewhere."""
+        """Create no directories, since the stores make their own."""
 
     @property
     def event_consumer(self) -> EventConsumer:
-        """The consumer of our transport."""
         return cast(EventConsumer, self.consumer)
 
     @property
     def rebalances(self) -> int:
-        """How many rebalances have begun so far, those at work included."""
         return int(self.rebalancing_count)
 
     @property
     def is_settled(self) -> bool:
-        """True unless a rebalance or a recovery is under way."""
         return not (self.rebalancing or self.in_recovery)
 
     @property
     def unrecovered(self) -> int:
-        """Changelog records that the recovery under way still has to read; 0 outside of one."""
+        """Changelog records that the present recovery still has to read; 0 outside of one."""
         remaining = self._manager.recovery.active_remaining_total() if self.in_recovery else 0
         return max(0, int(remaining))
 
     def assigned_partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic that are this worker's, in order."""
         return sorted(tp.partition for tp in self.assignor.assigned_actives() if tp.topic == topic)
 
     def check_recovered(self) -> None:
-        """Raise RecoveryIncomplete unless every changelog of this worker was read to its end."""
         self._manager.check_recovered()
 
     def changelog_ends(self) -> dict[tuple[str, int], int]:
@@ -285,24 +265,23 @@ class StreamerApp(faust.App):
         return {(tp.topic, tp.partition): offset + 1 for tp, offset in last.items()}
 
     def known_end(self, place: TopicPartition) -> int:
-        """Where a partition ends as far as known; 0 if it is not assigned, or before a fetch."""
+        """The known end of a partition; 0 if it is not assigned, or before a fetch."""
         consumer = self.event_consumer
         return (consumer.highwater(place) if place in consumer.assignment() else None) or 0
 
     def waiting(self, place: TopicPartition, next_offset: int) -> int:
-        """How many records of a partition, from this offset on, the log is known to hold."""
+        """Number of records from this offset on that the log is known to hold."""
         return max(0, self.known_end(place) - next_offset)
 
     def report_to(self, registry: CollectorRegistry) -> None:
-        """Let Faust's own sensor report: consumer, tables, sends, assignments, rebalances."""
+        """Connect Faust's own sensor: consumer, tables, sends, assignments, rebalances."""
         self.monitor = PrometheusMonitor(metrics=FaustMetrics.create(registry, "faust"))
 
     async def wait_for_crash(self) -> None:
-        """Return once the app has crashed."""
         await self._crashed.wait()
 
     def leave_group_at_the_end(self) -> None:
-        """Leave the consumer group at a stop, even if the group would wait for this worker's return."""
+        """Make a stop leave the consumer group, even if the group would wait for this worker's return."""
         thread = getattr(self.consumer, "_thread", None)
         consumer = thread and thread._consumer
         if consumer is not None and consumer._coordinator is not None:
@@ -320,7 +299,7 @@ def session_seconds(settings: Settings) -> float:
 
 
 def app_options(settings: Settings, state: Path | None = None) -> dict[str, Any]:
-    """What the settings make of Faust's options; `state` is the directory of the tables, None: in memory."""
+    """Faust's options by the settings; `state` is the directory of the tables, None: in memory."""
     session = session_seconds(settings)
     return {
         "env_prefix": "STREAMER_FAUST",  # otherwise variables such as BROKER_URL would beat what stands here
@@ -351,10 +330,7 @@ def app_options(settings: Settings, state: Path | None = None) -> dict[str, Any]
 
 
 def _instance_of(directory: Path) -> str:
-    """The name under which the worker of a directory is known to its consumer group, over its restarts.
-
-    The host is part of it: Faust refuses an assignment that was made for another host.
-    """
+    """The lasting name of a directory's worker in its group; Faust refuses another host's assignment."""
     file = directory / "instance"
     if not file.exists():
         file.write_text(uuid.uuid4().hex[:12])
@@ -362,7 +338,7 @@ def _instance_of(directory: Path) -> str:
 
 
 def _credentials(settings: Settings) -> dict[str, Any]:
-    """Faust's own words for SASL; TLS alone goes by the SSL context."""
+    """Faust's options for SASL; TLS without SASL needs only the SSL context."""
     if not settings.security_protocol.startswith("SASL"):
         return {}
     options = settings.kafka_options()
@@ -388,15 +364,15 @@ def _credentials(settings: Settings) -> dict[str, Any]:
 
 
 BY_WORKER = "streamer"
-"""Metadata of the offsets that workers commit; what else sets offsets does not know of it."""
+"""Metadata of the offsets that workers commit, and by which they are recognized."""
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Faust's consumer thread, with fetches that gather, and without what transactions abort.
+    """Faust's consumer thread, with longer fetches under load, and without aborted transactions.
 
     On the embedded broker it never leaves its group: its membership ends with its session. If the leader
-    leaves while another member joins, that broker goes on naming the one that left as the leader. No member
-    gets partitions from then on.
+    leaves while another member joins, that broker goes on naming the old leader, and no member gets
+    partitions.
     """
 
     logger = logging.getLogger("faust.streamer")
@@ -415,7 +391,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return consumer
 
     def gather(self, busy: bool) -> None:
-        """Let fetches wait for more than one record, while records come (`GATHER_MS`)."""
+        """Let fetches wait for more than one record while records come (`GATHER_MS`)."""
         fetcher = self._ensure_consumer()._fetcher
         if fetcher is not None:
             fetcher._fetch_min_bytes = GATHER_BYTES if busy else 1
@@ -432,18 +408,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             coordinator._maybe_leave_group = stay
 
     def highwater(self, tp: TP) -> Any:
-        """Where a partition ends, open transactions left out; None before a fetch."""
+        """The end of a partition, without open transactions; None before a fetch."""
         return stable_end(self._ensure_consumer(), tp)
 
 
 class Consumer(driver.Consumer):
-    """Faust's consumer with batches on the event topic. All of it runs in the main loop.
-
-    Attributes:
-        handed: the batches that were handed on.
-        refolded: partitions that are read from their beginning, whatever offset is committed.
-    """
-
     logger = logging.getLogger("faust.streamer")
     _thread: ConsumerThread
     transport: Transport
@@ -470,11 +439,11 @@ class Consumer(driver.Consumer):
         return self._in_batches(records or {}), active
 
     async def _getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109
-        """Faust hands its living set over: emptied meanwhile, it would mean all partitions, paused or not."""
+        """Copy Faust's living set: emptied meanwhile, it would mean all partitions, paused or not."""
         return await super()._getmany(set(active_partitions), min(timeout, FETCH_TURN_SECONDS))
 
     async def _put_back_dropped(self) -> None:
-        """Faust drops what was fetched when it finds the partition paused: go back to where that began."""
+        """Go back to the records that Faust fetched, and dropped because the partition was paused."""
         assigned = self.assignment() if self._fetched else set()
         dropped = {tp: batch.records[0].offset for tp, batch in self._fetched.items() if tp in assigned}
         self._fetched.clear()
@@ -538,17 +507,17 @@ class Consumer(driver.Consumer):
             await super()._add_gap(tp, offset_from, offset_to)
 
     async def on_partitions_revoked(self, revoked: set[Any]) -> None:
-        """Forget the records that were handed on: the next owner of the partitions reads them again."""
+        """Remove the batches of revoked partitions: their next owner reads them again."""
         self.handed.forget(revoked)
         await super().on_partitions_revoked(revoked)
         self.handed.forget(revoked)
         self._fetched.clear()
 
     async def perform_seek(self) -> None:
-        """Back to the committed offsets: what was handed on since is read again.
+        """Seek the committed offsets, so that later batches are read again.
 
-        Faust leaves partitions without a committed offset where they are. Records that were fetched of them
-        and dropped in a rebalance would never be read, so they go back to their beginning.
+        Faust leaves partitions without a committed offset where they are. Their records that were fetched,
+        and dropped in a rebalance, would never be read, so these partitions go back to their beginning.
         """
         self.handed.forget()
         await super().perform_seek()
@@ -563,18 +532,16 @@ class Consumer(driver.Consumer):
         self._fetched.clear()
 
     def pending(self, tp: TP) -> bool:
-        """True if events of the partition are fetched and not folded."""
         return tp in self._fetched or self.handed.waiting(tp)
 
     async def position(self, tp: TP) -> int | None:
-        """Offset of the next record to fetch; None if the partition was revoked this moment."""
+        """Offset of the next record to fetch; None if the partition was just revoked."""
         with suppress(IllegalStateError):
             offset: int | None = await super().position(tp)
             return offset
         return None
 
     async def committed(self, tp: TP) -> Committed:
-        """The group's committed offset of a partition, and who committed it."""
         place = KafkaPartition(tp.topic, tp.partition)
         coordinator = self._thread._ensure_consumer()._coordinator
         result = await self._thread.call_thread(coordinator.fetch_committed_offsets, [place])
@@ -586,7 +553,7 @@ class Consumer(driver.Consumer):
         return Committed(result[place].offset, by_others=not told)
 
     async def highwaters(self, *partitions: Any) -> Mapping[Any, int]:
-        """Ends of the partitions; on the embedded broker as fetches report them (`streamer.storage.log`)."""
+        """Ends of the partitions; on the embedded broker by fetches (`streamer.storage.log`)."""
         if self.transport.settings.embedded:
             return await ends_of(self.transport.settings, partitions)
         reported: Mapping[Any, int] = await super().highwaters(*partitions)
@@ -594,8 +561,6 @@ class Consumer(driver.Consumer):
 
 
 class Transport(driver.Transport):
-    """The transport of a worker's app; :func:`batch_transport` makes it."""
-
     Consumer = Consumer
     event_topic: str
     fetch_wait_ms: int
@@ -603,7 +568,6 @@ class Transport(driver.Transport):
 
 
 def batch_transport(app: faust.App, settings: Settings, event_topic: str) -> Transport:
-    """The transport for this app and these settings."""
     transport = Transport([URL(f"kafka://{server}") for server in settings.bootstrap.split(",")], app)
     transport.event_topic = event_topic
     transport.settings = settings
@@ -616,13 +580,10 @@ def batch_transport(app: faust.App, settings: Settings, event_topic: str) -> Tra
 
 
 class BatchStream:
-    """Batches in their order of arrival."""
-
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def __aiter__(self) -> AsyncIterator[FetchedBatch]:
-        """Wait for one batch after the other."""
         batches: AsyncIterator[FetchedBatch] = aiter(self._stream)
         return batches
 
@@ -633,11 +594,10 @@ class BatchStream:
 
 
 class AsFetched(faust.Schema[Any, Any]):
-    """Schema of the event topic: nothing is decoded here, since bad bytes are the pipeline's business."""
+    """Schema of the event topic. It decodes nothing: the pipeline rejects bad bytes."""
 
     def loads_key(self, app: Any, message: Any, **_: Any) -> Any:
         return message.key
 
     def loads_value(self, app: Any, message: Any, **_: Any) -> Any:
-        """The batch itself."""
         return message.value
