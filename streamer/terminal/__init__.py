@@ -1,7 +1,6 @@
-"""The command line: which commands there are, how they print, and how an error ends one.
+"""The command line: the list of commands, how they print, and how an error ends one.
 
-A command is the click command `NAME_command` in the module that COMMANDS names; the module is loaded when the
-command is called. To add one, write it in a module here and add its line to COMMANDS.
+To add a command, write `NAME_command` in a module here, and add its line to COMMANDS.
 """
 
 from __future__ import annotations
@@ -57,11 +56,11 @@ PACKAGES = {
     "report": frozenset({"pyarrow"}),
     "rocksdb": frozenset({"rocksdict"}),
 }
-"""Extra -> top-level packages that it brings and that streamer imports."""
+"""Extra -> top-level packages that it installs and that streamer imports."""
 
 
 FOLDING = "genai_prices"
-"""This package stands for the whole extra `local`: where it is installed, the rest is too."""
+"""Package that stands for the extra `local`: where it is installed, the rest is too."""
 
 LOCAL_COMMANDS = frozenset(
     {
@@ -74,8 +73,6 @@ LOCAL_COMMANDS = frozenset(
 
 
 class ExtraMissing(click.ClickException):
-    """A command needs an extra that is not installed."""
-
     exit_code = 2
 
     def __init__(self, command: str, extra: str) -> None:
@@ -85,13 +82,12 @@ class ExtraMissing(click.ClickException):
 
 
 def check_installed(command: str) -> None:
-    """Raise :class:`ExtraMissing` if a command cannot even start without its extra."""
     if command in LOCAL_COMMANDS and find_spec(FOLDING) is None:
         raise ExtraMissing(command, "local")
 
 
 def extra_of(error: ModuleNotFoundError) -> str | None:
-    """The extra that brings the missing package; None: no extra does.
+    """The extra that installs the missing package; None: no extra does.
 
     >>> extra_of(ModuleNotFoundError("No module named 'numpy.typing'", name="numpy.typing"))
     'local'
@@ -106,22 +102,17 @@ def extra_of(error: ModuleNotFoundError) -> str | None:
 
 
 WIDE_GAP, NARROW_GAP = 3, 1
-"""Spaces between columns where all of them fit, and where they do not."""
 
 NARROWEST = 2
-"""Columns that every character fits into."""
+"""Width that any character fits into."""
 
 
 def folded_lines(
     heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int], width: int
 ) -> Iterator[str]:
-    """The heads, a line, and the rows; a row takes as many lines as its longest cell.
+    """The lines of a table; a row takes as many as its longest cell.
 
-    Args:
-        heads: of the columns; each may have several lines.
-        rows: texts that are safe to print, as many in each as there are heads.
-        left: which columns, from 0, are aligned to the left; the others are to the right.
-        width: of the terminal, in columns.
+    `rows` must be safe to print. Columns in `left` (from 0) are aligned to the left, others to the right.
 
     >>> print("\\n".join(folded_lines(["code", "message"], [["too_large", "It has 12 MB."]], (0, 1), 20)))
     code      message
@@ -152,7 +143,7 @@ def _cell(text: str, width: int) -> list[str]:
 
 
 def _narrowed(widest: Sequence[int], words: Sequence[int], room: int) -> list[int]:
-    """The widths of columns that together have so much room: a column gives before a word must be broken.
+    """Column widths that fit into the room; a column shrinks before a word must be broken.
 
     >>> _narrowed([40, 10, 30], [8, 10, 20], 50), _narrowed([40, 10], [40, 10], 30)
     ([20, 10, 20], [20, 10])
@@ -175,29 +166,28 @@ def _narrowed(widest: Sequence[int], words: Sequence[int], room: int) -> list[in
 DELETE = "\x7f"
 
 WIDE_OPTION = "streamer.wide"
-"""Whether --wide was given, in the context of the command."""
+"""Key in the context of a command: whether --wide was given."""
 
 WIDTH_OF_FILES = sys.maxsize
-"""Columns where the output is no terminal: nothing is cut or folded there."""
+"""Columns of an output that is no terminal: nothing is cut or folded there."""
 
 WIDTH_OF_TERMINALS = 80
-"""Columns of a terminal that does not say how many it has."""
 
 
 def say(line: str) -> None:
-    """One line of diagnostics, on stderr; hostile text in it is made visible."""
+    """Print one line of diagnostics on stderr, with hostile text made visible."""
     click.echo(visible(line), err=True)
 
 
 def print_json(value: bytes) -> None:
-    """One JSON object as a line on stdout: byte for byte, but on a terminal with harmless escapes."""
+    """Print a JSON object as a line on stdout: byte for byte, but on a terminal with harmless escapes."""
     if sys.stdout.isatty():
         value = harmless_json(value)
     click.get_binary_stream("stdout").write(value + b"\n")
 
 
 def harmless_json(value: bytes) -> bytes:
-    r"""The same JSON, with what acts on a terminal as escapes of JSON.
+    r"""The same JSON, with characters that act on a terminal escaped.
 
     >>> print(harmless_json('{"id": "abc\u202edef"}'.encode()).decode())
     {"id": "abc\u202edef"}
@@ -213,7 +203,6 @@ def harmless_json(value: bytes) -> bytes:
 
 
 def _escaped(character: str) -> str:
-    """The escape of JSON for a character, two of them beyond the basic plane; json leaves DEL as it is."""
     return r"\u007f" if character == DELETE else json.dumps(character)[1:-1]
 
 
@@ -231,15 +220,7 @@ def print_table(
     left: Collection[int] = (0,),
     note: str = "",
 ) -> None:
-    """A table on stdout; nothing if there are no rows.
-
-    Args:
-        title: stands above it.
-        columns: their heads, of one line or more.
-        rows: values as they are; unknown ones (None) become a dash.
-        left: which columns, from 0, are aligned to the left; the others are to the right.
-        note: lines below it; "": none.
-    """
+    """Print a table on stdout, if it has rows. Columns in `left` (from 0) are aligned to the left."""
     texts = [[shown(value) for value in row] for row in rows]
     if not texts:
         return
@@ -252,7 +233,6 @@ def print_table(
 
 
 def print_line(text: str = "") -> None:
-    """A plain line on stdout; hostile text in it is made visible."""
     click.echo(visible(text))
 
 
@@ -264,19 +244,19 @@ FAILED = 1
 USAGE_ERROR = 2
 UNVERIFIABLE = 3
 INTERRUPTED = 130
-"""Ended by Ctrl-C, as shells report it."""
+"""Exit code after Ctrl-C, as shells report it."""
 PIPE_CLOSED = 141
-"""Ended because the reader of the output is gone, as shells report it."""
+"""Exit code if the reader of the output closed the pipe, as shells report it."""
 
 _OURS = "streamer"
 _ABOUT_SETTINGS = {"BadPosition", "BadRedisUrl", "OtherProtocol", "PriceTableError"}
-"""Errors of ours about what the user gave. By name: importing their modules would load the clients."""
+"""Our errors about the user's input, by name: importing their modules would load the clients."""
 _START = "Start one (streamer up, or docker compose up)"
 
 
 @contextmanager
 def explained(ctx: click.Context | None = None) -> Iterator[None]:
-    """Let results and click's own exits pass; turn every other exception into a line and an exit code."""
+    """Turn exceptions, except click's own exits, into a line on stderr and an exit code."""
     try:
         yield
         sys.stdout.flush()
@@ -304,12 +284,7 @@ def explained(ctx: click.Context | None = None) -> Iterator[None]:
 
 
 def explain(error: Exception, settings: object = None) -> str:
-    """One sentence for people: what failed, where, what to do.
-
-    Args:
-        error: what was raised.
-        settings: the :class:`streamer.settings.Settings` in force, if they were read.
-    """
+    """One sentence for people: what failed, where, and what to do."""
     text = " ".join(str(error).split()) or type(error).__name__
     if _comes_from(error, "aiokafka", "kafka"):
         return _broker_problem(error, getattr(settings, "bootstrap", "the address given"))
@@ -328,7 +303,6 @@ def explain(error: Exception, settings: object = None) -> str:
 
 
 def _other_protocol(settings: object) -> str | None:
-    """A sentence if Redis speaks TLS and we do not, or the other way round."""
     from streamer.storage.redis import address, other_protocol
 
     url = getattr(settings, "redis", None)
@@ -337,13 +311,12 @@ def _other_protocol(settings: object) -> str | None:
 
 
 def fail_if(wrong: object) -> None:
-    """End the command with exit code 1 if something is wrong."""
     if wrong:
         raise click.exceptions.Exit(FAILED)
 
 
 def without_password(url: str) -> str:
-    """A URL fit for printing.
+    """A URL without password and query, fit for printing.
 
     >>> without_password("redis://user:secret@host:6379/0?password=secret")
     'redis://host:6379/0'
@@ -358,7 +331,7 @@ def without_password(url: str) -> str:
 
 
 def _broker_problem(error: Exception, bootstrap: str) -> str:
-    """The module is imported here only: other commands do not load Kafka's client."""
+    """A broker's error as a sentence, imported late: other commands do not load Kafka's client."""
     from streamer.storage.kafka import broker_problem, is_away
 
     return broker_problem(error, bootstrap) + ", or name one with --bootstrap" * is_away(error)
@@ -374,7 +347,7 @@ def _end(line: str, code: int) -> None:
 
 
 def silence_stdout() -> None:
-    """Point stdout nowhere, so that the interpreter's last flush cannot fail again."""
+    """Redirect stdout to nothing, so that the interpreter's last flush cannot fail again."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
@@ -428,22 +401,16 @@ COMMANDS = {
     "simulate": ("harness", "Write a job's directory as harbor does, to try things on."),
     "demo": ("demo", "Start everything, stream a simulated benchmark, show the board."),
 }
-"""Command -> its module here, and what it does in one line, in the order of `streamer --help`."""
+"""Command -> its module here, and its line in `streamer --help`, in this order."""
 
 
 class LazyGroup(click.Group):
     """Loads a command's module when it is called, so that help is fast and `fold` loads no Kafka client."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order of COMMANDS."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, None if there is none.
-
-        Raises:
-            ExtraMissing: the extra that it needs is not installed.
-        """
         if cmd_name not in COMMANDS:
             return None
         check_installed(cmd_name)
@@ -459,17 +426,14 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without loading any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, what) for name, (_, what) in COMMANDS.items()])
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Read the options before the command; what is wrong with them becomes one line, too."""
         with explained():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what goes wrong becomes one line on stderr and an exit code."""
         with explained(ctx):
             return super().invoke(ctx)
 
@@ -504,7 +468,7 @@ _CLEAR = "\r\x1b[2K"
 
 
 class StatusLine:
-    """The line, and other lines that are printed above it; from any thread."""
+    """A status line that changes, with lasting lines above it; for any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -512,14 +476,12 @@ class StatusLine:
         self._text = ""
 
     def show(self, text: str) -> None:
-        """Change the line."""
         if self._terminal and text != self._text:
             with self._lock:
                 self._text = text
                 self._draw()
 
     def say(self, line: str) -> None:
-        """Print a line that stays."""
         with self._lock:
             if self._terminal and self._text:
                 sys.stderr.write(_CLEAR)
@@ -548,7 +510,7 @@ class StatusLine:
 
 @contextmanager
 def meanwhile(tell: Callable[[], None], first: float, later: float) -> Iterator[None]:
-    """Inside, another thread calls `tell` after `first` seconds, then each time `later` more have passed."""
+    """Call `tell` in another thread after `first` seconds, then every `later` seconds, during the block."""
     over = threading.Event()
 
     def run() -> None:
@@ -571,15 +533,7 @@ def meanwhile(tell: Callable[[], None], first: float, later: float) -> Iterator[
 
 
 def write(content: bytes, out: Path | None) -> None:
-    """Write a file at once, and say on stderr how large it is.
-
-    Args:
-        content: all of it.
-        out: where; None: stdout.
-
-    Raises:
-        OSError: the file cannot be written; it names `out`, not the partial file beside it.
-    """
+    """Write a file at once (None: stdout), and its size on stderr. An OSError names `out`."""
     if out is None:
         click.get_binary_stream("stdout").write(content)
         return
@@ -589,11 +543,7 @@ def write(content: bytes, out: Path | None) -> None:
 
 @contextmanager
 def writing(out: Path) -> Iterator[BinaryIO]:
-    """A partial file beside `out`, which replaces it at the end; on stderr, how large it is.
-
-    Raises:
-        OSError: as :func:`write`.
-    """
+    """A partial file that replaces `out` at the end; its size goes to stderr. An OSError names `out`."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
     except OSError as error:

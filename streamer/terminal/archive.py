@@ -1,8 +1,4 @@
-"""The commands that move finished runs into files and back.
-
-- `streamer archive`: finished runs as files, and gone from the stack.
-- `streamer restore`: publish the runs of an archive again.
-"""
+"""The commands that move finished runs into files and back: archive and restore."""
 
 from __future__ import annotations
 
@@ -101,7 +97,6 @@ def _lines_of(settings: Settings, run_id: str, prices: PriceTable) -> Lines:
 
 
 def _archive(archive: Archive, digest: str | None) -> bool:
-    """Archive a run, and say how it went; False: it stays, or Redis still has it."""
     try:
         made = archive.make(digest)
     except (CannotBeMoved, NotABundle, NotDone, click.UsageError, OSError, *CANNOT) as error:
@@ -117,7 +112,7 @@ def _archive(archive: Archive, digest: str | None) -> bool:
 def _archive_plan(
     settings: Settings, folder: Path, older_than: str | None, labels: tuple[str, ...], plan_hash: str | None
 ) -> ArchivePlan:
-    """The plan of that hash; without a hash what would be done now, which is printed."""
+    """The plan of that hash; without a hash the present plan, which is printed."""
     if plan_hash is not None and (confirmed := ArchivePlan.confirmed(folder, plan_hash)):
         return confirmed
     before = None if older_than is None else since(older_than)

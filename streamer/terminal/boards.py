@@ -49,16 +49,16 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 WIDE = 100
-"""From so many columns on, two spaces stand between columns; below, one."""
+"""Terminal width from which two spaces separate columns; below it, one."""
 
 ESSENTIAL = 6
 """Columns up to this rank make names shorter; columns of a higher rank only get what names leave."""
 
 NAME_WIDTH = 40
-"""A longer name does not keep other columns away."""
+"""Longest name that keeps other columns away."""
 
 MARKS = {False: "▲", True: "▼"}
-"""Beside the head of the column that rows are sorted by: ascending, descending."""
+"""Mark on the sorted column's head: ascending, descending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +66,15 @@ class DrawnColumn(Generic[Row]):
     """A column as a terminal draws it: made of a `Column` of the views, or of rejections.
 
     Attributes:
-        key: its name within the table.
-        head: stands above it.
-        text: of a row, already fit for showing.
+        text: of a row, already safe to show.
         rank: columns of a lower rank stay longer as the terminal gets narrower.
-        value: what rows are sorted by; None, or of a row None: not known, sorted last.
+        value: sort key; None: the column cannot be sorted by, or the row's value is unknown and sorts last.
         descending: the direction that comes first when one sorts by it.
-        least: as narrow as its text may be cut; 0: its text is never cut.
-        left: aligned to the left; numbers are not.
-        prose: cut at its end, not in its middle as names are.
+        least: smallest width that its text may be cut to; 0: its text is never cut.
+        prose: cut at its end, not in its middle like names.
         style: of the text of a row, a style of rich.
         empty: a text that says nothing; a column of these alone is left out.
-        about: of all rows: what stands above the head, or "".
+        about: the text above the head for all rows, or "".
     """
 
     key: str
@@ -102,8 +99,6 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A column on the screen: which one, and the width of its text, without the gap before it."""
-
     key: str
     width: int
 
@@ -115,14 +110,9 @@ def fit(
     keep: frozenset[str] = frozenset(),
     gap: int | None = None,
 ) -> list[Fitted]:
-    """The columns that fit, in their order.
+    """The columns that fit, in their order, of those that have something to show.
 
-    Args:
-        columns: all that have something to show.
-        widest: key to the width of the widest text in it, its head included.
-        width: of the table.
-        keep: keys of columns that stay as long as the ones of rank 0.
-        gap: spaces between columns; None: as usual in a table of this width.
+    `widest` is each column's widest text, including the head. Columns in `keep` count as rank 0.
     """
     gap = gap_of(width) if gap is None else gap
     least = {c.key: min(widest[c.key], c.least) if c.least else widest[c.key] for c in columns}
@@ -146,16 +136,11 @@ def fit(
 
 
 def gap_of(width: int) -> int:
-    """Spaces between columns of a table of this width."""
     return 2 if width >= WIDE else 1
 
 
 def questions_line(columns: Sequence[tuple[str, int]], gap: int) -> str:
-    """The line above the heads, with what columns are about; "" without any words.
-
-    Args:
-        columns: words and width of each column. Words that are wider reach over the columns beside it.
-        gap: spaces between columns.
+    """The line above the heads that says what columns are about, from words and width of each column.
 
     >>> questions_line([("", 6), ("this run, final", 17), ("tasks like these", 5), ("", 12)], 1)
     '         this run, final tasks like these'
@@ -171,7 +156,7 @@ def questions_line(columns: Sequence[tuple[str, int]], gap: int) -> str:
 
 
 def next_sort(columns: Sequence[DrawnColumn[Any]], sort: Sort) -> Sort:
-    """The next of the columns that can be sorted by, in its first direction; after the last the first."""
+    """The next sortable column, in its first direction; after the last one the first."""
     sortable = [column for column in columns if column.value]
     if not sortable:
         return sort
@@ -186,7 +171,7 @@ def ordered(
     sort: Sort,
     last: Callable[[Row], bool] | None = None,
 ) -> list[Row]:
-    """Rows in order; those whose value is unknown come last, and after them those that `last` names."""
+    """Rows in order; unknown values come last, and after them the rows that `last` names."""
     value = next((column.value for column in columns if column.key == sort.key), None)
     if value is None:
         return list(rows)
@@ -199,11 +184,7 @@ def ordered(
 
 
 def board_lines(table: Table, width: int) -> Iterator[str]:
-    """The head, a line, and the rows.
-
-    Args:
-        table: with at least one row.
-        width: of the terminal, in columns.
+    """The head, a line, and the rows of a table, which has at least one.
 
     >>> name, cost = Column("a", "agent", "name", (), least=6), Column("c", "cost", "dollars", (), rank=1)
     >>> few = Table("Agents", [name, cost], [["a-long-name", "$1.00"], ["b", "$12.00"]])
@@ -235,7 +216,7 @@ def board_lines(table: Table, width: int) -> Iterator[str]:
 
 
 def lists_below(table: Table) -> Table:
-    """The same with its lists of names as lines below it: in a column a list takes the room of all others.
+    """The table with its lists of names as lines below it: a list would take the room of all columns.
 
     >>> side, which = Column("a", "only in", "state", ()), Column("b", "which", "list", ())
     >>> below = lists_below(Table("Tasks", [side, which], [["A", "t1, t2"], ["B", "t3"]]))
@@ -258,7 +239,7 @@ def lists_below(table: Table) -> Table:
 
 
 def left_out(table: Table, width: int) -> str:
-    """Which columns have no room, in a sentence; "" where all have."""
+    """A sentence about the columns that have no room; "" if all fit."""
     _, kept, _ = _fitted(table, width)
     shown = {column.key for column, _ in kept}
     missing = [column.title for at, column in enumerate(table.columns) if str(at) not in shown]
@@ -266,7 +247,6 @@ def left_out(table: Table, width: int) -> str:
 
 
 def _fitted(table: Table, width: int) -> tuple[int, list[tuple[DrawnColumn[Sequence[str]], int]], str]:
-    """The gap, the columns that fit with their widths, and the space between two."""
     columns = [_column(at, column) for at, column in enumerate(table.columns)]
     widest = {c.key: max(map(text_width, [c.head, *map(c.text, table.rows)])) for c in columns}
     room_for_all = sum(widest.values()) + WIDE_GAP * (len(columns) - 1) <= width
@@ -289,18 +269,12 @@ def _column(at: int, column: Column) -> DrawnColumn[Sequence[str]]:
 
 
 def is_wide() -> bool:
-    """Whether the command was given --wide."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(WIDE_OPTION, False))
 
 
 def print_board(*tables: Table, empty: str = "") -> None:
-    """Tables of summaries on stdout, as wide as the terminal at most; with --wide as wide as they are.
-
-    Args:
-        tables: those without rows are left out.
-        empty: a line if no table has rows; "": none.
-    """
+    """Print tables with rows, as wide as the terminal at most, or with --wide as wide as they are."""
     width = WIDTH_OF_FILES if is_wide() else width_of_output()
     for table in map(lists_below, tables):
         if table.rows:
@@ -333,41 +307,27 @@ _STYLES: dict[str, Callable[[Any], str]] = {
 
 
 def board_columns(board: Board, now: datetime, head: str = "") -> list[DrawnColumn[Any]]:
-    """The columns of a board on a screen.
-
-    Args:
-        board: which.
-        now: what ages count from.
-        head: above the first column instead of its title; "": its title.
-    """
+    """The columns of a board on a screen at `now`; `head` replaces the first column's title."""
     first, *others = board.shown_on("terminal")
     return [_on_screen(first, now, head or first.title), *(_on_screen(c, now, c.title) for c in others)]
 
 
 def heading(board: Board, count: int) -> str:
-    """The head of a table that stands below others: what it is, and how many rows it has."""
     return f"{board.title.lower()} ({count})"
 
 
 def first_sort(primary: str, agents: Sequence[AgentModelSummary]) -> Sort:
-    """By the run's primary metric; one without a column gives way to the pass rate."""
+    """The run's primary metric; without a column for it the pass rate."""
     sorts = {column.name: column.sort for column in with_named(AGENTS, agents).shown_on("terminal")}
     return Sort(primary, sorts[primary] == "greatest") if sorts.get(primary) else Sort(PRIMARY_METRIC, True)
 
 
 def name_of(run: RunSummary) -> str:
-    """The run's name for people, or its id, fit for showing."""
     return visible(run.display_name or run.run_id)
 
 
 def rejection_columns(head: str, nameless: int, now: datetime) -> list[DrawnColumn[StoredRejection]]:
-    """The columns of the newest rejections.
-
-    Args:
-        head: of the first column: what the table is, or what is wrong with it.
-        nameless: how many rejections name no run.
-        now: what ages count from.
-    """
+    """The columns of the newest rejections at `now`, of which `nameless` name no run."""
     wrong = f"what is wrong ({nameless:,} more name no run)" if nameless else "what is wrong"
     return [
         DrawnColumn("code", head, lambda r: visible(r.message.code), 0, least=16, left=True),
@@ -405,11 +365,10 @@ def _rejected_at(rejected: StoredRejection, now: datetime) -> datetime:
 Summary = Mapping[str, Any]
 
 AGENTS_ABREAST = 3
-"""So many agents stand beside one another: more do not fit in 80 columns."""
+"""Agents beside one another: more do not fit in 80 columns."""
 AGENT_WIDTH = 15
 """Columns of an agent's name; longer ones take several lines."""
 FALLBACKS_SHOWN = 20
-"""So many fallbacks of a run are listed; the count names them all."""
 
 ALLOWED = ", no more than the oracle's"
 """Why failed tests are no failure (D8)."""
@@ -427,13 +386,7 @@ _NOT_THERE = {"missing": "are missing", "unparsable": "cannot be read"}
 def print_formulacode(
     run: Summary | None, agents: Sequence[Summary], fallbacks: Sequence[Summary] | None
 ) -> None:
-    """FormulaCode's part of a run; nothing where no agent has its numbers.
-
-    Args:
-        run: the run's summary.
-        agents: agent:model summaries in the order in which they are shown.
-        fallbacks: scored trials that fell back to baseline; None where the trials are not at hand.
-    """
+    """Print FormulaCode's part of a run, if any agent has its numbers; `fallbacks` None: not known."""
     measured = [agent for agent in agents if agent["formulacode"]]
     if not measured:
         return
@@ -452,7 +405,6 @@ def print_formulacode(
 
 
 def _lines(agent: Summary) -> Iterator[tuple[str, object]]:
-    """(what, value) for one agent, the same in every column."""
     numbers, trials = agent["formulacode"], agent["trials"]
     gmeans, coverage = numbers["agent_advantages_gmean"] or {}, numbers["coverage"]
 
@@ -480,7 +432,7 @@ def _lines(agent: Summary) -> Iterator[tuple[str, object]]:
 
 
 def _print_run_lines(run: Summary) -> None:
-    """The numbers of `runs summarize` for the run besides accuracy and pass@k, which the header has."""
+    """Print the run's numbers of `runs summarize`, except accuracy and pass@k, which the header has."""
     speedup = run["mean_speedup_percentage"]
     tokens, trials = run["tokens"], run["trials"]
     if speedup is not None:
@@ -512,7 +464,7 @@ def _print_fallbacks(fallbacks: Sequence[Summary] | None) -> None:
 
 
 def print_payload(trial: Summary) -> None:
-    """One scored trial's task payload: numbers, tests, benchmarks; nothing where it has none."""
+    """Print a scored trial's task payload: numbers, tests, benchmarks; nothing without a payload."""
     payload = trial["formulacode"]
     if not payload:
         return
@@ -573,7 +525,6 @@ def _print_counts(what: str, counts: Summary | None, names: Sequence[str], remar
 
 
 def _count(value: float) -> str:
-    """A count, which may come as a float."""
     return shown(int(value)) if float(value).is_integer() else shown(value)
 
 
@@ -604,7 +555,7 @@ def _place(trial: Summary) -> str:
 
 
 def _name(agent: Summary) -> str:
-    """An agent's name in lines of at most AGENT_WIDTH, broken after `:` and `/` where that helps."""
+    """An agent's name in lines of at most AGENT_WIDTH, preferably broken after `:` and `/`."""
     label = visible(agent["agent_model"]) + (" (baseline)" if agent["baseline"] else "")
     lines = [""]
     for piece in re.findall(r"[^:/ -]*[:/ -]?", label):
@@ -630,15 +581,10 @@ def print_run(
     places: Mapping[str, str] | None = None,
     notes: Iterable[str] = (),
 ) -> None:
-    """Everything about one run: header, agents, FormulaCode's numbers, tiers, subtests.
+    """Print everything about one run: header, agents, FormulaCode's numbers, tiers, subtests.
 
-    Args:
-        summaries: the run's.
-        now: the time at which its state is determined; see `state_of`.
-        subtests: its tiers broken down.
-        fallbacks: scored trials that fell back to baseline; None where the trials are not at hand.
-        places: agent:model to the places that it may truly have; None: not known.
-        notes: more lines below the agents.
+    `fallbacks` are scored trials that fell back to baseline, and `places` the places that each agent:model
+    may truly have; None: not known.
     """
     by_type: dict[str, list[Summary]] = {}
     for summary in summaries:

@@ -1,8 +1,4 @@
-"""The commands that judge one run or agent against another, with a verdict for CI.
-
-- `streamer compare`: two runs or two agents, task by task.
-- `streamer gate`: a run against another one while it goes on; the exit code is the verdict.
-"""
+"""The commands that judge one run or agent against another, with a verdict for CI: compare and gate."""
 
 from __future__ import annotations
 
@@ -114,8 +110,6 @@ _allow_option = click.option("--allow", type=click.Choice(ALLOWED), multiple=Tru
 
 
 def _metric_of(names: Collection[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
-    """The callback of an option that takes one of these metrics, or a named one."""
-
     def metric(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
         if value is None or value in names or (value.startswith(NAMED) and can_have_board(value)):
             return value
@@ -130,7 +124,7 @@ def _metric_of(names: Collection[str]) -> Callable[[click.Context, click.Paramet
 def _no_verdict(
     settings: Settings, what: str = "", hint: Callable[[Exception], str | None] = lambda _: None
 ) -> Iterator[None]:
-    """A failure says why, and ends with the exit code of no verdict; used wrongly, it is click's."""
+    """Explain a failure, and exit with the code for no verdict; wrong usage stays click's."""
     try:
         yield
     except (click.UsageError, click.exceptions.Exit, BrokenPipeError):
@@ -256,7 +250,6 @@ def _ending(out: Path) -> str:
 def _both(
     a: str, b: str, runs: tuple[str | None, str | None], files: bool, settings: Settings
 ) -> tuple[RunData, RunData]:
-    """The sources of both sides; a source that both use is read once."""
     now = datetime.now(UTC)
 
     def read(name: str, run_id: str | None) -> RunData:
@@ -275,7 +268,7 @@ def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
 
 
 def _leading(comparison: Comparison, sides: Iterable[RunData]) -> str:
-    """The metric that decides unless one is named: the pass rate, without verdicts the primary one (R31)."""
+    """The metric that decides by default: the pass rate, or without verdicts the primary one (R31)."""
     if not comparison.differences[PRIMARY_METRIC].tasks:
         known = {name for name, difference in comparison.differences.items() if difference.tasks}
         return next(
@@ -287,7 +280,6 @@ def _leading(comparison: Comparison, sides: Iterable[RunData]) -> str:
 def _verdict(
     comparison: Comparison, metric: str, tolerance: float, significance: float | None, *, plain: bool
 ) -> tuple[int, str]:
-    """The exit code, and the sentence that says whether B is worse."""
     difference = comparison.differences.get(metric)
     worse = None if difference is None else worse_by(difference)
     if comparison.not_comparable and comparison.tasks:
@@ -320,7 +312,7 @@ def _verdict(
 def _is_worse(
     comparison: Comparison, metric: str, difference: Difference, tolerance: float, side: str = "b"
 ) -> bool | None:
-    """Whether the interval shows it, or before the end the evidence; None: neither can (inference 7)."""
+    """Whether the interval, or before the end the evidence, shows it; None: neither can (inference 7)."""
     if not comparison.ended:
         return comparison.worse == side if metric == PRIMARY_METRIC and not tolerance else None
     ends = difference.interval
@@ -345,11 +337,7 @@ def _stated(metric: str, difference: Difference, *, ended: bool) -> str:
 
 
 def write_document(document: Document, message: Message, form: str, out: Path | None = None) -> None:
-    """A document on stdout or in a file: as text, html or md, or its message as JSON.
-
-    Args:
-        form: text, html, md or json; text is for stdout alone.
-    """
+    """Write a document to stdout or a file as html or md, to stdout as text, or its message as json."""
     if form == "text":
         _print_document(document)
     elif form == "html":
@@ -373,17 +361,14 @@ def _print_document(document: Document) -> None:
 
 
 LOOK_SECONDS = 1.0
-"""At most one line a second."""
+"""Shortest time between two lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One side as it was given.
+    """One side of a comparison; without `file_runs` it is a run of the event log.
 
-    Attributes:
-        source: the whole text.
-        text: what names the run and the agent.
-        file_runs: the runs of its file; None: it is a run of the event log.
+    `source` is the whole text, of which `text` names the run and the agent.
     """
 
     source: str
@@ -392,21 +377,10 @@ class Named:
 
 
 class Gate:
-    """A gate that looks at both sides until it knows.
+    """A gate that reads both sides until the verdict is certain; without `against` it judges the target.
 
-    Args:
-        candidate, against: as `streamer gate` takes them; `against` None: only the target is judged.
-        terms: what is asked.
-        settings: where the broker is; not asked if both sides are files.
-        prices: price table (R2).
-
-    Attributes:
-        files: the runs of each file that a side names.
-        trials: of the candidate and the baseline, at the last look.
-
-    Raises:
-        CannotBeFolded: an exception sets a run of a file apart.
-        click.ClickException: a file cannot be read, or some of its lines cannot.
+    `files` has the runs of each file that a side names, `trials` the last state of candidate and baseline.
+    Raises CannotBeFolded or click.ClickException for a file that is not readable in full.
     """
 
     def __init__(
@@ -420,15 +394,9 @@ class Gate:
         self.trials: list[Contestant | None] = []
 
     def run(self, give_up_seconds: float | None, tell: Callable[[str], None]) -> GateResult:
-        """The verdict, as soon as it is certain; undecided at the end, or after so many seconds.
+        """The verdict, as soon as it is certain; undecided at the end, or after `give_up_seconds`.
 
-        Args:
-            tell: called with a line whenever something is known that was not known before.
-
-        Raises:
-            NoSuchSide: a side names no run or agent, or several.
-            CannotBeFolded: an exception sets a run apart.
-            TopicMissing, TopicUnreadable, KafkaError: the event log cannot be read.
+        `tell` gets a line for each new fact. Raises NoSuchSide if a side names no run or agent, or several.
         """
         live = [side.text for side in self._sides if side.file_runs is None]
         if not live:
@@ -476,12 +444,7 @@ async def _follow(
     give_up_seconds: float | None,
     look: Callable[[dict[str, RunState]], bool],
 ) -> bool:
-    """Look at runs of the event log until `look` says that it is enough; False: the time was up before.
-
-    Raises:
-        CannotBeFolded: an exception sets a run apart.
-        TopicMissing, TopicUnreadable, KafkaError: the event log cannot be read.
-    """
+    """Read runs of the event log until `look` returns True; False: the time was up before."""
     followed, looked = FollowedRuns(settings, run_ids, prices), False
     try:
         async with asyncio.timeout(give_up_seconds), aclosing(followed.looks(LOOK_SECONDS)) as looks:
@@ -495,12 +458,7 @@ async def _follow(
 
 
 def states_of(file: Path, prices: PriceTable) -> dict[str, RunState]:
-    """The runs of a file of events, all of which have to be readable.
-
-    Raises:
-        CannotBeFolded: an exception sets a run apart.
-        click.ClickException: the file cannot be read, or some of its lines cannot.
-    """
+    """The runs of a file of events; raises click.ClickException or CannotBeFolded if one is unreadable."""
     with open_records(file) as records:
         folding = fold_records(records, prices=prices, on_rejected=report_rejected, exits=True)
     for failure in folding.failed:
@@ -514,7 +472,7 @@ def states_of(file: Path, prices: PriceTable) -> dict[str, RunState]:
 
 
 def possible_files(source: str) -> list[str]:
-    """What of a text may name a file: everything before a slash, the longest first.
+    """Parts of a text that may name a file: everything before a slash, the longest first.
 
     >>> possible_files("out/events.ndjson/terminus:openai/gpt-5")
     ['out/events.ndjson/terminus:openai', 'out/events.ndjson', 'out']
@@ -537,7 +495,7 @@ def _used_wrongly() -> Iterator[None]:
 
 
 def _must_exist(result: GateResult) -> None:
-    """A run that is not there is an error, unless somebody said how long to wait for it."""
+    """Raise NoSuchSide for a missing run, unless a timeout says how long to wait for it."""
     for side in sides_of(result):
         if side.run_id is None:
             if Path(side.source).is_dir():
@@ -556,7 +514,7 @@ def _must_exist(result: GateResult) -> None:
 
 
 def _judged_before(result: GateResult, gate: Gate, settings: Settings) -> GateResult:
-    """The verdict, and how many other candidates ledgers judge against its baseline; null: not known."""
+    """The verdict, with the number of other candidates that ledgers judge against its baseline, or null."""
     candidate, baseline = (*gate.trials, None)[:2]
     if candidate is None or baseline is None:
         return result
@@ -570,7 +528,7 @@ def _judged_before(result: GateResult, gate: Gate, settings: Settings) -> GateRe
 def _gate_by_ledger(
     source: str, name: str, seconds: float | None, settings: Settings, program: list[str], *, as_json: bool
 ) -> NoReturn:
-    """Judge a candidate of a ledger, until it is better or nothing more is awaited."""
+    """Judge a candidate of a ledger until it is better, or no more results are expected."""
     result: LedgerGate | None = None
 
     def look(runs: dict[str, RunState]) -> bool:
@@ -583,7 +541,7 @@ def _gate_by_ledger(
         return result.verdict is GateVerdict.PASS or result.candidate.over
 
     def look_at_all(runs: dict[str, RunState]) -> bool:
-        """The same. It ends, too, where the ledger has further runs by now, to follow them as well."""
+        """Judge again. Also ends if the ledger has new runs, to follow them as well."""
         nonlocal result
         is_decided = look(runs)
         if result is None:
@@ -623,7 +581,6 @@ def _race(
     *,
     as_json: bool,
 ) -> NoReturn:
-    """Say of a run's candidates which can be stopped, each as soon as that is known, until nothing can be."""
     is_over = False
 
     def look(runs: dict[str, RunState]) -> bool:
@@ -661,7 +618,6 @@ def _race(
 
 
 def _must_begin(source: str, seconds: float | None) -> None:
-    """A run that is not there is an error, unless somebody said how long to wait for it."""
     if seconds is None:
         raise NoSuchSide(
             f"no trial of {source!r} is known; --timeout SECONDS waits for a run that has not begun"
@@ -680,7 +636,6 @@ STUDY = (
     "finds a drop of 10 points in 27 % of runs of 89 tasks, in 67 % with three attempts, in 93 % of 500 "
     "tasks."
 )
-"""False alarms and power, as benchmarks simulate them."""
 
 
 @click.command(epilog=STUDY)
@@ -809,11 +764,10 @@ def gate_command(
 
 
 NOT_OF_MANY = ("max_drop", "question", "level", "metric", "target", "markdown", "junit", "allow")
-"""Options of a plain gate alone."""
 
 
 def _must_stand_alone(option: str, others: tuple[str, ...]) -> None:
-    """What a race or a ledger would ignore is used wrongly."""
+    """Refuse options that a race or a ledger would ignore."""
     context = click.get_current_context()
     sources = ((name, context.get_parameter_source(name)) for name in (*NOT_OF_MANY, *others))
     if names := [name for name, source in sources if source is not ParameterSource.DEFAULT]:
@@ -827,7 +781,6 @@ def _must_stand_alone(option: str, others: tuple[str, ...]) -> None:
 def _conclude(
     result: GateResult | LedgerGate, lines: Iterable[str], program: list[str], *, as_json: bool
 ) -> NoReturn:
-    """Print the verdict, hand it to the program of --on-verdict, and end with its exit code."""
     verdict = canonical_json(result.model_dump(mode="json"))
     try:
         _show(result.verdict, lines, verdict, as_json=as_json)
@@ -838,7 +791,7 @@ def _conclude(
 
 
 def _show(said: str, lines: Iterable[str], verdict: bytes, *, as_json: bool) -> None:
-    """Print a verdict. Where that fails, as on a full disk, the command must not end like a failed gate."""
+    """Print a verdict. If that fails, as on a full disk, the command must not end like a failed gate."""
     try:
         if as_json:
             print_json(verdict)
@@ -857,7 +810,7 @@ def _show(said: str, lines: Iterable[str], verdict: bytes, *, as_json: bool) -> 
 
 
 def _program(on_verdict: str | None) -> list[str]:
-    """The command of --on-verdict; what can never run is used wrongly."""
+    """The command of --on-verdict; a command that cannot run is a usage error."""
     try:
         program = shlex.split(on_verdict or "")
     except ValueError as error:
@@ -868,7 +821,7 @@ def _program(on_verdict: str | None) -> list[str]:
 
 
 def _call(program: list[str], verdict: bytes, details: Mapping[str, str] | None = None) -> None:
-    """Hand the verdict to the program; what it prints goes to stderr, and it changes nothing here."""
+    """Pass the verdict to the program. Its output goes to stderr, and its exit code changes nothing."""
     try:
         done = subprocess.run(  # noqa: S603  (the user chose the program)
             program,

@@ -69,31 +69,29 @@ AGENTS = (
 """Invented names, so that these numbers are not taken for results of a real agent."""
 
 TASKS, AT_ONCE = 40, 12
-"""Each agent tries each task once. So many trials run at once, of all agents together."""
+"""Tasks that each agent tries once, and trials of all agents that run at once."""
 
 SEED = 433
-"""Chosen for what it shows: an overtaking, a retry, and the two best told apart before the end."""
+"""Seed with an overtaking, a retry, and the two best agents told apart before the end."""
 
 SPEED, PIECE_SECONDS = 24.0, 0.01
-"""A trial of the demo takes some seconds; its times are true, so ages and forecasts on the boards are too."""
+"""A trial of the demo takes some seconds. Its times are true, so ages and forecasts are too."""
 
 OPTIONS = ConvertOptions(
     declared={"order_kind": "shuffled", "judged": True, "display_name": "Demo: six simulated agents"}
 )
-"""What the run's files do not say: the tasks were shuffled, and a judge will score the trials."""
+"""Facts that the run's files lack: the tasks were shuffled, and a judge will score the trials."""
 
 BROKEN = (
     b"not JSON at all",
     b'{"type":"trial_result","run_id":"demo","task_id":"task-1","resolved":"yes"}',
     b'{"type":"trial_result","run_id":"demo","task_id":"task-1","cost_usd":-1}',
 )
-"""What harnesses with bugs send."""
 
 JUDGE_SECONDS, JUDGE_POLL_SECONDS = 4.0, 0.5
-"""How long after its result a trial is judged."""
 
 VISIBLE_SECONDS = 33.0
-"""How long the events of real results take to stream, so that one can watch."""
+"""Time in which the events of real results are published, so that one can watch."""
 
 Event = dict[str, Any]
 
@@ -108,15 +106,14 @@ def write_benchmark(
 ) -> None:
     """Write the job's directory, whose name is the run's id, from its first file to its last.
 
-    `start`: of the job, with a zone. `sleep` waits as long in all as the trials take, with `fast` not at all.
-    `written` is called with each file when it is complete.
+    `sleep` waits as long in all as the trials take, with `fast` not at all.
     """
     disk = Disk(directory, SEED, 0.0 if fast else MEAN_SECONDS, sleep, written, PIECE_SECONDS)
     write_harbor(disk, TASKS, SEED, start, AT_ONCE, shuffle=True, agents=AGENTS, attempts=1, speed=SPEED)
 
 
 def judged(event: Event) -> Event:
-    """A result with a score: the whole result again, as a correction of it. The trial decides the score.
+    """A result with a score, as a correction of the whole result. The trial decides the score.
 
     >>> result = {"type": "trial_result", "task_id": "t", "shard": "t__a", "resolved": True, "revision": 7}
     >>> judged(result)["revision"], judged(result) == judged(result), 0 <= judged(result)["score"] <= 1
@@ -128,7 +125,7 @@ def judged(event: Event) -> Event:
 
 
 def judge(settings: Settings, following: Future[Any]) -> None:
-    """Judge the results of the run in the event topic; once nothing follows any more, the rest at once."""
+    """Judge the run's results in the event topic; when `following` is done, the rest at once."""
     topic, position, is_last = Names(settings.namespace).trial_events, 0, False
     with TrialPublisher(settings) as publisher:
         while not is_last:
@@ -144,16 +141,13 @@ def judge(settings: Settings, following: Future[Any]) -> None:
 
 
 class _Stopped(Exception):
-    """The user has left: the simulated harness ends."""
+    """The user has left, so the simulated harness ends."""
 
 
 def run_benchmark(
     root: Path, fast: bool, settings: Settings, stop: threading.Event, say: Callable[[str], None]
 ) -> int:
-    """Let the harness write into `root`, follow and judge it; how many events are not acknowledged.
-
-    A directory of an earlier demo is removed. `stop`: the user has left, so it ends at once.
-    """
+    """Write, follow and judge the benchmark in place of an earlier one; returns the unacknowledged events."""
     shutil.rmtree(root / RUN, ignore_errors=True)
     root.mkdir(parents=True, exist_ok=True)
     written, due = threading.Event(), time.monotonic()
@@ -180,7 +174,6 @@ def run_benchmark(
 
 
 def stream(events: Sequence[Event], fast: bool, settings: Settings, stop: threading.Event, _: object) -> int:
-    """Publish the events over the visible time, until `stop` is set; 0: all are acknowledged."""
     seconds, start = 0.0 if fast else VISIBLE_SECONDS, time.monotonic()
     with ThreadedPublisher(settings) as publisher:
         for number, event in enumerate(events, start=1):
@@ -207,11 +200,11 @@ def _real_events(data: Path) -> list[Event]:
 COLUMNS, CRASHED = 100, EXCEPTIONS[CRASH]
 
 LEAD_FROM = 5
-"""An agent leads once every agent has so many results: before that, each trial changes the lead."""
+"""Results of each agent before one counts as leading: earlier, each trial changes the lead."""
 
 
 def moments(answers: RunAnswers, now: datetime) -> Iterator[tuple[str, str]]:
-    """What is worth a line of a run at `now`: a name of the moment, and the line to print once."""
+    """Moments of a run that deserve a line: a name of the moment, and the line to print once."""
     run = answers.run
     done, scores = run.progress.done, run.coverage.get("impl_rate", 0)
     if run.in_flight:
@@ -234,7 +227,6 @@ def moments(answers: RunAnswers, now: datetime) -> Iterator[tuple[str, str]]:
 
 
 def print_moments(reader: StateReader, work: Future[int]) -> None:
-    """Print a line for each moment of the demo's run, until the work is over."""
     start, printed, over = time.monotonic(), set[str](), False
     while not over:
         over = work.done()
@@ -251,10 +243,7 @@ def print_moments(reader: StateReader, work: Future[int]) -> None:
 
 
 def open_page(address: str) -> None:
-    """Open it in the preferred browser, if the person at this terminal sees that one.
-
-    A browser that would need this terminal (lynx, w3m) is not opened, and none prints on it.
-    """
+    """Open the page, if this person sees the preferred browser and it needs no terminal, as lynx does."""
     display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     is_mac = sys.platform == "darwin" and not os.environ.get("SSH_CONNECTION")
     if os.environ.get("CI") or not (display or is_mac):
@@ -271,9 +260,9 @@ def open_page(address: str) -> None:
 
 @contextmanager
 def demo_stack() -> Iterator[tuple[Settings, str]]:
-    """An embedded stack of the demo's own, and its page. All that it keeps is gone at the end of the block.
+    """An embedded stack of the demo's own, and its page; all of it is deleted after the block.
 
-    No other command finds it, and no setting of the user (STREAMER_* variables, streamer.toml) reaches it.
+    No other command finds it, and no setting of the user (STREAMER_* variables, streamer.toml) applies.
     """
     with tempfile.TemporaryDirectory(prefix="streamer-demo-") as folder:
         discovery, port = Path(folder) / "running.json", available_port()
@@ -365,14 +354,13 @@ def _failed(work: Future[int]) -> bool:
 
 
 def _summaries(runs: Iterable[RunAnswers]) -> Iterator[dict[str, Any]]:
-    """All that Redis holds of the runs."""
     for run in runs:
         for summary in (run.run, *run.agents, *run.tiers, *filter(None, [run.comparison])):
             yield summary.model_dump(mode="json")
 
 
 def _print_board(runs: Sequence[RunAnswers]) -> None:
-    """The agents of the run, best first, in as many columns as fit; of several runs a line each."""
+    """Print the agents of the run, best first, in as many columns as fit; of several runs a line each."""
     rows = [run.run.model_dump(mode="json") for run in runs]
     if len(runs) == 1:
         agents = [agent.model_dump(mode="json") for agent in runs[0].agents]
@@ -383,7 +371,7 @@ def _print_board(runs: Sequence[RunAnswers]) -> None:
 
 
 def _print_rejections(settings: Settings) -> None:
-    """Bad events are data: each one is published with the reason."""
+    """Print how many events were rejected: bad events are data, published with the reason."""
     topic = Names(settings.namespace).trial_rejections
     codes = Counter(orjson.loads(record.value)["code"] for record in read_topic(settings, topic))
     if codes:

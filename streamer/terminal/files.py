@@ -363,10 +363,8 @@ def _unknown(table: PriceTable, model: str) -> str:
 
 
 SHOWN_SECONDS = 0.1
-"""How often the progress is shown."""
 
 UNKNOWN_SHOWN = 10
-"""Names of unknown fields in the report."""
 
 
 @click.command()
@@ -424,14 +422,14 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
 
 
 def _progress(file: Path, read: int, acknowledged: int, seconds: float) -> str:
-    """How far publishing is; bytes that were read say it where the file has so many."""
+    """The progress of publishing; a share only if the size of the file is known."""
     size = file.stat().st_size if file.is_file() and file.suffix != ".gz" else 0
     share = f"{min(100, 100 * read // size)} % read, " if size else ""
     return f"{share}{counted(acknowledged, 'event')} acknowledged, {timedelta(seconds=int(seconds))}"
 
 
 def _named(unknown: Counter[str]) -> str:
-    """The most frequent unknown fields and how often each came."""
+    """The most frequent unknown fields and their counts."""
     fields = ", ".join(f"{shown(name)} ({count:,})" for name, count in unknown.most_common(UNKNOWN_SHOWN))
     return fields + (", ..." if len(unknown) > UNKNOWN_SHOWN else "")
 
@@ -460,7 +458,6 @@ def past_runs(settings: Settings, sources: Iterable[str]) -> tuple[list[PastRun]
 
 
 def stored_runs(settings: Settings, runs: Collection[BoardRun]) -> list[PastRun]:
-    """These runs with their scored trials, as published."""
     from streamer.client.feeds import scored_trials_of  # only this needs a Kafka client
     from streamer.views.decide.history import past_of
 
@@ -670,11 +667,7 @@ def shuffle_command(
 
 
 def _tasks(source: str) -> list[str]:
-    """The names of the tasks.
-
-    Raises:
-        click.UsageError: there are none, or one comes twice.
-    """
+    """The names of the tasks; a usage error without any, or if one comes twice."""
     if source != "-" and Path(source).is_dir():
         entries = Path(source).iterdir()
         tasks = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
@@ -701,7 +694,7 @@ def _plan(trials: list[tuple[str, int]], attempts: int) -> dict[str, object]:
 def _by_history(
     settings: Settings, sources: tuple[str, ...], names: list[str], attempts: int, seed: str
 ) -> tuple[list[tuple[str, int]], dict[str, object], int]:
-    """The order for a comparison, what its plan says of it, and how many lines could not be folded."""
+    """The order for a comparison, its fields for the plan, and how many lines could not be folded."""
     from streamer.views.decide.history import dead_words, live_tasks, order_for_comparison, tasks_of
 
     runs, rejected = past_runs(settings, sources)
@@ -732,5 +725,5 @@ def _harbor_task(source: str, task: str) -> dict[str, str]:
 
 
 def _number(seed: str) -> int:
-    """The seed as a number of 4 bytes, plus 1: Inspect takes 0 for no shuffle at all."""
+    """The seed as a number of 4 bytes, plus 1: for Inspect 0 means no shuffle at all."""
     return int.from_bytes(sha256(seed.encode()).digest()[:4]) + 1

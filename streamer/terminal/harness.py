@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class LazyChoice(click.Choice):  # type: ignore[type-arg]
-    """A choice whose names are looked up when somebody asks: no other command loads what they name."""
+    """A choice that looks its names up only when needed: other commands do not load what they name."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names
@@ -111,11 +111,10 @@ def convert_command(
 
 
 FIRST_SECONDS, LATER_SECONDS = 1.5, 10.0
-"""A conversion that takes longer says what it is doing, then again each time this long has passed."""
+"""Seconds after which a slow conversion first reports its progress, and between later reports."""
 
 
 def explained(report: ConvertReport) -> list[str]:
-    """Where the numbers of each trial come from; then of how many trials the logs gave some."""
     trials = len(report.explanations)
     with_logs = sum(
         any(file not in ("", explanation.path.name) for _, file in explanation.values.values())
@@ -137,7 +136,6 @@ def _explained(explanation: Explanation) -> str:
 
 
 def lines_of(report: ConvertReport) -> list[str]:
-    """The report for people: what was left out and why, then the counts."""
     lines = [f"note: {note}" for note in (*report.notes, *report.remarks.values())]
     lines += [f"{path}: {name} left out: {reason}" for path, name, reason in report.left_out]
     lines += [f"{path}: {name} cut: {reason}" for path, name, reason in report.cut]
@@ -157,15 +155,10 @@ def lines_of(report: ConvertReport) -> list[str]:
 
 
 NOT_DECLARED = frozenset({"type", "run_id", "revision", "schema_version"})
-"""Fields of `run_started` that are not about the plan."""
 
 
 def declared_plan(file: Path | None, order_kind: str | None) -> dict[str, Any]:
-    """Fields of `run_started` from a file and an option; the option comes first.
-
-    Raises:
-        click.UsageError: the file holds something else.
-    """
+    """Fields of `run_started` from a file and an option, which takes precedence."""
     plan = _read(file) if file is not None else {}
     return plan | ({"order_kind": order_kind} if order_kind else {})
 
@@ -198,8 +191,6 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 class _Place(click.Path):
-    """A directory, or the address of a Harbor server."""
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
         if isinstance(value, str) and value.startswith(("http://", "https://")):
             return value
@@ -303,7 +294,7 @@ def tail_command(
 
 @contextmanager
 def stopping() -> Iterator[threading.Event]:
-    """Set by the first signal that asks us to end; the second one ends the process at once."""
+    """An event that the first signal to end sets; the second signal ends the process at once."""
     stop = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -320,7 +311,6 @@ def stopping() -> Iterator[threading.Event]:
 
 
 def progress_of(status: FollowStatus) -> str:
-    """How far it is, in one line."""
     if not status.runs:
         return "no run yet"
     runs = status.runs[0] if len(status.runs) == 1 else counted(len(status.runs), "run")
@@ -328,7 +318,6 @@ def progress_of(status: FollowStatus) -> str:
 
 
 def summary_of(outcome: TailResult) -> str:
-    """The work done, in one line."""
     acknowledged = "all acknowledged" if not outcome.pending else f"{outcome.pending:,} not acknowledged"
     return (
         f"{counted(len(outcome.status.runs), 'run')}, {_counts(outcome.status)}; "
@@ -395,7 +384,6 @@ def simulate_command(
 
 LOOK_SECONDS = 0.1
 LINES_SECONDS = 4.0
-"""How often a line is printed where there is no terminal."""
 
 SHOWN_RUNS = 3
 
@@ -403,7 +391,7 @@ Summary = dict[str, Any]
 
 
 class Messages:
-    """Messages to the user: on stderr or, while a screen is open, shown on it as notes."""
+    """Messages to the user: on stderr or, while a screen is open, as notes on it."""
 
     def __init__(self) -> None:
         self._deferred: list[str] | None = None
@@ -411,7 +399,6 @@ class Messages:
         self._lock = threading.Lock()
 
     def say(self, line: str) -> None:
-        """Say one line; from any thread."""
         with self._lock:
             if self._deferred is None:
                 say(line)
@@ -419,7 +406,6 @@ class Messages:
                 self._deferred.append(line)
 
     def new(self) -> list[str]:
-        """The held lines since the last call."""
         with self._lock:
             lines = (self._deferred or [])[self._noted :]
             self._noted += len(lines)
@@ -427,7 +413,6 @@ class Messages:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Hold the lines while the block runs, and print them after it."""
         with self._lock:
             self._deferred, self._noted = [], 0
         try:
@@ -456,15 +441,10 @@ def show_screens(
     """Show the screens of `streamer watch` until the work is over, or the user quits them.
 
     Args:
-        settings: where Redis and the broker are.
-        is_over: True once the work is over.
         messages: what the work says meanwhile.
         shows: whether a run, by its id, belongs to the work.
         opens: the run whose screen is opened as soon as this names one.
-        line: stands below the title of every screen; "": nothing does.
-
-    Raises:
-        KeyboardInterrupt: the user pressed Ctrl-C.
+        line: the line below the title of every screen; "": no line.
     """
     from streamer.terminal.watch import Session, run_watch
 
@@ -475,7 +455,7 @@ def show_screens(
 
 
 def print_lines(reader: StateReader, is_over: Callable[[], bool]) -> None:
-    """Print how the latest runs stand every few seconds until the work is over."""
+    """Print the state of the latest runs every few seconds until the work is over."""
     lines = _Lines(reader)
     while not is_over():
         lines.look()
@@ -492,8 +472,6 @@ class _Lines:
         self._due = 0.0
 
     def look(self) -> None:
-        """Look and print, if it is time."""
-
         from streamer.views.columns import primary_of
         from streamer.views.tables import progress
 
@@ -573,8 +551,6 @@ def _watch_directory(
     keep_deleted: bool,
     asked: Asked | None,
 ) -> TailResult:
-    """The tail in a thread, the board in this one, until stopped; then the results in full."""
-
     from streamer.client.readers import SomeRunsReader
     from streamer.sources.tail.session import tail
     from streamer.terminal.boards import print_run
@@ -611,7 +587,6 @@ def _watch_directory(
 def _notices(
     stack: Settings, asked: Asked | None, reader: SomeRunsReader, messages: Messages
 ) -> Iterator[None]:
-    """Send notices of the followed runs while the block runs; nothing unless they were asked for."""
     if asked is None:
         yield
         return
@@ -626,11 +601,7 @@ def _notices(
 
 @contextmanager
 def _stack(settings: Settings, ephemeral: bool) -> Iterator[Settings]:
-    """Settings of the stack that runs, or is named; else of one that is started, and ends with the block.
-
-    Raises:
-        streamer.operate.local.processes.ServerFailed: it did not start; the message says what it printed.
-    """
+    """Settings of a running or named stack, or else of one that is started for the block."""
     if read_discovery() is not None or settings.bootstrap != Settings.model_fields["bootstrap"].default:
         yield settings
         return

@@ -1,12 +1,4 @@
-"""The commands that run a part of the stack until they are stopped.
-
-- `streamer up`: broker, Redis, a worker and the page on this machine.
-- `streamer serve`: the page with its JSON API, for any stack.
-- `streamer watch`: the boards in a terminal (`watch/` has the screens).
-- `streamer notify`: notices to chat, mail and other services.
-- `streamer forward`: summaries to MLflow or to a collector of OpenTelemetry.
-- `streamer worker`: one worker.
-"""
+"""The commands that run a part of the stack until stopped: up, serve, mcp, watch, notify, forward, worker."""
 
 from __future__ import annotations
 
@@ -42,13 +34,7 @@ URLS = "STREAMER_NOTIFY"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The values of the options.
-
-    Attributes:
-        urls: of notification services; secrets, so that they are never printed.
-        rules: what is worth a notice.
-        minutes: `--stalled-after` as it was given.
-    """
+    """The values of the options. The URLs are secrets, so they are never printed."""
 
     urls: Sequence[str]
     rules: Rules
@@ -58,7 +44,6 @@ class Asked:
         return f"Asked({len(self.urls)} URLs, {self.rules})"
 
     def arguments(self) -> list[str]:
-        """The options again, except the URLs, for another process."""
         given = {
             "--budget": self.rules.budget_usd,
             "--stalled-after": self.minutes,
@@ -119,11 +104,10 @@ notify_options = bundled(
         help="Tell when an agent is sure to end with this pass rate, 0 to 1, or can no longer reach it.",
     ),
 )
-"""Gives the command --notify and what is worth a notice, as `asked`; None without --notify."""
+"""Gives the command --notify and its rules, as `asked`; None without --notify."""
 
 
 def check_urls(asked: Asked) -> None:
-    """A URL that no service has, or that apprise is not there, is wrong use."""
     from streamer.operate.notice_delivery import BadNotifyUrl, NotifyMissing, Service
 
     for number, url in enumerate(asked.urls, start=1):
@@ -139,16 +123,12 @@ def check_urls(asked: Asked) -> None:
 
 PROGRAM = "from streamer.terminal import main; main()"
 READY_SECONDS, STOP_SECONDS = 90.0, 30.0
-"""A command that starts a stack of its own waits for its start, and for its end."""
+"""Time that a command waits for its own stack to start, and to end."""
 
 
 @contextmanager
 def started_stack(name: str, *options: str, ready: Callable[[], bool], log: Path) -> Iterator[None]:
-    """`streamer up` as a program of its own, from when it is ready to the end of the block.
-
-    Raises:
-        streamer.operate.local.processes.ServerFailed: it did not start; the message says what it printed.
-    """
+    """`streamer up` as a process from when it is ready to the end of the block; raises ServerFailed."""
     from streamer.operate.local.processes import Child
 
     up = Child(name, [sys.executable, "-c", PROGRAM, "up", *options], log=log)
@@ -227,7 +207,6 @@ def up_command(
 
 
 def _access(host: str, port: int, token: str | None) -> WebAccess:
-    """Who may open the page, and what to say about it; a host that needs a token has one."""
     from streamer.operate.local import WebAccess
     from streamer.web import announcement, check_tokens
 
@@ -371,7 +350,6 @@ def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, s
 
 
 def _chosen(run_ids: tuple[str, ...], every: bool) -> Callable[[str], bool]:
-    """Which runs were asked for: those that are named, or with --all each one."""
     if bool(run_ids) == every:
         raise click.UsageError("name the runs to watch, or say --all")
     return (lambda run_id: run_id in run_ids) if run_ids else (lambda run_id: True)

@@ -1,14 +1,4 @@
-"""The commands that look after a running deployment.
-
-- `streamer status`: broker, Redis, workers, lag.
-- `streamer runs`: name and label a run, or fold one again.
-- `streamer delete`: delete a run from every topic and from Redis.
-- `streamer rejections`: list what the workers rejected, and requeue it.
-- `streamer subscribe`: follow a public topic.
-- `streamer events`: print the events of a run from the log.
-- `streamer bundle`: write runs into a file that anybody can check. `streamer check`: check one.
-- `streamer config`: which prices, profiles and formulas the workers publish with.
-"""
+"""The commands that look after a running deployment: its state, runs, rejections, topics, configuration."""
 
 from __future__ import annotations
 
@@ -222,7 +212,7 @@ def _publish(settings: Settings, events: list[dict[str, Any]]) -> None:
 
 
 def kept_lines(settings: Settings, runs: list[RunSummary], run: str, revision: int) -> list[dict[str, Any]]:
-    """The events that keep the run's lines in its ledger; []: it belongs to none of these runs' ledgers."""
+    """The events that keep the run's lines in its ledger; [] if no ledger of these runs has it."""
     if not any(one.run_id == run for one in runs):
         say(f"{run}: has no summary to say whether it belongs to a ledger, so no lines of it are kept")
     if not any(one.ledger and run in f"{one.run_id} {one.ledger.baseline}" for one in runs):
@@ -239,7 +229,7 @@ def kept_lines(settings: Settings, runs: list[RunSummary], run: str, revision: i
 
 
 def _trials(reader: StateReader, run: str) -> int:
-    """How many trials a run has; 0 for one in quarantine that was never published."""
+    """Number of a run's trials; 0 for one in quarantine that was never published."""
 
     from streamer.client.queries import UnknownRun
 
@@ -267,7 +257,6 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def _rejection_id(text: str) -> LogPosition:
-    """The place of a rejection from PARTITION:OFFSET, or a usage error."""
     try:
         return LogPosition.parse(text)
     except ValueError as error:
@@ -275,7 +264,7 @@ def _rejection_id(text: str) -> LogPosition:
 
 
 def since(text: str) -> datetime:
-    """A time in UTC, from a time or how long ago it was; or a usage error."""
+    """A time in UTC, from a time or an age such as 12h; or a usage error."""
     try:
         if text[-1:] in UNITS:
             return datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: float(text[:-1])})
@@ -289,15 +278,12 @@ def since(text: str) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which rejections are meant; None: any."""
-
     code: str | None
     run_id: str | None
     since: datetime | None
 
     @property
     def all(self) -> bool:
-        """True if no filter was given."""
         return (self.code, self.run_id, self.since) == (None, None, None)
 
     def read(self, settings: Settings) -> Iterator[StoredRejection]:
@@ -320,7 +306,6 @@ with_filters = bundled(
         "--since", type=since, metavar="TIME", help="Only since then: a time (UTC), or 90m, 12h, 2d."
     ),
 )
-"""Gives the command --code, --run and --since, as `chosen`."""
 
 
 @click.group()
@@ -414,7 +399,6 @@ def requeue_(
 
 
 def _still_wrong(again: Again) -> bool:
-    """Whether a record would be rejected again; if so, says why."""
     wrong = again.wrong
     if wrong is not None:
         say(f"{again.rejected.place}: still {wrong.code}: {wrong.message}")
@@ -607,7 +591,7 @@ def _notification(message: MessageFields) -> str:
 
 
 def _flat(scored: MessageFields) -> MessageFields:
-    """The single numbers of a score, FormulaCode's among them; a list has no place on a line."""
+    """The single numbers of a score, with FormulaCode's; a list has no place on a line."""
     single = {name: value for name, value in scored.items() if not isinstance(value, dict | list)}
     return single | (_flat(scored["formulacode"]) if scored.get("formulacode") else {})
 
@@ -689,7 +673,6 @@ def events_command(run: str, settings: Settings) -> None:
 
 
 def _names(run: str, rejected: bytes) -> bool:
-    """Whether a record that is no event is meant for the run."""
     try:
         event = orjson.loads(rejected)
     except orjson.JSONDecodeError:
@@ -698,7 +681,7 @@ def _names(run: str, rejected: bytes) -> bool:
 
 
 def _on_one_line(value: bytes) -> bytes:
-    r"""The same JSON without line ends: outside of its texts they are but space, inside they are escaped.
+    r"""The same JSON without line ends: between values they become spaces, in texts they are escaped.
 
     >>> _on_one_line(b'{\n"a": "b\\n"}\r\n')
     b'{ "a": "b\\n"}'
@@ -707,7 +690,6 @@ def _on_one_line(value: bytes) -> bytes:
 
 
 def _unknown(run: str, others: list[str]) -> str:
-    """The message for a run that the log does not hold; the others in the order of their first records."""
     problem = f"the log holds no event of {run!r}"
     if close := get_close_matches(run, others, n=_SUGGESTED, cutoff=0.4):
         return f"{problem}. Did you mean {', '.join(close)}?"
@@ -721,7 +703,7 @@ def _unknown(run: str, others: list[str]) -> str:
 
 
 FIRST_LINES = 100
-"""One of these lines is an event, or the file is of a harness."""
+"""At least one of these lines is an event, or the file is a harness's."""
 
 
 @click.command()
@@ -771,7 +753,6 @@ def bundle_command(
 def _source(
     name: str, settings: Settings, opened: ExitStack, report: ConvertReport, *, is_history: bool
 ) -> Source:
-    """A file of events, files of a harness, or a run in the log."""
     from streamer.operate.bundle import Source, is_event, source_of_run
     from streamer.sources.base import ConvertOptions
     from streamer.sources.convert import convert

@@ -46,18 +46,14 @@ _SERVER = re.compile(r"[^\s,]+:[0-9]{1,5}")
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print only JSON on stdout, one object per line."
 )
-"""Gives the command `as_json: bool`."""
 
 
 def bundled(
     name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
 ) -> Callable[[Command], Command]:
-    """Give a command these options, and in place of their values one argument, which `make` makes of them.
+    """Give a command these options, but as one argument `name`, which `make` builds from their values.
 
-    Args:
-        name: of the argument.
-        make: its parameters are the options that it takes; the others stay arguments of the command.
-        options: in the order of the help.
+    Options that `make` does not take stay arguments of the command.
     """
     taken = tuple(signature(make).parameters)
 
@@ -75,7 +71,6 @@ def bundled(
 
 
 def _position(text: str) -> Position:
-    """An offset or a time, or a usage error."""
     from streamer.schemas.wire import BadPosition, Position
 
     try:
@@ -85,7 +80,6 @@ def _position(text: str) -> Position:
 
 
 def position_option(name: str, help: str) -> Callable[[Command], Command]:
-    """An option that gives the command a `Position`, or None."""
     return click.option(name, type=_position, metavar="OFFSET|TIME", help=help)
 
 
@@ -99,14 +93,13 @@ as_of_time_option = position_option(
     "--as-of",
     "Count only events up to this time; folds the whole log again. OFFSET is of one run, so not of all.",
 )
-"""The same for a command that is about several runs; it refuses an offset."""
+"""Gives `as_of` to a command about several runs, which refuses an offset."""
 
 
 class FiniteRange(click.FloatRange):
     """A number in a range. `FloatRange` takes NaN for any range, and infinity for one without an end."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; a usage error for NaN and the infinities."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is no amount. Give a finite number, as 40 or 0.5", param, ctx)
@@ -114,7 +107,7 @@ class FiniteRange(click.FloatRange):
 
 
 def exact_number(low: str, high: str | None = None, *, open_: bool = False) -> Callable[[str], Fraction]:
-    """The type of a number without rounding: 0.02 is 1/50; what lies outside is used wrongly."""
+    """The type of a number without rounding: 0.02 is 1/50. Numbers out of range are usage errors."""
     least, most = Fraction(low), None if high is None else Fraction(high)
 
     def number(text: str) -> Fraction:
@@ -136,7 +129,6 @@ budget_option = click.option(
     metavar="USD",
     help="Say whether the run will cost more than this, as a forecast.",
 )
-"""Gives the command `budget: float | None`."""
 
 
 def wait_option(seconds: float, text: str) -> Callable[[Command], Command]:
@@ -191,15 +183,15 @@ _WHERE = (
 with_settings = bundled("settings", _settings, *_WHERE)
 """Gives the command --bootstrap, --redis and --namespace, and `settings` with them applied.
 
-The command connects: a file that was found and says where to is named on stderr.
+The command connects, so stderr names the configuration file that has the address.
 """
 
 with_local_settings = bundled("settings", _local_settings, *_WHERE)
-"""The same for a command that connects to no server that the settings name."""
+"""Gives the same to a command that connects to no server of the settings."""
 
 
 def read_settings(given: dict[str, Any]) -> Settings:
-    """Settings with the given ones on top; what is wrong with them is a usage error."""
+    """Settings with the given ones on top; wrong ones are a usage error."""
     try:
         settings = Settings(**given)
     except ValidationError as error:
@@ -219,11 +211,7 @@ def read_settings(given: dict[str, Any]) -> Settings:
 
 
 def stored_run(settings: Settings, run_id: str) -> RunSummary | None:
-    """The run as it stands in Redis; None: no Redis answers.
-
-    Raises:
-        UnknownRun: Redis has no such run. The error names runs that are called alike.
-    """
+    """The run in Redis, None if no Redis answers; raises UnknownRun, which names similar runs."""
     from streamer.client.queries import RedisUnavailable
     from streamer.client.readers import StateReader
 
@@ -233,12 +221,9 @@ def stored_run(settings: Settings, run_id: str) -> RunSummary | None:
 
 
 def scored_of(settings: Settings, run_id: str, as_of: Position | None = None) -> list[bytes]:
-    """The scored trials of a run as published, or as of a position; [] of a run that has none yet.
+    """The scored trials of a run as published, or at a position; [] of a run that has none yet.
 
-    Raises:
-        UnknownRun: as `stored_run`.
-        NotInLog: the run has scored trials, or no Redis answers, and the log holds none of them.
-        others: as `fold_run`, as of a position.
+    Raises UnknownRun, or NotInLog if the log has none of the trials that the run has.
     """
     from streamer.client.feeds import NotInLog, scored_trials  # only this needs a Kafka client
 
@@ -258,12 +243,12 @@ def scored_of(settings: Settings, run_id: str, as_of: Position | None = None) ->
 
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""A file with a longer line holds no events, of which each has 1 MiB at most; so much is held at once."""
+"""A longer line is no event, each of which has 1 MiB at most. So much of a file is held at once."""
 
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BUNDLE = b"events.ndjson\0"
-"""How a bundle begins: the name of its first member. `streamer.operate.bundle` needs more than the base."""
+"""First bytes of a bundle: the name of its first member. `streamer.operate.bundle` needs an extra."""
 
 file_argument = click.argument(
     "file", default="-", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
@@ -281,11 +266,9 @@ from_option = click.option(
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     help="Fold the events of FILE, in place of asking any server; - is stdin.",
 )
-"""Gives the command `events: Path | None`."""
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a regular file begins as a bundle does."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -294,11 +277,9 @@ def is_bundle(path: Path) -> bool:
 
 @contextmanager
 def open_records(file: Path) -> Iterator[Iterator[Record]]:
-    """The records of a file, see `records_of_lines`, read as they are asked for; `-` is stdin.
+    """The records of a file (see `records_of_lines`), read lazily; `-` is stdin.
 
-    Raises:
-        click.UsageError: the file is UTF-16 or a bundle.
-        click.ClickException: it is gzip and damaged, or has a line of more than 64 MiB.
+    A usage error for UTF-16 or a bundle, a ClickException for damaged gzip or a line of more than 64 MiB.
     """
 
     from streamer.schemas.wire import records_of_lines
@@ -324,7 +305,7 @@ def open_records(file: Path) -> Iterator[Iterator[Record]]:
 
 
 def answered(file: Path, answer: Callable[[Iterator[Record]], tuple[T, list[Rejected]]]) -> tuple[T, int]:
-    """The answer from the records of a file; what cannot be folded is said, and counted."""
+    """The answer from the records of a file; lines that cannot be folded are reported and counted."""
     with open_records(file) as records:
         result, rejected = answer(records)
     for one in rejected:
@@ -333,7 +314,6 @@ def answered(file: Path, answer: Callable[[Iterator[Record]], tuple[T, list[Reje
 
 
 def report_rejected(rejected: Rejected) -> None:
-    """Say on stderr which line could not be folded, and why."""
     rejection = orjson.loads(rejected.value)
     say(f"line {rejection['source_offset'] + 1}: {rejection['code']}: {rejection['message']}")
 
@@ -372,11 +352,10 @@ history_option = click.option(
     metavar="RUN|FILE",
     help="An earlier run, or a file of events with all its runs; repeat it for more.",
 )
-"""Gives the command `history: tuple[str, ...]`."""
 
 
 def is_file(name: str) -> bool:
-    """False also for a run's id that no file can have, because it is too long."""
+    """Whether it is a file; False also for a run's id that is too long for a file."""
     with suppress(OSError):
         return Path(name).is_file()
     return False
@@ -391,11 +370,10 @@ prices_option = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="TOML price table of yours.",
 )
-"""Gives the command `prices: Path | None`."""
 
 
 def price_table(file: Path | None) -> PriceTable:
-    """The price table of a file, or the default one; a file that is no price table is a usage error."""
+    """The price table of a file, or the default one; any other file is a usage error."""
     from streamer.folding import prices
 
     try:
@@ -413,7 +391,6 @@ SUBTEST = "subtest"
 
 
 def label_key(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """KEY of `label:KEY`; anything else is a usage error."""
     if value is None:
         return None
     if not value.startswith(_PREFIX) or value == _PREFIX:
@@ -443,7 +420,7 @@ label_option = click.option(
 def labels_of(
     settings: Settings, run_id: str, label: str, as_of: Position | None = None
 ) -> tuple[list[dict[str, Any]], FoldedRun]:
-    """The groups of a run by label, and the run; a usage error where no trial has the label."""
+    """The groups of a run by label, and the run; a usage error if no trial has the label."""
     from streamer.client.folded import fold_run
     from streamer.folding.breakdowns import UnknownLabel, by_label  # only this folds
 
@@ -459,7 +436,7 @@ def labels_of(
 
 
 def answers_at(settings: Settings, run_id: str, as_of: Position | None, *parts: str) -> RunAnswers:
-    """These parts of a run from Redis; all of it as of a position of the log, see `run_as_of`."""
+    """These parts of a run from Redis, or all of it at a position of the log."""
     if as_of is not None:
         return run_as_of(settings, run_id, as_of).answers
 
@@ -472,7 +449,7 @@ def answers_at(settings: Settings, run_id: str, as_of: Position | None, *parts: 
 def run_as_of(
     settings: Settings, run_id: str, as_of: Position | None, after: After | None = None
 ) -> FoldedRun:
-    """The run as of a position of the log, or now; see `fold_run`. Says so where the log is truncated."""
+    """The run at a position of the log, or now. Reports a truncated log on stderr."""
 
     from streamer.client.folded import fold_run
 
@@ -484,7 +461,7 @@ def run_as_of(
 def judged_at(
     settings: Settings, run_id: str, as_of: Position | None
 ) -> tuple[RunAnswers, dict[str, dict[str, JudgeError]]]:
-    """The run as :func:`run_as_of` gives it, and what judges bring to the errors of its agents."""
+    """The run at a position, and the part of judges in the errors of its agents."""
     from streamer.folding.breakdowns import JudgedScores
 
     scores = JudgedScores()
@@ -495,7 +472,7 @@ def judged_at(
 def runs_as_of(
     settings: Settings, as_of: Position, run_id: str | None = None, *, tasks: bool = True
 ) -> PastRuns:
-    """All runs, or one, as of a position; see `fold_runs`. Says which are left out or may lack events."""
+    """All runs, or one, at a position. Reports on stderr which are left out or may lack events."""
 
     from streamer.client.folded import fold_runs
     from streamer.folding.fold import CannotBeFolded
@@ -509,12 +486,7 @@ def runs_as_of(
 
 
 def say_if_truncated(begins_at: int, whose: str = "this run") -> None:
-    """Say that a log has lost its beginning, if it has.
-
-    Args:
-        begins_at: offset at which it begins.
-        whose: `this run`, or what the log is of.
-    """
+    """Report on stderr that a log (`whose`) has lost its events before `begins_at`, if it has."""
     if begins_at:
         say(
             f"the log of {whose} begins at offset {begins_at:,}, because earlier events were "

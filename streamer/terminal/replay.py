@@ -1,12 +1,4 @@
-"""The commands that fold the event log again.
-
-- `streamer verify`: compare the log, folded again, with Redis.
-- `streamer rebuild`: replace the state by the log, folded again.
-- `streamer report`: a run as a file: Markdown, HTML, CSV, Parquet or JSON.
-- `streamer export`: all runs as a data set of Parquet files.
-- `streamer why`: which trials moved a number of a run, and by how much.
-- `streamer ledger`: all candidates that were tried against a baseline, and which are better.
-"""
+"""The commands that fold the event log again: verify, rebuild, report, export, why, ledger."""
 
 from __future__ import annotations
 
@@ -76,10 +68,9 @@ if TYPE_CHECKING:
     from streamer.web.report import RunData
 
 DIGEST_CHARACTERS = 12
-"""Enough to see that two differ; --json has all 64."""
+"""Characters of a digest that are shown; --json has all 64."""
 
 CANNOT = (KafkaError, RedisError, ReaderError, TopicMissing, TopicUnreadable, TimeoutError)
-"""What can keep the log or Redis from being read."""
 
 SUMMARIES = "summary", "summaries"
 
@@ -112,7 +103,6 @@ def verify_command(
 
 
 def end_with(verdicts: list[Verdict], as_json: bool) -> None:
-    """Print the verdicts, and end the command with their exit code."""
     for verdict in verdicts:
         if as_json:
             print_json(canonical_json(asdict(verdict)))
@@ -124,7 +114,7 @@ def end_with(verdicts: list[Verdict], as_json: bool) -> None:
 def verdicts_of(
     settings: Settings, run: str | None, wait_seconds: float, *, topics: bool = False
 ) -> list[Verdict]:
-    """Verify; what cannot be read ends the command with code 3."""
+    """The verdicts; exits with code 3 if the log or Redis cannot be read."""
     prices = price_table(settings.prices_file)
     try:
         verification = Verification(settings, prices=prices, wait_seconds=wait_seconds, topics=topics)
@@ -135,7 +125,6 @@ def verdicts_of(
 
 
 def print_verdict(verdict: Verdict) -> None:
-    """One line, and a table of what differs."""
     match verdict.outcome:
         case "equal":
             stored = (
@@ -162,7 +151,7 @@ def print_verdict(verdict: Verdict) -> None:
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """1 if any run differs, else 3 if any cannot be verified, else 0; 3 for no runs."""
+    """1 if any run differs, else 3 if any cannot be verified, else 0; 3 without runs."""
     outcomes = {verdict.outcome for verdict in verdicts}
     if "differs" in outcomes:
         return FAILED
@@ -239,7 +228,7 @@ def _print_rebuilt(verdicts: list[Verdict], as_json: bool) -> None:
 
 
 def _is_confirmed(verdicts: list[Verdict]) -> bool:
-    """Ask, where something differs and a person is there to answer."""
+    """Whether the user confirms the replacement of a state that differs; False without a terminal."""
     differs = any(verdict.outcome == "differs" or not verdict.in_log for verdict in verdicts)
     return differs and sys.stdin.isatty() and click.confirm("Replace the state?", err=True)
 
@@ -308,7 +297,6 @@ def _data(
     *,
     trials: bool,
 ) -> tuple[RunData, int]:
-    """What is reported, and how many lines of the file could not be folded."""
     from streamer.web.report import from_events, from_log, from_stack
 
     now = datetime.now(UTC)
@@ -330,7 +318,7 @@ def _data(
 
 
 def _say_if_moving(data: RunData) -> None:
-    """Redis and the log are read one after the other: of a run that goes on they may differ by a moment."""
+    """Explain a difference between Redis and the log, which are read one after the other."""
     counted = data.run["progress"]["done"]
     if data.trials is not None and len(data.trials) != counted:
         say(
@@ -516,7 +504,7 @@ def _print(moves: MetricMoves) -> None:
 
 
 def ledgers_upon(run_id: str, runs: Iterable[RunSummary]) -> set[str]:
-    """The ledgers whose baseline the run is, or may be, of any other run."""
+    """Ledgers of other runs whose baseline is, or may be, this run."""
     named = [one.ledger for one in runs if one.ledger and one.run_id != run_id]
     from streamer.views.decide.gate import possible_runs  # only this needs it
 
@@ -526,14 +514,9 @@ def ledgers_upon(run_id: str, runs: Iterable[RunSummary]) -> set[str]:
 def lines_kept(
     settings: Settings, runs: Iterable[RunSummary], run_id: str, revision: int
 ) -> list[dict[str, Any]]:
-    """The events that keep what a ledger says of a run, once that is deleted.
+    """The events that keep a ledger's lines about a run after its deletion.
 
-    Args:
-        runs: all that Redis has, the run among them.
-        revision: of the events.
-
-    Raises:
-        click.UsageError: a run of the ledger cannot be folded, so nothing can be said of it.
+    A usage error if a run of the ledger cannot be folded, so that the lines cannot be computed.
     """
     from streamer.client.folded import fold_states  # only this needs them
     from streamer.folding.fold import CannotBeFolded

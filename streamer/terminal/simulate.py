@@ -1,7 +1,4 @@
-"""A simulated harbor: writes a job as the real one does, trial by trial, in place.
-
-The same seed, trials and start give the same files, whatever the pace.
-"""
+"""A simulated harbor, which writes a job trial by trial; the same seed gives the same files at any pace."""
 
 from __future__ import annotations
 
@@ -28,24 +25,17 @@ UNSET = "unset"
 
 _KINDS = {UNSET: 0.84, AGENT_TIMEOUT: 0.07, TEST_TIMEOUT: 0.03, CRASH: 0.06}
 SKILL = 0.6
-"""How likely an agent passes a trial by default."""
+"""Probability that an agent passes a trial, by default."""
 
 FAILURES_TAKE = 2.0
-"""How many times as long a trial takes that does not pass, because a stuck agent goes on."""
+"""Factor on the duration of a trial that does not pass, because a stuck agent goes on."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTrial:
-    """One attempt at a task.
+    """One attempt at a task, counted from 1, with `failure` in Terminal-Bench's words.
 
-    Attributes:
-        task: its id.
-        attempt: from 1.
-        failure: how it ended, in Terminal-Bench's words.
-        resolved: None: no verdict (timeout of the tests, crash).
-        started, ended: times with a zone.
-        tokens: (input, output).
-        id: the harness's own.
+    `resolved` None means no verdict (timeout of the tests, crash). `tokens` are (input, output).
     """
 
     task: str
@@ -59,26 +49,15 @@ class SimulatedTrial:
 
     @property
     def crashed(self) -> bool:
-        """Whether it left no result of its own."""
         return self.failure == CRASH
 
     @property
     def seconds(self) -> float:
-        """How long it takes."""
         return (self.ended - self.started).total_seconds()
 
 
 class Fate:
-    """Draws trials.
-
-    Args:
-        seed: of everything.
-        start: when the first one starts.
-        speed: agents are so many times as fast as usual, and use so many times fewer tokens; > 0.
-
-    Attributes:
-        now: when the next one starts.
-    """
+    """A source of random trials; agents are `speed` (> 0) times as fast, with as many times fewer tokens."""
 
     def __init__(self, seed: int, start: datetime, speed: float = 1.0) -> None:
         self._speed = speed
@@ -86,7 +65,7 @@ class Fate:
         self.now = start
 
     def trial(self, task: str, attempt: int, *, crashes: bool = True, skill: float = SKILL) -> SimulatedTrial:
-        """A trial that starts now. `crashes`: whether it may. `skill`: how likely it passes, 0 to 1."""
+        """A trial that starts now. `skill` is the probability that it passes, 0 to 1."""
         random = self.random
         (failure,) = random.choices(list(_KINDS), list(_KINDS.values()))
         if failure == CRASH and not crashes:
@@ -106,7 +85,6 @@ class Fate:
         )
 
     def _tokens(self, usual: float) -> int:
-        """Tokens around e to the power of `usual`."""
         return int(self.random.lognormvariate(usual, 0.6) / self._speed)
 
     def new_id(self) -> str:
@@ -114,7 +92,7 @@ class Fate:
 
 
 def attempts_of(trials: int) -> int:
-    """Attempts for each task, so that so many trials fill whole tasks if possible.
+    """Attempts for each task, so that the trials fill whole tasks if possible.
 
     >>> attempts_of(20), attempts_of(9), attempts_of(7)
     (5, 3, 1)
@@ -127,24 +105,18 @@ def attempts_of(trials: int) -> int:
 
 
 MEAN_SECONDS = 55.0
-"""How long a simulated trial takes on average, about, in simulated time."""
+"""Mean duration of a simulated trial, approximately, in simulated time."""
 
 PIECES = 3
 SHARE_OF_WRITING = 0.1
-"""Part of a trial's time that one file takes to be written."""
+"""Part of a trial's time for writing one file."""
 
 
 class Disk:
-    """A run directory being written.
+    """A run directory that is being written, at `pace_seconds` a trial on average.
 
-    Args:
-        root: the run directory.
-        seed: of the places where files are cut.
-        pace_seconds: how long a trial takes on average.
-        sleep: waits.
-        written: called with each file when it is complete.
-        piece_seconds: between two writes of one file; None: the usual share of a trial's time. It is part
-            of the time that goes by, not beside it.
+    `piece_seconds` is the time between two writes of one file, as part of the trial; None: the usual share.
+    `written` is called with each complete file.
     """
 
     def __init__(
@@ -166,17 +138,14 @@ class Disk:
 
     @property
     def name(self) -> str:
-        """The run's id."""
         return self.root.absolute().name
 
     def pause_writing(self) -> None:
-        """Wait as a harness does between two writes of one file."""
         if self._pace:
             self._sleep(self._piece_seconds)
             self._spent += self._piece_seconds
 
     def pass_time(self, seconds: float) -> None:
-        """Let simulated time go by, at the pace at which a trial takes so long on average."""
         if not self._pace or seconds <= 0:
             return
         left = self._pace * seconds / MEAN_SECONDS - self._spent
@@ -184,17 +153,14 @@ class Disk:
         self._sleep(max(0.0, left))
 
     def make(self, *names: str) -> Path:
-        """A directory below the run's."""
         path = self.root.joinpath(*names)
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def json(self, path: Path, value: Any) -> None:
-        """Write JSON over what is there."""
         self.text(path, json.dumps(value, indent=4))
 
     def text(self, path: Path, text: str) -> None:
-        """Write text over what is there, in pieces; the file is empty first."""
         data = text.encode()
         cuts = sorted(self._random.randrange(len(data) + 1) for _ in range(self._random.randrange(PIECES)))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -211,19 +177,13 @@ class Disk:
 
 
 Steps = Iterator[float]
-"""A trial as it goes on: it writes, then gives the seconds until it writes again."""
+"""A running trial: it writes, then yields the seconds until it writes again."""
 
 
 def run_queue(disk: Disk, fate: Fate, queue: Iterable[Steps], at_once: int) -> None:
-    """Run trials to their ends, started in the order of the queue.
+    """Run trials to their ends, in the order of the queue, `at_once` (>= 1) at a time.
 
-    The clock of `fate` goes on with them. That clock alone decides which trial goes on next, never the pace.
-
-    Args:
-        disk: waits between two steps.
-        fate: has the clock.
-        queue: a trial begins when its first step is asked for.
-        at_once: so many trials run at once, >= 1.
+    The clock of `fate` alone decides which trial goes on next, never the pace.
     """
     waiting = iter(queue)
     running: list[tuple[datetime, int, Steps]] = []
@@ -241,7 +201,6 @@ def run_queue(disk: Disk, fate: Fate, queue: Iterable[Steps], at_once: int) -> N
 
 
 def _go_on(running: list[tuple[datetime, int, Steps]], now: datetime, place: int, steps: Steps) -> None:
-    """One step of a trial; it is put back unless that was its last."""
     seconds = next(steps, None)
     if seconds is not None:
         heappush(running, (now + timedelta(seconds=seconds), place, steps))
@@ -260,19 +219,14 @@ EXCEPTIONS = {
 _RANDOM_CHARACTERS = 7
 
 HOOKS_SECONDS = 10.0
-"""harbor awaits its hooks before it deletes a failed trial for its retry; at the usual speed, simulated."""
+"""Simulated time that harbor waits for its hooks before it deletes a failed trial for its retry."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class HarborAgent:
-    """An agent of a job.
-
-    Attributes:
-        name, provider, model: as harbor names them.
-        skill: how likely it passes a trial, 0 to 1.
-    """
+    """An agent of a job, as harbor names it; `skill` is its probability of passing, 0 to 1."""
 
     name: str
     provider: str
@@ -281,7 +235,6 @@ class HarborAgent:
 
     @property
     def entry(self) -> Json:
-        """As configurations and locks have it."""
         return {"name": self.name, "model_name": f"{self.provider}/{self.model}"}
 
 
@@ -300,16 +253,11 @@ def write_harbor(
     attempts: int | None = None,
     speed: float = 1.0,
 ) -> None:
-    """A job: attempts at each task in rounds, the agents in turn; a crashed trial is retried at once.
+    """Write a job: attempts at each task in rounds, agents in turn; a crashed trial is retried at once.
 
     Args:
-        disk: where it is written.
-        trials: of each agent, >= 1; those that are run again count once.
-        seed: of everything random.
-        start: when the job began, with a zone; the times in the files follow from it.
-        concurrency: so many trials run at once.
-        shuffle: start the tasks in a random order.
-        agents: who tries the tasks.
+        trials: of each agent, >= 1; retries do not count.
+        start: of the job, with a zone; the times in the files follow from it.
         attempts: at each task; must divide the trials. None: several, if they fill whole tasks.
         speed: of the agents, see `Fate`.
     """
@@ -375,7 +323,6 @@ class _Job:
 def _harbor_trial(
     disk: Disk, trial: SimulatedTrial, agent: HarborAgent, name: str
 ) -> Generator[float, None, bool]:
-    """One trial, from its configuration to its result; whether it crashed."""
     home = disk.make(name)
     disk.text(home / "trial.log", "")
     disk.json(home / "config.json", _trial_config(disk, trial, agent, name))
