@@ -1,6 +1,6 @@
 """Publish events and read current state, from code.
 
-Everything is imported when it is first asked for: who publishes does not load Redis, and the other way round.
+Imports are lazy: a program that only publishes does not load Redis, and a reader loads no publisher.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""From an event that a harness hands over to a checked record, or to the spill file on the disk.
+"""From a harness's event to a checked record, or to the spill file on the disk.
 
-An event is taken in some microseconds, whatever its size. All of a mapping is copied, by writing it as JSON.
-The exception is a `benchmarks` dictionary of more than a few entries: to copy 10,000 of them takes half a
-millisecond. Such a dictionary is held, and so is a model; the caller must not change them any more.
+An event is accepted in some microseconds, whatever its size. A mapping is copied, by writing it as JSON. A
+model, and a `benchmarks` dictionary of more than a few entries, are only held, and the caller must not change
+them: to copy 10,000 entries takes half a millisecond.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ AnEvent: TypeAlias = Event | Mapping[str, Any]
 
 
 class InvalidEvent(ValueError):
-    """The event is invalid and is not sent; events published before and after it are not touched.
+    """An invalid event, which is not sent; earlier and later events are not affected.
 
     Attributes:
         code: stable, for programs; see `streamer.schemas.wire.Reason`.
         run_id: of the event, None if it names none.
-        task_id: likewise.
+        task_id: of the event, None if it names none.
     """
 
     def __init__(self, reason: Reason, run_id: str | None = None, task_id: str | None = None) -> None:
@@ -65,8 +65,8 @@ class InvalidEvents(ValueError):
     """Some of the published events were invalid; raised when the publisher is closed.
 
     Attributes:
-        count: how many there were.
-        first: the first ones, a hundred at most.
+        count: number of invalid events.
+        first: the first ones, at most a hundred.
     """
 
     def __init__(self, count: int, first: Sequence[InvalidEvent], kept: Path) -> None:
@@ -88,11 +88,11 @@ COPIED_BENCHMARKS = 64
 
 ENTRY_BYTES = 80
 MODEL_BYTES = 1024
-"""What an entry of it, and a model, are taken to weigh until they are written."""
+"""Estimated size of a benchmark entry, or of a model, until it is written."""
 
 
 class BenchmarkTable:
-    """A dictionary that belongs to the caller and must not change; notices when it was filled again."""
+    """A dictionary of the caller that must not change; notices when it was filled again."""
 
     __slots__ = ("_count", "_ends", "content")
 
@@ -110,17 +110,14 @@ class BenchmarkTable:
 
 
 def _ends(content: dict[str, Any]) -> tuple[object, object, object, object]:
-    """The first entry and the last one, without looking either up: that would fetch more of a cold table."""
+    """The first and the last entry, without a lookup, which would fetch more of a cold table."""
     return *next(iter(content.items())), *next(reversed(content.items()))
 
 
 class CapturedEvent(NamedTuple):
     """An event that is not checked yet.
 
-    Attributes:
-        head: the event, as canonical JSON or as a model, without what is in `benchmarks`.
-        benchmarks: its benchmarks where they are held.
-        size: about how many bytes it will have.
+    `head` is canonical JSON, or a model, without the held `benchmarks`. `size` is in bytes, about.
     """
 
     head: bytes | Event
@@ -132,11 +129,11 @@ _TIMES = ("started_at", "finished_at", "planned_at")
 
 
 def capture(event: AnEvent) -> CapturedEvent:
-    """Take an event as it is now.
+    """Capture an event as it is now.
 
     Raises:
         TypeError: it is neither a mapping nor a model.
-        InvalidEvent: it holds what JSON cannot, or too much.
+        InvalidEvent: it holds a value that JSON lacks, or more than 1 MiB.
 
     >>> capture({"type": "run_finished", "run_id": "r"}).head
     b'{"run_id":"r","type":"run_finished"}'
@@ -181,7 +178,7 @@ def written(content: Mapping[str, Any], where: str = "") -> bytes | Reason:
 
 
 def plain(value: Any) -> Any:
-    """A number or a time of a Python library as JSON has it; a time without a zone is this machine's.
+    """A number or a time of a Python library as JSON has it; a time without a zone is local time.
 
     >>> plain(Decimal("0.41")), plain(Decimal(5)), plain(timedelta(minutes=1))
     (0.41, 5, 60.0)
@@ -210,7 +207,7 @@ def _with_zone(time: datetime) -> datetime:
 
 @cache
 def _say_local(offset: str) -> None:
-    """Once for each offset of this machine."""
+    """Warn once for each offset of this machine."""
     log.warning(
         "A time has no zone. It is taken as this machine's local time (UTC%s) and sent so. Use times with a "
         "zone, as datetime.now(UTC)",
@@ -219,13 +216,13 @@ def _say_local(offset: str) -> None:
 
 
 def named(head: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Run and task of an event that may be none."""
+    """Run and task of an event, which may be invalid."""
     run_id, task_id = head.get("run_id"), head.get("task_id")
     return run_id if isinstance(run_id, str) else None, task_id if isinstance(task_id, str) else None
 
 
 def _large_table(benchmarks: Any) -> BenchmarkTable | None:
-    """A dictionary to hold; None for what is copied with the rest, or is no dictionary at all."""
+    """A dictionary to hold; None for one to copy, or another type."""
     if benchmarks is None or not (benchmarks.__class__ is dict or isinstance(benchmarks, Mapping)):
         return None
     if len(benchmarks) <= COPIED_BENCHMARKS:
@@ -275,7 +272,7 @@ SLICE_ENTRIES = 64
 """Benchmarks written and checked at once: some 50 microseconds."""
 
 _BEFORE, _AFTER = b'{"benchmarks":', b',"run_id":"r","task_id":"t","type":"trial_result"}'
-"""An event around a slice of benchmarks, so that it can be checked alone: entries know nothing of others."""
+"""An event around a slice of benchmarks, to check it alone: entries do not depend on others."""
 
 CHANGED = Reason(
     "changed",
@@ -285,19 +282,15 @@ CHANGED = Reason(
 
 
 class NotWritten(Exception):
-    """The benchmarks cannot be part of an event."""
-
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason.message)
         self.reason = reason
 
 
 def validate(taken: CapturedEvent, pause: Callable[[], object] = lambda: None) -> Outgoing | Reason:
-    """The record of an event, or the reason why the worker would reject it.
+    """The record of a captured event, or the reason why the worker would reject it.
 
-    Args:
-        taken: what `capture` gave.
-        pause: called between slices of the work.
+    `pause` is called between slices of the work.
 
     >>> from streamer.client.capture import capture
     >>> validate(capture({"type": "run_finished", "run_id": "r"})).value
@@ -336,7 +329,6 @@ def whole(taken: CapturedEvent) -> bytes:
 
 
 def _head_of(taken: CapturedEvent) -> bytes:
-    """Canonical JSON of an event except the benchmarks that are held."""
     if isinstance(taken.head, bytes):
         return taken.head
     excluded = {"benchmarks"} if taken.benchmarks else None
@@ -353,7 +345,7 @@ def reread(value: bytes) -> Outgoing | Reason:
 
 
 def _accepted(value: bytes) -> AnyEvent | Reason:
-    """The event in `value`; or why the worker would reject it, or the publisher does not take it."""
+    """The event in `value`; or why the worker would reject it, or the publisher does not accept it."""
     decoded = decode(value)
     if isinstance(decoded, Reason):
         return decoded
@@ -364,18 +356,14 @@ def _accepted(value: bytes) -> AnyEvent | Reason:
 
 @cache
 def _say_unknown(name: str, kind: type[Event]) -> None:
-    """Once for each field of each kind of event."""
+    """Warn once for each field of each kind of event."""
     close = get_close_matches(name, kind.model_fields, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
     log.warning("Field %s is in no %s: it is sent along and ignored.%s", shown(name), kind.__name__, hint)
 
 
 def _joined(table: BenchmarkTable, pause: Callable[[], object]) -> bytes:
-    """Benchmarks as JSON, in the order that they have.
-
-    Raises:
-        NotWritten: they hold what is not allowed, or were changed.
-    """
+    """Benchmarks as JSON, in their order; raises NotWritten for invalid or changed ones."""
     pieces = []
     try:
         for entries in _slices(table.content):
@@ -400,7 +388,7 @@ def _slices(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _with_benchmarks(head: bytes, benchmarks: bytes) -> bytes:
-    """Canonical JSON of an object with one more field, put where it belongs.
+    """Canonical JSON of an object with one more field, in its sorted place.
 
     >>> _with_benchmarks(b'{"agent":"a","run_id":"r"}', b"{}")
     b'{"agent":"a","benchmarks":{},"run_id":"r"}'
@@ -416,11 +404,7 @@ def _with_benchmarks(head: bytes, benchmarks: bytes) -> bytes:
 
 
 class AppendOnlyFile:
-    """A file, open and locked: what is appended is on the disk afterwards, or not in the file at all.
-
-    Attributes:
-        size: in bytes.
-    """
+    """A file, open and locked. Appended data are on the disk afterwards, or not in the file at all."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -429,12 +413,9 @@ class AppendOnlyFile:
 
     @classmethod
     def create(cls, path: Path, content: bytes = b"") -> Self:
-        """A new one, in place of any other of its name; named once it is locked and written.
+        """A new file in place of any other of its name; raises OSError if it cannot be written.
 
-        So no process takes it for an orphan.
-
-        Raises:
-            OSError: it cannot be written there.
+        It gets its name once it is locked and written, so no process takes it for an orphan.
         """
         unnamed = path.with_suffix(".new")
         file = cls(path, os.open(unnamed, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600))
@@ -451,11 +432,7 @@ class AppendOnlyFile:
 
     @classmethod
     def adopt(cls, path: Path) -> Self | None:
-        """A file that its process left behind; None if the process lives, or another was faster.
-
-        Raises:
-            OSError: it cannot be read and written.
-        """
+        """A file that its process left behind; None if the process lives, or another was faster."""
         file = cls(path, os.open(path, os.O_RDWR | os.O_APPEND))
         with ExitStack() as closing, suppress(FileNotFoundError):
             closing.callback(file.close)
@@ -467,14 +444,9 @@ class AppendOnlyFile:
         return None
 
     def mend(self) -> None:
-        """Make good what a crash has left."""
+        """Repair the damage of a crash."""
 
     def append(self, data: bytes) -> None:
-        """Add data.
-
-        Raises:
-            OSError: no room, or no permission.
-        """
         try:
             view = memoryview(data)
             while view:  # the system may take some of it at once
@@ -487,12 +459,11 @@ class AppendOnlyFile:
         self.size += len(data)
 
     def close(self) -> None:
-        """Let go of it."""
         os.close(self.descriptor)
 
 
 def sync_directory(directory: Path) -> None:
-    """The name of a new file survives a power cut."""
+    """Make the names of new files survive a power cut."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -501,7 +472,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def write_synced(place: Path, content: bytes) -> None:
-    """Write a file that is there whole, or not at all, whatever happens meanwhile; OSError: it is not."""
+    """Write a file that exists as a whole or not at all; raises OSError if not."""
     unnamed = place.with_name(f"{place.name}.new")
     with unnamed.open("wb") as file:
         file.write(content)
@@ -521,16 +492,16 @@ def write_synced(place: Path, content: bytes) -> None:
 
 SUFFIX = ".spill.ndjson"
 REFUSED = "refused.ndjson"
-"""Lines that were no events, and events that the broker refused for good."""
+"""File of invalid lines, and of events that the broker refused for good."""
 
 CHUNK_BYTES = 2 * 1024 * 1024
-"""Read at once; more than the largest record (1 MiB), so that at least one line is whole."""
+"""Bytes read at once; more than the largest record (1 MiB), so that at least one line is complete."""
 
 
 def spill_dir(settings: Settings) -> Path:
-    """Where events for this deployment wait, and for no other: a name per broker and namespace.
+    """Directory of waiting events, per broker and namespace.
 
-    The embedded stack gets a new port with every start; all its starts share one.
+    The embedded stack gets a new port with every start, so all its starts share one.
     """
     broker = "embedded" if settings.embedded else encode_id(settings.bootstrap)
     return settings.data_root / "spill" / (f"{settings.namespace}@{broker}" if settings.namespace else broker)
@@ -538,12 +509,9 @@ def spill_dir(settings: Settings) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some lines of one file, as they were written.
+    """Some lines of one file, up to the offset `end`.
 
-    Attributes:
-        lines: without their ends.
-        count: how many ends there were: of a line that is too long for any of ours there are several parts.
-        end: offset behind them.
+    `count` is the number of line ends. A line too long for any of ours comes in several parts.
     """
 
     lines: list[bytes]
@@ -553,29 +521,22 @@ class Chunk:
 
 
 class SpillFile(AppendOnlyFile):
-    """One file of events.
-
-    Attributes:
-        unsent: lines that are not confirmed yet.
-    """
-
     unsent = 0
     _confirmed = 0
 
     def mend(self) -> None:
-        """Count the lines. A last one without its end was cut off by a crash: it ends where it ends."""
+        """Count the lines. A crash may have cut off the last one, which is ended there."""
         if self.size and os.pread(self.descriptor, 1, self.size - 1) != b"\n":
             self.append(b"\n")
         blocks = (os.pread(self.descriptor, CHUNK_BYTES, at) for at in range(0, self.size, CHUNK_BYTES))
         self.unsent = sum(block.count(b"\n") for block in blocks)
 
     def keep(self, lines: Sequence[bytes]) -> None:
-        """Add lines; as `append`."""
         self.append(b"".join(line + b"\n" for line in lines))
         self.unsent += len(lines)
 
     def read(self) -> Chunk | None:
-        """The first lines that are not confirmed, None if there are none."""
+        """The first unconfirmed lines, None if there are none."""
         if self.done:
             return None
         block = os.pread(self.descriptor, min(CHUNK_BYTES, self.size - self._confirmed), self._confirmed)
@@ -586,17 +547,15 @@ class SpillFile(AppendOnlyFile):
 
     @property
     def done(self) -> bool:
-        """Whether every line is confirmed."""
         return self._confirmed >= self.size
 
     def confirm(self, chunk: Chunk) -> None:
-        """Give up these lines."""
         self._confirmed = chunk.end
         self.unsent -= chunk.count
 
 
 class Spill:
-    """The directory and our files in it: those left behind, or one that is made when it is needed."""
+    """The spill directory and our files in it: adopted ones, or one that is made when it is needed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -604,20 +563,14 @@ class Spill:
 
     @property
     def unsent(self) -> int:
-        """Events in our files that are not confirmed."""
         return sum(file.unsent for file in self._files)
 
     @property
     def files(self) -> list[Path]:
-        """The files that hold something."""
         return [file.path for file in self._files if file.unsent]
 
     def prepare(self) -> None:
-        """Make the directory if need be, and take over what was left behind.
-
-        Raises:
-            OSError: it cannot be used.
-        """
+        """Make the directory if necessary, and adopt orphaned files; raises OSError if it is unusable."""
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         ours = {file.path for file in self._files}
         for path in sorted(self.directory.glob(f"*{SUFFIX}")):
@@ -628,11 +581,7 @@ class Spill:
         self._leave_done()
 
     def append(self, records: Sequence[Outgoing]) -> None:
-        """Keep events, on the disk when this returns.
-
-        Raises:
-            OSError: they cannot be kept there; nothing was.
-        """
+        """Keep events, on the disk when this returns; raises OSError if none could be kept."""
         if not self._files:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             name = f"{os.getpid()}-{uuid.uuid4().hex[:12]}{SUFFIX}"
@@ -640,7 +589,7 @@ class Spill:
         self._files[-1].keep([record.value for record in records])
 
     def read(self) -> Chunk | None:
-        """Some lines that are not confirmed, None if there are none."""
+        """Some unconfirmed lines, None if there are none."""
         return next(filter(None, (file.read() for file in self._files)), None)
 
     def confirm(self, chunk: Chunk) -> None:
@@ -649,21 +598,16 @@ class Spill:
         self._leave_done()
 
     def refuse(self, value: bytes) -> None:
-        """Put aside what will never be taken.
-
-        Raises:
-            OSError: it cannot be kept there.
-        """
         with (self.directory / REFUSED).open("ab") as file:
             file.write(value + b"\n")
 
     def close(self) -> None:
-        """Let go of all files; unsent events stay for the next publisher."""
+        """Close all files; unsent events stay for the next publisher."""
         self._leave_done()
         self.forget()
 
     def forget(self) -> None:
-        """Let go of all files, as in a forked process, whose parent still has them."""
+        """Close all files, as in a forked process, whose parent still has them."""
         while self._files:
             self._files.pop().close()
 
@@ -679,11 +623,11 @@ class Spill:
 
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Most that is kept in memory, if the broker is away and the disk takes nothing: about 100,000 events."""
+"""Limit of events in memory if broker and disk both fail: about 100,000 events."""
 
 
 class NotAccepted(Exception):
-    """An event was not taken: memory is full, since neither the broker nor the disk takes any."""
+    """An event was not accepted: memory is full, since neither the broker nor the disk accepts any."""
 
     def __init__(self, waiting: int, problem: str | None) -> None:
         super().__init__(
@@ -693,7 +637,7 @@ class NotAccepted(Exception):
 
 
 class EventsLost(Exception):
-    """Accepted events are neither at the broker nor on the disk."""
+    """Accepted events that are neither at the broker nor on the disk."""
 
     def __init__(self, lost: int, problem: str | None) -> None:
         super().__init__(
@@ -707,11 +651,11 @@ class Counts:
     """Where the events are.
 
     Attributes:
-        sent: acknowledged by the broker, earlier processes' events included.
-        spilled: written to the disk so far, sent since or not.
-        rejected: were no events, or the broker refused them for good.
+        sent: acknowledged by the broker, including events of earlier processes.
+        spilled: written to the disk so far, whether sent since or not.
+        rejected: invalid, or refused by the broker for good.
         pending: accepted, or left behind by earlier processes, and not acknowledged.
-        files: the files of pending events that are on the disk.
+        files: files on the disk with pending events.
     """
 
     sent: int

@@ -1,7 +1,7 @@
-"""Follow a public topic: what is published, as it is published.
+"""Follow a public topic: messages as they are published.
 
-Delivery is at least once, and several writers may publish around a failure. The guard drops a value that is
-older than the last one of the same key, so a reader's values only move forward.
+Delivery is at least once, and several writers may publish around a failure. A guard drops values older than
+the last one of their key, so a reader never goes back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FEEDS = {
     "rejections": "trial-rejections",
     "trials": "scored-trials",
 }
-"""What can be followed -> its topic."""
+"""Feed -> its topic."""
 
 Feed = Literal["agent-model", "tier", "run", "comparison", "grades", "rejections", "trials"]
 
@@ -45,7 +45,7 @@ class Update:
     Attributes:
         key: record key as text, "" if it has none.
         value: the published bytes; None: the key was deleted.
-        message: what they say; None: deleted, or no JSON object.
+        message: the parsed value; None: deleted, or no JSON object.
         timestamp_ms: when it was published, Unix milliseconds.
     """
 
@@ -56,13 +56,13 @@ class Update:
 
     @property
     def run_id(self) -> str:
-        """The run that it is about, as the message says, else by its key."""
+        """The run that it is about, by the message, or else by its key."""
         named = self.message.get("run_id") if self.message else None
         return str(named) if named else run_of_key(self.key)
 
     @property
     def version(self) -> Version | None:
-        """(epoch, state_version), None where the message has none."""
+        """(epoch, state_version), None if the message has none."""
         if self.message is None or "state_version" not in self.message:
             return None
         return version_of(self.message)
@@ -83,13 +83,13 @@ async def subscribe(
     Break out of it under `contextlib.aclosing`, so that it disconnects at once.
 
     Args:
-        feed: which topic; `FEEDS` says which is which.
+        feed: a key of `FEEDS`.
         settings: where the broker is; None: as every command finds it.
-        run_id: only what is about this run; None: all.
-        from_beginning: start with everything the topic holds; else with what comes from now on.
-        on_ready: called once, when everything that is published from then on will be seen.
-        on_caught_up: called once, when all has been yielded that the topic held at the beginning.
-        follow: go on then, without end; else that is the end.
+        run_id: only messages about this run; None: all.
+        from_beginning: start with everything the topic holds; else with later messages.
+        on_ready: called once, when all later messages will be seen.
+        on_caught_up: called once, after the last message that the topic held at the beginning.
+        follow: go on then, without end; else stop there.
 
     Raises:
         TopicMissing: no worker has created the topics.
@@ -135,14 +135,10 @@ def _update(record: Any) -> Update:
 
 
 class TrialChange(Struct, frozen=True, gc=False):
-    """The change that one record makes to a slot.
+    """The change that one record makes to a slot, whose `key` is the key on the topic.
 
-    Attributes:
-        key: the slot's key on the topic.
-        offset: where the record stands in its partition.
-        value: the scored trial as published; None: the slot is empty now.
-        trial: what the reader parses `value` to; None with it.
-        version: (epoch, state_version); None with it.
+    `value` is the scored trial as published, `trial` its parsed form, `version` (epoch, state_version). All
+    three are None for a slot that is now empty.
     """
 
     key: bytes
@@ -153,12 +149,9 @@ class TrialChange(Struct, frozen=True, gc=False):
 
 
 class ScoredTrialReader:
-    """Understands the records of one run, and drops records of late writers.
+    """Parses the records of one run, and drops records of late writers.
 
-    Args:
-        run_id: the run.
-        parse: takes what the caller needs out of a scored trial as published.
-        version: (epoch, state_version) of what was taken.
+    `parse` returns what the caller needs of a scored trial, `version` the (epoch, state_version) of that.
 
     >>> from types import SimpleNamespace as Record
     >>> values = (b'{"epoch":1,"state_version":%d}' % version for version in (5, 4))
@@ -196,8 +189,6 @@ class ScoredTrialReader:
 
 
 class NotInLog(Exception):
-    """The log holds nothing of a run."""
-
     def __init__(self, run_id: str, topic: str) -> None:
         super().__init__(
             f"topic {topic!r} holds nothing of run {run_id!r}. `streamer query runs` lists the runs; "
@@ -218,7 +209,7 @@ def scored_trials(settings: Settings, run_id: str) -> list[bytes]:
 
 
 def scored_trials_of(settings: Settings, run_ids: Collection[str]) -> dict[str, list[bytes]]:
-    """The same of several runs, by run id; the topic is read once, and a run may have none.
+    """The scored trials of several runs, by run id, in one pass; a run may have none.
 
     Raises:
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
@@ -239,7 +230,7 @@ def scored_trials_of(settings: Settings, run_ids: Collection[str]) -> dict[str, 
 
 
 async def until_one_ends(*work: Coroutine[Any, Any, Any]) -> None:
-    """Do several things side by side until one ends, then cancel the others; raises what it raised."""
+    """Run several coroutines until one ends, then cancel the others; raises its exception."""
     tasks = [asyncio.create_task(one) for one in work]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Runs folded again from the event log: up to now, as of an earlier position, or while they go on.
+"""Runs folded again from the event log: up to now, at an earlier position, or while they go on.
 
 Folding needs numpy; reading what a worker published does not.
 """
@@ -55,7 +55,7 @@ from streamer.storage.log import (
 
 
 def refuse_future(as_of: Position) -> None:
-    """Raises BadPosition for a time that has not come yet."""
+    """Raise BadPosition for a time in the future."""
     if as_of.at is not None and as_of.at > datetime.now(UTC):
         raise BadPosition(f"{as_of} is in the future, so nothing is known as of it")
 
@@ -63,17 +63,10 @@ def refuse_future(as_of: Position) -> None:
 class RunLog:
     """The partition of the event topic that a run lives in.
 
-    Args:
-        settings: where the broker is.
-        run_id: the run.
-        as_of: nothing after it is read; None: up to the present end.
-
-    Attributes:
-        topic: full name of the event topic.
-        moment: the time of `as_of`, or of the last record before it; None: not known.
+    Records after `as_of` are not read; `moment` is its time, or the last record's before it, if known.
 
     Raises:
-        BadPosition: the log cannot say anything as of that position.
+        BadPosition: the log cannot say anything at that position.
         TopicMissing, KafkaError: see `streamer.storage.log`.
     """
 
@@ -89,12 +82,12 @@ class RunLog:
     def begins_at(self) -> int:
         """Offset of the first record that the partition still holds.
 
-        Above 0: what came before was deleted, perhaps events of the run too.
+        Above 0, earlier records were deleted, perhaps events of the run too.
         """
         return asyncio.run(beginning_of(self._settings, self.topic, self._run_id))
 
     def records(self) -> Generator[LogRecord]:
-        """The records that may concern the run, in order; raises what `up_to` of schemas.wire raises, too."""
+        """The records that may concern the run, in order; also raises what `up_to` of schemas.wire raises."""
         records = read_topic(self._settings, self.topic, run_id=self._run_id)
         dated = self._as_of is not None and self._as_of.at is not None
         for record in up_to(records, self._as_of):
@@ -117,7 +110,7 @@ class RunLog:
 
 
 class NothingYet(Exception):
-    """Nothing stands of a run as of a position."""
+    """A run that has no event up to a position."""
 
     def __init__(self, run_id: str, as_of: Position, first: LogRecord) -> None:
         at = time_of(first)
@@ -130,19 +123,14 @@ class NothingYet(Exception):
 
 @dataclass(frozen=True)
 class FoldedRun:
-    """A run as the log says it.
-
-    Attributes:
-        run: the run itself, not counted yet.
-        log: where it was read.
-    """
+    """A run by the log, not counted yet."""
 
     run: Run
     log: RunLog
 
     @cached_property
     def answers(self) -> RunAnswers:
-        """What a worker would publish of it, as of its position."""
+        """The answers that a worker's summaries would give at its position."""
         return answers_of(self.run, self.log.moment)
 
     def scored_trials(self) -> list[bytes]:
@@ -154,7 +142,7 @@ class FoldedRun:
 def answers_of(
     run: Run, moment: datetime | None = None, *, whole: bool = True, tasks: bool = True
 ) -> RunAnswers:
-    """What a worker would publish of a run that exists.
+    """The answers that a worker's summaries of an existing run would give.
 
     Args:
         moment: the time at which the state of the run is determined; None: now.
@@ -189,18 +177,12 @@ def fold_run(
 ) -> FoldedRun:
     """A run, folded again from the event topic.
 
-    Args:
-        settings: where the broker is.
-        run_id: the run.
-        prices: the price table (R2).
-        as_of: only what came at or before it; None: everything.
-        step: as of `fold_records`.
-        after: likewise.
-        takes_changes: likewise.
+    `as_of` is the last position that counts; None: all of the log. `step`, `after` and `takes_changes` are
+    arguments of `fold_records`, `prices` is the price table (R2).
 
     Raises:
         NotInLog: the event topic holds nothing of the run.
-        NothingYet: it does, but nothing stands as of that position.
+        NothingYet: the run has no event up to that position.
         CannotBeFolded: an exception sets the run apart.
         BadPosition: see `RunLog`.
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
@@ -217,7 +199,7 @@ def fold_run(
 
 
 def nothing_of(settings: Settings, run_id: str, as_of: Position | None, topic: str) -> Exception:
-    """Why nothing stands of a run: NotInLog, or NothingYet where its first event comes later."""
+    """Why a run is empty: NotInLog, or NothingYet if its first event comes later."""
     if as_of is not None:
         for record in RunLog(settings, run_id).records():
             event, *_ = event_in(record.value)
@@ -232,13 +214,12 @@ def nothing_of(settings: Settings, run_id: str, as_of: Position | None, topic: s
 
 @dataclass(frozen=True)
 class PastRuns:
-    """Runs as of a position, with the answers of `StateReader` that a worker's summaries would give.
+    """Runs at a position, with the answers of `StateReader` that a worker's summaries would give.
 
     Attributes:
         folded_runs: the runs, the one with the latest event first.
         moment: the time at which their states are determined.
-        truncated: what has lost the beginning of its log (`run 'r'`, `partition 3`), to the offset at which
-            that begins now; {}: nothing has.
+        truncated: logs without their beginning (`run 'r'`, `partition 3`), and the first offset of each.
         failed: runs that an exception sets apart; they are missing in `folded_runs`.
     """
 
@@ -257,7 +238,7 @@ class PastRuns:
         return page_of_runs(self.runs(), offset, None if limit is None else offset + limit, search)
 
     def run(self, run_id: str) -> RunSummary:
-        """One run; UnknownRun if it is not among them."""
+        """One run; raises UnknownRun if it is not among them."""
         for run in self.runs():
             if run.run_id == run_id:
                 return run
@@ -305,16 +286,11 @@ class PastRuns:
 def fold_runs(
     settings: Settings, prices: PriceTable, as_of: Position, run_id: str | None = None, *, tasks: bool = True
 ) -> PastRuns:
-    """All runs, or one, folded again from the event topic as of a position.
-
-    One partition is in memory at a time.
+    """All runs, or one, folded again from the event topic at a position, one partition at a time.
 
     Args:
-        settings: where the broker is.
-        prices: the price table (R2).
-        as_of: only what came at or before it; of all runs a time.
-        run_id: only this run, of which `as_of` may be an offset, too; None: all.
-        tasks: whether the tasks of runs that are over are wanted, as boards need them.
+        as_of: the last position that counts; for all runs it must be a time.
+        tasks: whether the tasks of runs that are over are included, as boards need them.
 
     Raises:
         BadPosition: an offset for all runs, or a time in the future.
@@ -355,7 +331,7 @@ def _fold_partition(
     *,
     tasks: bool,
 ) -> tuple[list[BoardRun], list[Failure]]:
-    """The runs of one partition; events that lie in a wrong one are published to the right one again."""
+    """The runs of one partition. Events in a wrong partition are skipped: the right one has copies."""
     folding = fold_records(
         read_topic(settings, topic, [partition]),
         prices=prices,
@@ -377,7 +353,7 @@ def _truncated(beginnings: Mapping[str, int]) -> dict[str, int]:
 
 
 def _latest(one: BoardRun) -> tuple[float, str]:
-    """As Redis orders runs: by the latest event, then by the encoded id."""
+    """Sort key of runs, as Redis orders them: by the latest event, then by the encoded id."""
     at = one.run.last_event_at
     return (0.0 if at is None else at.timestamp(), encode_id(one.run.run_id))
 
@@ -385,11 +361,7 @@ def _latest(one: BoardRun) -> tuple[float, str]:
 def fold_states(
     settings: Settings, run_ids: Collection[str], prices: PriceTable, as_of: Position | None = None
 ) -> tuple[dict[str, RunState], dict[str, int]]:
-    """Some runs as far as the log has them, folded again; and what is truncated, as in `PastRuns`.
-
-    Args:
-        run_ids: ids that the runs may have; other runs are left alone.
-        as_of: only what came at or before this time; None: everything.
+    """Some runs up to the time `as_of`, folded again, and their truncated logs as in `PastRuns`.
 
     Raises:
         CannotBeFolded, TopicMissing, TopicUnreadable, KafkaError: as :func:`fold_run`.
@@ -415,7 +387,7 @@ def fold_states(
 def subtests(
     settings: Settings, run_id: str, prices: PriceTable, as_of: Position | None = None
 ) -> list[dict[str, Any]]:
-    """The tiers of a run by subtest; see `by_subtest`. Raises what :func:`fold_run` raises."""
+    """The tiers of a run by subtest (see `by_subtest`); raises as :func:`fold_run`."""
     return by_subtest(fold_run(settings, run_id, prices, as_of).run.state)
 
 
@@ -424,38 +396,25 @@ def subtests(
 
 
 class FollowedRuns:
-    """Some runs as they stand in the event topic.
-
-    Args:
-        settings: where the broker is.
-        run_ids: ids that the runs may have; other runs are left alone.
-        prices: price table (R2).
-    """
+    """Some runs as the event topic has them; their ids need not exist yet."""
 
     def __init__(self, settings: Settings, run_ids: Collection[str], prices: PriceTable) -> None:
         self._settings, self._run_ids = settings, frozenset(run_ids)
         self._pipeline = Pipeline(prices=prices, owns=self._run_ids.__contains__, takes_changes=False)
 
     def states(self) -> dict[str, RunState]:
-        """The runs that exist, by id.
-
-        Raises:
-            CannotBeFolded: an exception set one of them apart.
-        """
+        """The runs that exist, by id; raises CannotBeFolded if an exception set one apart."""
         for failure in self._pipeline.failed.values():
             raise CannotBeFolded(failure)
         states = {run_id: self._pipeline.run(run_id).state for run_id in self._pipeline.runs()}
         return {run_id: state for run_id, state in states.items() if state.exists}
 
     async def looks(self, seconds: float) -> AsyncGenerator[None]:
-        """A first look once everything that the log holds now is folded; then one after news, without end.
-
-        Args:
-            seconds: at least so long between two looks.
+        """Yield once the present log is folded, then after news, without end, at least `seconds` apart.
 
         Raises:
-            TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`; after the first look it
-                waits for a broker that is away.
+            TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`; afterwards it waits
+                for a broker that is away.
         """
         topic = Names(self._settings.namespace).trial_events
         count = len(await partitions_of(self._settings, topic))
@@ -488,7 +447,7 @@ class FollowedRuns:
 
 
 async def _either(reading: asyncio.Task[None], changed: asyncio.Event) -> None:
-    """Wait for news; raises what ended the reading."""
+    """Wait for news; raises the exception that ended the reading."""
     waiting = asyncio.create_task(changed.wait())
     try:
         await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)

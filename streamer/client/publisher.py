@@ -65,30 +65,22 @@ from streamer.storage.outbox import BATCH_BYTES, EventOutbox, LoopThread, NotSto
 log = logging.getLogger("streamer.client")
 
 LOOK_SECONDS = 0.02
-"""How often the loop looks for events: so long one waits at most before it is sent."""
+"""Longest time that an event waits for the loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An invalid event.
-
-    Attributes:
-        value: it, written; without its benchmarks if those cannot be.
-    """
+    """An invalid event; `value` is its JSON, without benchmarks that cannot be written."""
 
     error: InvalidEvent
     value: bytes
 
 
 class Inbox:
-    """Takes events from any thread, and gives them to one, checked and in order.
+    """A queue of events from any thread to one, which gets them checked and in order.
 
-    Args:
-        problem: why events do not arrive at the moment.
-
-    Attributes:
-        accepted: events taken so far.
-        unfit: events that were not taken, since they were invalid at first sight.
+    `problem` returns why events do not arrive at present. `accepted` counts the queued events, `unfit` the
+    events that were invalid at first sight.
     """
 
     def __init__(self, problem: Callable[[], str | None]) -> None:
@@ -100,12 +92,7 @@ class Inbox:
         self._taken_bytes = self._corrected_bytes = self._left_bytes = self._left = 0
 
     def accept(self, taken: CapturedEvent) -> None:
-        """Take an event; never waits.
-
-        Raises:
-            NotAccepted: memory is full.
-            RuntimeError: closed.
-        """
+        """Queue an event; never waits. Raises NotAccepted if memory is full, RuntimeError after `close`."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the publisher is closed; events are published before close()")
@@ -117,27 +104,25 @@ class Inbox:
             self._queue.append(taken)
 
     def count_unfit(self) -> None:
-        """Count an event that is not taken."""
         with self._lock:
             self.unfit += 1
 
     @property
     def waiting(self) -> int:
-        """Events taken that have not left."""
+        """Accepted events that have not left the queue."""
         return self.accepted - self._left
 
     def left(self, events: Sequence[Outgoing | Refused]) -> None:
-        """Count events that were given out as elsewhere now."""
         self._left += len(events)
         self._left_bytes += sum(len(event.value) for event in events)
 
     def close(self) -> None:
-        """Take no more; what was taken is given out yet."""
+        """Accept no more events; accepted ones can still be taken out."""
         with self._lock:
             self._closed = True
 
     def checked(self) -> Iterator[Outgoing | Refused]:
-        """Events that are waiting, each checked when it is its turn; they have left once `left` has them."""
+        """Waiting events, each checked when it is its turn; they count as waiting until `left` is called."""
         while self._queue:
             yield self._checked(self._queue.popleft())
 
@@ -161,7 +146,7 @@ def _refused(taken: CapturedEvent, reason: Reason) -> Refused:
 
 
 def _let_others_run() -> None:
-    """Another thread that waits for Python's lock gets it now, and not after its switch interval of 5 ms."""
+    """Give Python's lock to a waiting thread now, and not after its switch interval of 5 ms."""
     time.sleep(0)
 
 
@@ -170,12 +155,7 @@ def _let_others_run() -> None:
 
 
 class DeliveryStatus:
-    """The status of one publisher.
-
-    Args:
-        bootstrap: where its broker is.
-        directory: where its events wait.
-    """
+    """The problems of one publisher with its broker and its disk."""
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self._bootstrap = bootstrap
@@ -189,27 +169,23 @@ class DeliveryStatus:
         return " and ".join(filter(None, (self._broker, self._disk))) or None
 
     def broker_fails(self, error: Exception) -> None:
-        """The broker cannot be reached, or does not acknowledge."""
         problem = f"the broker at {self._bootstrap} does not take events: {said_of(error)}"
         if self._broker is None:
             log.warning("%s. They are kept in %s until it does", problem, self._directory)
         self._broker = problem
 
     def broker_is_well(self) -> None:
-        """The broker takes events."""
         if self._broker is not None:
             log.warning("The broker at %s takes events again", self._bootstrap)
             self._broker = None
 
     def disk_fails(self, error: OSError) -> None:
-        """The file cannot be written."""
         problem = f"cannot keep events in {self._directory}: {error.strerror or error}"
         if self._disk is None:
             log.error("%s. Until it is mended, or spill_dir names another one, memory has to do", problem)
         self._disk = problem
 
     def disk_is_well(self) -> None:
-        """The file was written."""
         self._disk = None
 
 
@@ -223,29 +199,23 @@ class DeliveryStatus:
 
 
 STALL_SECONDS = 1.0
-"""A record batch that is not acknowledged after this long goes to the disk, with all behind it."""
+"""A record batch that is not acknowledged after this long goes to the disk, with all events behind it."""
 
 CAUGHT_UP_EVENTS = 1_000
-"""With so few on the disk new ones go to the broker directly again, so that the disk is emptied for good."""
+"""Once the disk holds so few events, new ones go to the broker directly, so that the disk empties."""
 
 PATIENCE_SECONDS = 10.0
-"""How long to wait for acknowledgements of what is on the disk already."""
+"""How long to wait for acknowledgements of events that are on the disk already."""
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 2.0
 
 
 class Delivery:
-    """Lives in one event loop; only `inbox`, `counts`, `pending` and `problem` are for other threads.
+    """Delivery in one event loop; only `inbox`, `counts`, `pending` and `problem` are for other threads.
 
-    Args:
-        settings: where the broker is.
-        directory: where events wait while it is away.
-        tell: called in the loop with each invalid event.
-
-    Attributes:
-        inbox: takes events.
-        refused: where invalid events are put aside, and events that the broker refused for good.
+    Events wait in `directory` while the broker is away. `tell` is called in the loop with each invalid event.
+    The file `refused` keeps those, and events that the broker refused for good.
     """
 
     def __init__(self, settings: Settings, directory: Path, tell: Callable[[InvalidEvent], object]) -> None:
@@ -275,7 +245,6 @@ class Delivery:
 
     @property
     def pending(self) -> int:
-        """Events that are not acknowledged."""
         return self.inbox.waiting + self._spill.unsent
 
     @property
@@ -284,7 +253,7 @@ class Delivery:
         return self._status.text
 
     async def flush(self, seconds: float | None) -> bool:
-        """Wait until everything is acknowledged; False if it is not in time, or when `close` ends."""
+        """Wait until everything is acknowledged; False after `seconds`, or when `close` ends."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.pending and self._final is None:
@@ -293,10 +262,10 @@ class Delivery:
         return not self.pending
 
     async def close(self, seconds: float) -> Counts:
-        """Flush, keep what is not acknowledged on the disk, let go of everything.
+        """Flush, keep unacknowledged events on the disk, and close all.
 
         Raises:
-            EventsLost: the disk did not take it either.
+            EventsLost: the disk failed, too.
         """
         self.inbox.close()
         await self.flush(seconds)
@@ -323,7 +292,7 @@ class Delivery:
         return counts
 
     def forget(self) -> None:
-        """Let go of the files in a forked process."""
+        """Close the files in a forked process."""
         self._spill.forget()
 
     def _prepare(self) -> None:
@@ -349,7 +318,7 @@ class Delivery:
                 await self._place()
 
     async def _check(self) -> bool:
-        """Check some events; those to send are in hand then. False: there were none."""
+        """Check some events and take the valid ones in hand. False: there were none."""
         size = 0
         for event in self.inbox.checked():
             if isinstance(event, Outgoing):
@@ -363,7 +332,7 @@ class Delivery:
         return size > 0
 
     async def _place(self) -> None:
-        """To the broker if it takes them at once, else to the disk; if that takes none, on and on."""
+        """Send to the broker if it accepts at once, else keep on the disk; retry while both fail."""
         while batch := self._in_hand:
             if self._link is not None:
                 results = list(zip(batch, await self._link.publish(batch, STALL_SECONDS), strict=True))
@@ -414,11 +383,10 @@ class Delivery:
             self._delay = min(2 * self._delay, LAST_RETRY_SECONDS)
 
     async def _use(self, link: EventOutbox) -> None:
-        """Send what is on the disk, until the link fails.
+        """Send the events on the disk, until the link fails.
 
-        A link that has stalled is not used again, though it might recover. The embedded broker, restarted and
-        empty, would take events of a producer that has not noticed, and create the topic with its own
-        defaults.
+        A stalled link is not used again, though it might recover. The embedded broker, restarted and empty,
+        would accept events of a producer that has not noticed, and create the topic with its own defaults.
         """
         self._prepare()
         while not link.broken:
@@ -432,7 +400,7 @@ class Delivery:
                 self._changed.clear()
 
     async def _resend(self, link: EventOutbox, chunk: Chunk) -> None:
-        """Send lines of the disk; those that are refused for good are put aside."""
+        """Send lines of the disk; put aside those that are refused for good."""
         read = [(line, reread(line)) for line in chunk.lines if line]
         records = [record for _, record in read if isinstance(record, Outgoing)]
         refused = [(line, reason.message) for line, reason in read if isinstance(reason, Reason)]
@@ -461,29 +429,29 @@ CLOSE_SECONDS = 10.0
 """How long close() waits for acknowledgements by default."""
 
 REMEMBERED = 100
-"""Invalid events are counted all, and kept so many."""
+"""Invalid events that are kept; all are counted."""
 
 
 _ALIVE: weakref.WeakSet[_Publishing] = weakref.WeakSet()
 
 
 def only_logged(_: InvalidEvent) -> None:
-    """For `on_invalid`: the publisher logs and counts invalid events, and nothing else happens."""
+    """Ignore an invalid event: as `on_invalid`, for a publisher that only logs and counts them."""
 
 
 class _Publishing:
     """The common part of both publishers: everything except waiting.
 
-    Any number of threads may publish. Nothing here raises because of the broker or the disk, except
-    NotAccepted when 64 MiB wait in memory. A process that forks must make a new publisher in the child.
+    Any number of threads may publish. Problems of the broker or the disk raise nothing here, except
+    NotAccepted when 64 MiB wait in memory. After a fork the child must make a new publisher.
 
     Args:
         settings: where the broker is; None: as every command finds it (environment, file, running `up`).
         spill_dir: where events wait while the broker is away; None: a folder per broker and namespace in the
-            user's data directory. Whatever earlier processes left there is sent along.
+            user's data directory. Events that earlier processes left there are sent, too.
         close_seconds: how long close() waits for acknowledgements.
-        on_invalid: called with each invalid event, in a thread of the publisher: it must not wait for
-            anything. None: close() raises InvalidEvents if there were any.
+        on_invalid: called with each invalid event, in a thread of the publisher, so it must not wait. None:
+            close() raises InvalidEvents if there were any.
     """
 
     def __init__(
@@ -508,17 +476,17 @@ class _Publishing:
         atexit.register(self._close_at_exit)
 
     def publish(self, event: AnEvent) -> None:
-        """Take an event: a mapping, or a model of `streamer.schemas.events`. Returns at once; see `flush`.
+        """Publish an event: a mapping, or a model of `streamer.schemas.events`. Returns at once; see `flush`.
 
-        It is checked in the background; see `on_invalid`. You may change a mapping and its contents
-        afterwards. The exception is a `benchmarks` dictionary of more than 64 entries, which is not copied.
-        Hand over a new one for each event, and leave it and its contents alone. Likewise a model.
+        It is checked in the background; see `on_invalid`. You may change a mapping afterwards, except a
+        `benchmarks` dictionary of more than 64 entries, which is not copied. Pass a new one with each event,
+        and do not change it or its contents. The same applies to a model.
 
         Raises:
             TypeError: it is neither.
-            InvalidEvent: it holds what JSON cannot (a set, NaN), or more than 1 MiB. It is counted, and
-                nothing else happens.
-            NotAccepted: memory is full, since neither the broker nor the disk takes anything.
+            InvalidEvent: it holds a value that JSON lacks (a set, NaN), or more than 1 MiB. It is only
+                counted.
+            NotAccepted: memory is full, since neither the broker nor the disk accepts events.
             RuntimeError: the publisher is closed, or was made before a fork.
         """
         if self._forked:
@@ -538,7 +506,7 @@ class _Publishing:
         self.publish({"type": "trial_result", "run_id": run_id, "task_id": task_id, **fields})
 
     def scored(self, *, run_id: str, task_id: str, **fields: Unpack[ScoredFields]) -> None:
-        """Publish a late score of a trial, as of a judge; it changes the fields that it has alone (R32)."""
+        """Publish a late score of a trial, such as a judge's; it changes only the fields it has (R32)."""
         self.publish({"type": "trial_scored", "run_id": run_id, "task_id": task_id, **fields})
 
     def started(self, *, run_id: str, task_id: str, **fields: Unpack[StartFields]) -> None:
@@ -546,7 +514,7 @@ class _Publishing:
         self.publish({"type": "trial_started", "run_id": run_id, "task_id": task_id, **fields})
 
     def run_started(self, *, run_id: str, **plan: Unpack[PlanFields]) -> None:
-        """Publish the known parts of the plan; more of it may follow."""
+        """Publish the known parts of the plan; more parts may follow."""
         self.publish({"type": "run_started", "run_id": run_id, **plan})
 
     def run_finished(self, *, run_id: str, **fields: Unpack[FinishFields]) -> None:
@@ -554,7 +522,7 @@ class _Publishing:
         self.publish({"type": "run_finished", "run_id": run_id, **fields})
 
     def retract(self, *, run_id: str, task_id: str, revision: int, **slot: Unpack[RetractionFields]) -> None:
-        """Withdraw what a slot held up to `revision`; only a higher revision fills it again."""
+        """Withdraw the content of a slot up to `revision`; only a higher revision fills it again."""
         ids = {"run_id": run_id, "task_id": task_id, "revision": revision}
         self.publish({"type": "trial_retracted", **ids, **slot})
 
@@ -570,11 +538,10 @@ class _Publishing:
 
     @property
     def invalid(self) -> tuple[InvalidEvent, ...]:
-        """Events that turned out to be invalid since they were taken: the first hundred."""
+        """Accepted events that turned out to be invalid: the first hundred."""
         return tuple(self._invalid)
 
     def _tell(self, error: InvalidEvent) -> None:
-        """Keep it, and pass it on; in the loop of the publisher."""
         self._invalid_count += 1
         if len(self._invalid) < REMEMBERED:
             self._invalid.append(error)
@@ -585,24 +552,22 @@ class _Publishing:
                 log.exception("on_invalid failed when it was told: %s", error)
 
     def _judged(self, counts: Counts) -> Counts:
-        """The final counts, unless the caller must still learn of invalid events."""
+        """The final counts; raises InvalidEvents unless `on_invalid` was given."""
         if self._invalid and self._on_invalid is None:
             raise InvalidEvents(self._invalid_count, self._invalid, self._delivery.refused)
         return counts
 
     def _closing(self) -> Future[Counts]:
-        """Start to close, from any thread; once."""
         self._ended = True
         atexit.unregister(self._close_at_exit)
         return self._thread.submit(self._delivery.close(self._close_seconds))
 
     def _close_at_exit(self) -> None:
-        """Close the publisher, if it is still open."""
         if not self._ended:
             self._closing().result()
 
     def _forget(self) -> None:
-        """In a forked child: the thread, the connection and the files are the parent's."""
+        """Close in a forked child: the thread, the connection and the files are the parent's."""
         self._forked = self._ended = True
         self._delivery.forget()
 
@@ -621,16 +586,16 @@ class TrialPublisher(_Publishing):
     """
 
     def flush(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until everything is acknowledged; False if it is not within that time (None: no limit)."""
+        """Wait until everything is acknowledged; False if that takes longer (None: no limit)."""
         return self._thread.submit(self._delivery.flush(timeout_seconds)).result()
 
     def close(self) -> Counts:
-        """Wait for acknowledgements, at most `close_seconds`; what is not at the broker then is on the disk.
+        """Wait for acknowledgements, at most `close_seconds`; other events are then on the disk.
 
         Returns the final counts; `pending` events are in `files`, and the next publisher sends them.
 
         Raises:
-            EventsLost: the disk did not take them either.
+            EventsLost: the disk failed, too.
             InvalidEvents: some were invalid, and `on_invalid` was not given. All is closed nevertheless.
         """
         if self._ended:
@@ -651,12 +616,12 @@ class TrialPublisher(_Publishing):
 class AsyncTrialPublisher(_Publishing):
     """Publishes from asyncio code; use it as an async context manager, or await `close()`.
 
-    `publish` and its like are plain methods: they never wait. The work is done in a thread, so that neither
-    the disk nor the broker holds up the caller's loop.
+    `publish` and the other methods that publish are plain methods, which never wait. A thread does the work,
+    so that neither the disk nor the broker holds up the caller's loop.
     """
 
     async def flush(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until everything is acknowledged; False if it is not within that time (None: no limit)."""
+        """Wait until everything is acknowledged; False if that takes longer (None: no limit)."""
         return await asyncio.wrap_future(self._thread.submit(self._delivery.flush(timeout_seconds)))
 
     async def close(self) -> Counts:
@@ -677,7 +642,7 @@ class AsyncTrialPublisher(_Publishing):
 
 @contextmanager
 def _not_instead_of(error: BaseException | None) -> Iterator[None]:
-    """Invalid events are not raised in place of what is raised already; they are logged."""
+    """Log invalid events, instead of raising them over an earlier exception."""
     try:
         yield
     except InvalidEvents:
