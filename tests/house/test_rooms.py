@@ -21,7 +21,7 @@ MOST_MODULES = 148
 MOST_IN_A_FOLDER = 13
 MOST_LINES = 900
 MEDIAN_LINES = range(300, 501)
-MOST_IMPORT_PERCENT = 5.8
+MOST_IMPORT_PERCENT = 7.1
 MOST_TEST_MODULES = 224
 
 NOT_A_ROOM = {"benchmarks", "conformance", "data", "faults", "fuzz", "golden", "house", "security", "support"}
@@ -67,14 +67,18 @@ def test_a_module_is_read_in_one_sitting() -> None:
 
 
 def test_imports_take_a_small_share_of_the_lines() -> None:
-    imports = total = 0
+    """Docstrings do not count, so that shorter ones break nothing."""
+    imports = docstrings = total = 0
     for path in MODULES:
         source = path.read_text("utf-8")
         total += len(source.splitlines())
         for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                imports += (node.end_lineno or node.lineno) - node.lineno + 1
-    assert 100 * imports / total <= MOST_IMPORT_PERCENT
+            match node:
+                case ast.Import() | ast.ImportFrom():
+                    imports += (node.end_lineno or node.lineno) - node.lineno + 1
+                case ast.Expr(value=ast.Constant(value=str())):
+                    docstrings += (node.end_lineno or node.lineno) - node.lineno + 1
+    assert 100 * imports / (total - docstrings) <= MOST_IMPORT_PERCENT
 
 
 def test_no_module_only_hands_on() -> None:
