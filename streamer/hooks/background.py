@@ -32,21 +32,19 @@ CLOSE_SECONDS = 10.0
 """How long a harness waits at its end for the broker. The next publisher sends the rest."""
 
 WORK_SECONDS = 300.0
-"""How long a harness waits at its end for open work, such as a log to read, whose events are on no disk."""
+"""How long a harness waits at its end for open work, such as reading a log. Its events are on no disk."""
 
 log = logging.getLogger("streamer.hooks")
 
 Event = dict[str, Any]
 Publish = Callable[[Event], None]
 Work = Callable[[Publish], None]
-"""A function that makes events, and gives each to its argument."""
 
 
 class Background:
     """A thread that does work in the order of its arrival. No method raises, and only `close` waits.
 
-    `publisher` is closed at the end; None: one with settings as commands find them. Raises ValidationError if
-    the settings are wrong.
+    `publisher` is closed at the end. Raises ValidationError if the settings are wrong.
     """
 
     def __init__(self, name: str, publisher: TrialPublisher | None = None) -> None:
@@ -59,7 +57,6 @@ class Background:
         atexit.register(self.close)
 
     def hand_over(self, work: Work) -> None:
-        """Queue work; returns at once."""
         self._waiting.put(work)
 
     def close(self) -> None:
@@ -126,7 +123,6 @@ class Evals:
         return bool(self._running)
 
     def started(self, eval_id: str, spec: Record, plan: Record, publish: Publish) -> None:
-        """Publish the plan of an eval (`EvalSpec`, `EvalPlan`)."""
         run_id = run_id_of(spec)
         if run_id is None:
             self._say("an eval without the name of its task is not published")
@@ -138,12 +134,10 @@ class Evals:
         self._publish(begun, started_event(spec, plan), publish)
 
     def sample_started(self, eval_id: str, summary: Record, publish: Publish) -> None:
-        """Publish the start of a sample (`EvalSampleSummary`)."""
         if begun := self._running.get(eval_id):
             self._publish(begun, start_event(begun.spec, begun.plan, summary, time.time_ns()), publish)
 
     def sample_ended(self, eval_id: str, sample: Record, publish: Publish) -> None:
-        """Publish the result of a sample (`EvalSample`)."""
         if begun := self._running.get(eval_id):
             self._result(begun, sample, publish)
 

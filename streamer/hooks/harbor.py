@@ -1,13 +1,11 @@
 """The plug-in for harbor: `harbor run --plugin streamer` publishes each trial as it starts and ends.
 
-harbor loads it by the entry point group `harbor.plugins` when the command line names it; configuration files
-cannot (`harbor.models.job.config`). It awaits the hooks of `harbor.trial.hooks` unguarded, so an exception
-here would fail the trial. Therefore each call is guarded.
+harbor loads it by the entry point group `harbor.plugins` when the command line names it. It awaits the hooks
+of `harbor.trial.hooks` unguarded, so an exception here would fail the trial. Therefore each call is guarded.
 
 - START: harbor has begun to fill the result, which gives the slot. So every agent has a start.
 - END: harbor has written result.json. The trial is read as `streamer convert` reads it.
-- The end of the job: the whole job is read as `streamer tail` reads it, and every difference is published. So
-  the last published state is what `convert` of the directory gives.
+- The end of the job: the whole job is read as `streamer tail` reads it, and every difference is published.
 - The ledger of `streamer tail` records what was published. So a resumed job withdraws the trials that
   `harbor job resume` deleted, and `tail` of the same directory continues from here.
 
@@ -45,10 +43,7 @@ log = logging.getLogger("streamer.hooks")
 
 
 class JobFollower:
-    """The events of one job, each published once unless its content changed.
-
-    `ledger_file` is open, and keeps what was published; without one that is lost with this process.
-    """
+    """The events of one job, published once each, and again if their content changes."""
 
     def __init__(self, job: str | Path, ledger_file: LedgerFile | None = None) -> None:
         self._job = Path(job).absolute()
@@ -69,8 +64,8 @@ class JobFollower:
     def ended(self, result: Event, publish: Publish) -> None:
         """Publish the trial in its files, after the plan.
 
-        harbor may be rewriting the file without its known secrets. Then it is read again when the next trial
-        has ended.
+        harbor may be rewriting the file without its known secrets. Then it is read again after the next
+        trial.
         """
         run = self._find(publish)
         self._unread.add(str(result.get("trial_name")))
@@ -84,8 +79,6 @@ class JobFollower:
                 self._unread.discard(name)
 
     def finished(self, publish: Publish) -> None:
-        """Publish what is new in the whole job, and withdraw what is gone."""
-
         def publish_all(events: list[Event]) -> None:
             for event in events:
                 publish(event)
@@ -140,7 +133,6 @@ class HarborPlugin:
             log.exception("harbor: the plug-in could not begin; the job goes on without it")
 
     async def on_job_end(self, job_result: Any) -> None:
-        """Publish the rest, and wait for it as long as `Background.close` does."""
         del job_result
         try:
             if self._background is not None and self._follower is not None:

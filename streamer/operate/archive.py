@@ -89,7 +89,7 @@ def _named(differences: Iterable[Mismatch]) -> str:
 
 
 def _damage(file: BinaryIO, name: str) -> str | None:
-    """The first contradiction between a bundle and its own events; None if they agree."""
+    """The first contradiction between a bundle and its own events; None without one."""
     try:
         wrong = [verdict for verdict in bundle.check_bundle(file, name) if verdict.outcome != "equal"]
     except NotABundle as error:
@@ -110,7 +110,6 @@ class Archive:
 
     Attributes:
         out: the file, in an existing directory.
-        prices: the price table of the workers (R2).
         lines: gives the events of a revision that keep the run's lines in its ledger; [] without a ledger. If
             it raises, the run stays.
         wait_seconds: how long to wait for events in flight, and for Redis.
@@ -128,12 +127,12 @@ class Archive:
     def make(self, digest: str | None = None) -> bool:
         """Archive the run, or finish a killed try; False if that was done already.
 
-        With a `digest`, the run must still have it.
+        With a `digest`, the run must still have it. The errors of :func:`differences_from` and OSError pass
+        through.
 
         Raises:
             CannotBeMoved: the run stays as it is.
             NotDone: the run is deleted, but still in Redis.
-            others: as :func:`differences_from`, and OSError.
         """
         if not self.out.parent.is_dir():
             raise CannotBeMoved(f"There is no directory {self.out.parent}. Make it first")
@@ -163,7 +162,6 @@ class Archive:
         return True
 
     def _finished_run(self, reader: StateReader) -> RunSummary | None:
-        """The run if it is finished; None if it is gone and its archive is here."""
         try:
             run = reader.run(self.run_id)
         except UnknownRun:
@@ -177,11 +175,7 @@ class Archive:
         return run
 
     def _is_done(self) -> bool:
-        """Whether the log has the events of the file, and then the deletion.
-
-        Raises:
-            CannotBeMoved: later events follow, which count nowhere.
-        """
+        """Whether the log has the file's events, then the deletion. Raises CannotBeMoved for later events."""
         beyond = self._beyond(self._source().records)
         if not beyond or not _is_deletion(beyond[0]):
             return False
@@ -189,7 +183,6 @@ class Archive:
         return True
 
     def _refuse_late(self, beyond: Collection[LogRecord]) -> None:
-        """Raise CannotBeMoved if a deletion covers events that are not in the file."""
         covered = max((_revision(one) for one in beyond if _is_deletion(one)), default=-1)
         late = {one.value for one in beyond if not _is_left(one) and _revision(one) <= covered}
         with self.out.open("rb") as file:
@@ -216,7 +209,6 @@ class Archive:
         return bundle.source_of_run(self.settings, self.run_id, is_history=False)
 
     def _prepared(self, reader: StateReader, digest: str | None = None) -> list[bytes]:
-        """Put the archive in place, equal to Redis and the log; returns the events that delete the run."""
         now = time.time_ns()  # from before the log is read: what is newer than this is not covered
         self._refuse_rejected()
         with self._written() as partial:
@@ -246,7 +238,6 @@ class Archive:
         return events
 
     def _refuse_rejected(self) -> None:
-        """Raise CannotBeMoved if the log has rejected records that may become valid."""
         rejected = sum(is_rejected(one, self.run_id) for one in RunLog(self.settings, self.run_id).records())
         if rejected and not self.without_rejected:
             raise CannotBeMoved(
@@ -299,7 +290,6 @@ class Archive:
         return self.out.with_name(f".{self.out.name}.deletion")
 
     def _noted(self) -> list[bytes]:
-        """The events that a killed try was about to send; [] if it did not get so far."""
         events = _lines_in(self._journal)
         if events and (run_id := _run_deleted(events)) != self.run_id:
             raise CannotBeMoved(
@@ -312,7 +302,6 @@ class Archive:
         write_synced(self._journal, b"".join(event + b"\n" for event in events))
 
     def _in_log(self, events: Collection[bytes]) -> dict[bytes, LogRecord]:
-        """The first records of these events in the log. A producer may repeat one."""
         there: dict[bytes, LogRecord] = {}
         for record in RunLog(self.settings, self.run_id).records():
             if record.value is not None and record.value in events:
@@ -355,10 +344,7 @@ class Archive:
         self._refuse_late(beyond)
 
     def _complete(self, deleted_at: int) -> None:
-        """Add the events between the comparison and the deletion, which may cover them.
-
-        Another command may have deleted the run earlier: the first deletion ends the file.
-        """
+        """Add the events between the comparison and the first deletion, which may be another command's."""
         beyond = self._beyond(self._source().records)
         if beyond is not None:
             deleted_at = next((one.offset for one in beyond if _is_deletion(one)), deleted_at)
@@ -382,7 +368,6 @@ def _is_deletion(record: LogRecord) -> bool:
 
 
 def _is_left(record: LogRecord) -> bool:
-    """Whether an archive sent this, perhaps another command's: the deletion, and the lines of the ledger."""
     event, *_ = event_in(record.value)
     if isinstance(event, RunStarted):
         return event.ledger is not None and event.ledger.lines is not None
@@ -419,10 +404,7 @@ def _revision(record: LogRecord) -> int:
 class ArchivePlan:
     """Runs to archive, as the user sees and confirms them.
 
-    Attributes:
-        folder: where the archives go, absolute.
-        runs: id, digest and file name of each.
-        kept: chosen runs that stay, with the reason; not part of the hash.
+    `runs` are id, digest and file name of each. `kept` runs stay, and are not part of the hash.
     """
 
     folder: Path
@@ -456,8 +438,8 @@ class ArchivePlan:
     ) -> ArchivePlan:
         """Choose runs: those with a last event before `before`, and all of the `labels`.
 
-        Runs that a ledger needs (`baselines`) stay. `standing` folds a run's events, and is only called for
-        runs that nothing else keeps.
+        Runs that a ledger needs (`baselines`) stay. `standing` folds a run, and is only called if nothing
+        else keeps it.
         """
         chosen, kept = list[tuple[str, str, str]](), list[tuple[str, str]]()
         for run in sorted(runs, key=lambda run: run.run_id):
@@ -479,7 +461,6 @@ class ArchivePlan:
 
     @classmethod
     def confirmed(cls, folder: Path, plan_hash: str) -> ArchivePlan | None:
-        """The plan of that hash, if it was confirmed before."""
         file = folder / f"plan-{plan_hash}.json"
         content = file.read_bytes() if file.exists() else b""
         if sha256_hex(content)[:16] != plan_hash:
@@ -493,7 +474,6 @@ class ArchivePlan:
         write_synced(self.file, self.content)
 
     def broken_off(self) -> list[tuple[str, Path]]:
-        """Runs outside the plan with an unfinished deletion, and their files."""
         planned = {self.folder / name for _, _, name in self.runs}
         journals = {one: _lines_in(one) for one in sorted(self.folder.glob(".*.deletion"))}
         files = (
@@ -514,16 +494,8 @@ def restore(
     """Publish the events of a bundle again, with their bytes and times.
 
     Nothing is published unless everything can be. Events in the log are not published again, so a killed try
-    can be repeated.
-
-    Args:
-        name: of the file, for messages.
-        prices: the price table of the workers (R2).
-        wait_seconds: how long to wait until Redis has the runs.
-
-    Returns:
-        The number of events of each run, and whether Redis was compared with the file, which needs the same
-        version of the semantics.
+    can be repeated. Returns the number of events of each run, and whether Redis was compared with the file,
+    which needs the same version of the semantics.
 
     Raises:
         NotABundle: the file is not a bundle, or is damaged.
@@ -594,11 +566,7 @@ def _print(record: LogRecord) -> str:
 
 
 def _held(settings: Settings, run_id: str, expected: Counter[str], name: str) -> Counter[str]:
-    """The fingerprints of a run's records in the log.
-
-    Raises:
-        CannotBeMoved: one is not in the archive, so the run exists here, or was deleted here.
-    """
+    """The fingerprints of a run's records in the log. Raises CannotBeMoved if one is not in the archive."""
     held, others, deletions = Counter[str](), 0, list[int]()
     for record in RunLog(settings, run_id).records():
         event, *_ = event_in(record.value)

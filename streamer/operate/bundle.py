@@ -55,7 +55,6 @@ class Source:
 
     Attributes:
         name: the run, or the name of the file or directory.
-        kind: the event log, a file of events, or files of a harness.
         records: read once.
         is_history: its runs get no verdicts: plans and orders rest on them.
         begins_at: offset at which the log begins; above 0 if earlier events were deleted.
@@ -69,7 +68,6 @@ class Source:
 
 
 def is_event(record: LogRecord, run_id: str | None = None) -> bool:
-    """Whether a record is an event (of this run)."""
     event, *_ = event_in(record.value)
     return not isinstance(event, Reason) and run_id in (None, event.run_id)
 
@@ -86,11 +84,7 @@ def is_rejected(record: LogRecord, run_id: str) -> bool:
 
 
 def source_of_run(settings: Settings, run_id: str, *, is_history: bool) -> Source:
-    """A run in the event log, without other records of its partition.
-
-    Raises:
-        TopicMissing, TopicUnreadable, KafkaError: also while the records are read.
-    """
+    """A run in the event log, without other records of its partition; it is read lazily."""
     log = RunLog(settings, run_id)
     own = (record for record in log.records() if is_event(record, run_id))
     return Source(run_id, "log", own, is_history, log.begins_at)
@@ -98,8 +92,6 @@ def source_of_run(settings: Settings, run_id: str, *, is_history: bool) -> Sourc
 
 @dataclass(slots=True)
 class _Folded:
-    """A folded source: the record with each run's first plan, and the number of records."""
-
     source: Source
     folding: Folding = field(init=False)
     plans: dict[str, LogRecord] = field(default_factory=dict)
@@ -107,7 +99,6 @@ class _Folded:
 
     @classmethod
     def of(cls, source: Source, prices: PriceTable, keep: Callable[[LogRecord], object] = id) -> Self:
-        """Fold a source; `keep` is called with each record first."""
         folded = cls(source)
 
         def counted_records() -> Iterator[LogRecord]:
@@ -152,8 +143,6 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Conclusions:
-    """The results of the events: summaries by run and key of Redis, verdicts and manifest as JSON."""
-
     summaries: dict[tuple[str, str], SummaryChange]
     verdicts: Json
     manifest: Json
@@ -192,7 +181,6 @@ EVENTS, RECORDS, PRICES, SUMMARIES, VERDICTS, MANIFEST, SUMS = MEMBERS = (
 """Members in their order. `SHA256SUMS` names the others, as `sha256sum -c` reads it."""
 
 Parts = Mapping[str, tuple[int, int]]
-"""Member to position and size of its content, in bytes."""
 
 END = bytes(2 * BLOCKSIZE)
 PIECE = 1024 * 1024
@@ -226,12 +214,11 @@ class NotABundle(Exception):
 def write_bundle(file: BinaryIO, sources: Iterable[Source], prices: PriceTable) -> Json:
     """Write a bundle into an empty, seekable file; returns its manifest.
 
-    `sources` are folded in their order, with the `prices` of R2.
+    `sources` are folded in their order, with the price table of R2.
 
     Raises:
         CannotBeBundled: a source holds no run, two hold the same one, or they are too large.
         CannotBeFolded: an exception sets a run apart.
-        others: as the sources' records.
     """
     places = bytearray()
     file.write(bytes(BLOCKSIZE))
@@ -342,10 +329,8 @@ def check_bundle(file: BinaryIO, name: str) -> list[Verdict]:
     """Fold the events of a bundle again and compare: a verdict on each run.
 
     A verdict on `name` comes first if the file differs from its sums, verdicts or manifest, or if another
-    release made it. In the latter case `reason` says that sentences were not compared.
-
-    Raises:
-        NotABundle: the file cannot be read, or another version has to check it.
+    release made it. In the latter case `reason` says that sentences were not compared. Raises NotABundle if
+    the file is unreadable, or another version has to check it.
     """
     parts, damage = _parts(file), damage_of(file)
     try:
@@ -399,7 +384,6 @@ def _verdict(name: str, summaries: int, differences: Sequence[Mismatch], why: st
 
 
 def _release(manifest: Json) -> str | None:
-    """The release that made a bundle. The manifest is untrusted: None unless it is safe in a command."""
     named = manifest.get("product")
     return named if isinstance(named, str) and re.fullmatch(r"[0-9A-Za-z.+!-]{1,64}", named) else None
 
@@ -443,11 +427,7 @@ def _parts(file: BinaryIO) -> Parts:
 
 
 def damage_of(file: BinaryIO) -> list[Mismatch]:
-    """The members whose SHA-256 differs from `SHA256SUMS`, or that file itself; folds nothing.
-
-    Raises:
-        NotABundle: the file is no archive as `write_bundle` writes it.
-    """
+    """The members whose SHA-256 differs from `SHA256SUMS`, or that file itself. Raises NotABundle."""
     parts = _parts(file)
     actual = {name: _sha256(file, *place) for name, place in parts.items() if name != SUMS}
     stored = _read(file, parts, SUMS)
@@ -462,10 +442,7 @@ def damage_of(file: BinaryIO) -> list[Mismatch]:
 class Contents:
     """The contents of an undamaged bundle, unfolded. Use it while the file is open.
 
-    `summaries` are keyed by run and key of Redis.
-
-    Raises:
-        NotABundle: the file is not a bundle, is damaged, or has another version of the format.
+    Raises NotABundle also for another version of the format.
     """
 
     def __init__(self, file: BinaryIO) -> None:

@@ -39,7 +39,6 @@ NO_BENCHMARK = "none"
 """Directory of runs without a benchmark in their plan; their rows have null."""
 
 EMPTY = "~none.parquet"
-"""A file name that no id has."""
 
 
 class CannotExport(Exception):
@@ -48,12 +47,7 @@ class CannotExport(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A run in the manifest.
-
-    Attributes:
-        version: equal versions mean equal rows.
-        metrics: named metrics of its trials to their units, by column name.
-    """
+    """A run in the manifest; equal versions mean equal rows."""
 
     version: str
     benchmark: str | None
@@ -117,7 +111,6 @@ def export(
 
 
 def _manifest(out: Path, source: str, chosen: str) -> tuple[dict[str, Written], Path | None]:
-    """The current generation's runs and directory; ({}, None) without one."""
     try:
         old = (out / "current").resolve(strict=True)
         content = json.loads((old / "manifest.json").read_bytes())
@@ -185,7 +178,7 @@ def _carry(source: Path | None, new: Path, run_id: str, of: Written, metrics: Ma
 
 
 def _is_same(stored: pa.Schema, schema: pa.Schema) -> bool:
-    """Whether a file has these columns, descriptions and units.
+    """Whether a file has these columns, with their descriptions and units.
 
     Parquet drops the names of map keys and values, so types are compared without metadata.
     """

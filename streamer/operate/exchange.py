@@ -44,8 +44,7 @@ def every_eval_ever(run: RunRows) -> Iterator[tuple[Path, bytes]]:
     """The files of a run with their places in a data store, data/BENCHMARK/DEVELOPER/MODEL/UUID.json.
 
     Run and agent alone determine the names, so another export replaces the files. A trial without a verdict
-    is a failure, as in the summary (R19). A trial with only numbers has rows for them (R31). The interval of
-    a pass rate or a mean is the summary's, clustered by task.
+    is a failure, as in the summary (R19). A trial with only numbers has rows for them (R31).
     """
     for agent in run.rows["agents"]:
         trials = [trial for trial in run.rows["trials"] if trial["agent_model"] == agent["agent_model"]]
@@ -140,7 +139,6 @@ class _Evaluation:
         }
 
     def _result(self, name: str, of: Mapping[str, Any], reading: Mapping[str, Any]) -> Row | None:
-        """A result; None if no trial has it."""
         if not of["count"] or of["mean"] is None:
             return None
         bounds = (0.0, 1.0) if name == PASSED else ("-Infinity", "Infinity")
@@ -195,7 +193,6 @@ def _result_id(metric: str) -> str:
 
 
 _CONTROL = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot hold."""
 
 
 def junit(run: RunRows) -> bytes:
@@ -242,11 +239,9 @@ def _as_file(root: Xml.Element) -> bytes:
 
 
 _Task = tuple[str, str, str]
-"""Tier, subtest and task; "" for a missing one."""
 
 
 def _by_task(run: RunRows, label: str) -> list[tuple[str, list[Row]]]:
-    """Name of each task that the agent ran or was to run, and its trials."""
     trials: dict[_Task, list[Row]] = {}
     if not any(row["subtest"] for row in run.rows["trials"]):  # those the plan does not tie to tasks
         trials = {(tier or "", "", task): [] for tier, task in run.planned}
@@ -302,11 +297,8 @@ def _plain(text: str) -> str:
 def write_files(out: Path, runs: Iterable[RunRows], chosen: Literal["every-eval-ever", "junit"]) -> int:
     """Write the files of these runs into a directory; returns their number.
 
-    A reader never sees half of a file. A run's JUnit file is RUN.xml, as `file_name` writes its id.
-
-    Raises:
-        NotOurs: the directory holds something else.
-        OSError: a file cannot be written; earlier files stay.
+    A reader never sees half of a file. A run's JUnit file is RUN.xml, as `file_name` writes its id. Raises
+    NotOurs, or OSError after some files.
     """
     claim(out)
     count = 0

@@ -1,7 +1,7 @@
 """`streamer forward`: summaries as they change, to MLflow as metrics with steps, or as events by OTLP.
 
 It follows compacted topics from their beginning, so it needs only the broker, and misses nothing in a
-restart. While the other side is down, each agent's newest state waits, and earlier ones are skipped.
+restart. While the other side is down, only each agent's newest state waits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ Json = dict[str, Any]
 FEEDS: tuple[Feed, ...] = ("run", "agent-model")
 
 RETRY_SECONDS = (1.0, 5.0, 25.0)
-"""Pauses after one, two and more failures in a row."""
 
 
 class SinkMissing(Exception):
@@ -37,7 +36,7 @@ class SinkMissing(Exception):
 
 
 class BadAddress(Exception):
-    """An address is missing, or unknown to the client. The text leaves it out, as it may hold a password."""
+    """An address is missing, or unknown to the client. The text omits it, as it may hold a password."""
 
 
 class NotTaken(Exception):
@@ -58,7 +57,7 @@ class Change:
 
     Attributes:
         agent_model: percent-encoded as in the key; None for the whole run.
-        summary, version: as published; None: deleted.
+        summary, version: None: deleted.
         at_ms: when it was published, Unix milliseconds.
     """
 
@@ -115,9 +114,7 @@ _ENDS = {"completed": "FINISHED", "failed": "FAILED", "cancelled": "KILLED"}
 
 @dataclass
 class _Mirrored:
-    """A run of MLflow that we write: names of its metrics, greatest step, time of its last metrics, and the
-    last summary sent.
-    """
+    """A run of MLflow that we write, with its greatest step and the last summary sent."""
 
     id: str
     metrics: set[str] = field(default_factory=set)
@@ -138,7 +135,6 @@ class MlflowSink:
 
     Args:
         uri: as MLflow reads it; None: from MLFLOW_TRACKING_URI. It may hold a password, and is never shown.
-        experiment: its name; created if missing.
         namespace: the deployment's: equal run ids of two deployments are two runs.
 
     Raises:
@@ -263,7 +259,6 @@ class MlflowSink:
             mirrored.status = word
 
     def _known(self, run_id: str) -> dict[str | None, _Mirrored]:
-        """MLflow's data of a run, requested once."""
         if run_id not in self._runs:
             runs: dict[str | None, _Mirrored] = {}
             only, page = f"tags.`streamer.run` = '{self._digest(run_id)}'", None
@@ -408,14 +403,8 @@ def evaluations(change: Change, namespace: str, names: Mapping[str, str]) -> Ite
 class OtlpSink:
     """Sends events to a collector by OTLP over HTTP, configured by OTEL_EXPORTER_OTLP_* variables.
 
-    Args:
-        endpoint: URL of the collector, such as http://127.0.0.1:4318; None: from OTEL_EXPORTER_OTLP_ENDPOINT.
-            It may hold a secret, and is never shown.
-        namespace: the deployment's; an attribute of each event.
-        names: see `renamed`.
-
-    Raises:
-        SinkMissing: the exporter is not installed.
+    `endpoint` looks like http://127.0.0.1:4318. It may hold a secret, and is never shown. Raises SinkMissing
+    if the exporter is not installed.
     """
 
     name = "OTLP"

@@ -52,8 +52,6 @@ _KINDS = {"text": TEXT, "integer": pa.int64(), "number": pa.float64(), "boolean"
 def arrow_type(annotation: Any) -> pa.DataType:
     """The Arrow type of a field; a number that is text where it is not finite (R14) is a double.
 
-    Raises TypeError for other types.
-
     >>> arrow_type(dict[str, float | None])
     MapType(map<string, double>)
     """
@@ -85,7 +83,6 @@ def _fields(model: type[BaseModel]) -> list[pa.Field]:
 
 
 def _unit(name: str) -> str:
-    """The unit of a published number; "" if name or description say it."""
     if name in BOARD_METRICS:
         return BOARD_METRICS[name].unit
     words = name.split("_")
@@ -107,7 +104,6 @@ def _fitted(value: Any, of: pa.DataType) -> Any:
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Rows as a table; missing fields are null."""
     columns = [pa.array([_fitted(row.get(f.name), f.type) for row in rows], f.type) for f in schema]
     return pa.table(columns, schema=schema)
 
@@ -144,7 +140,6 @@ _MODELS: dict[Table, type[BaseModel]] = {
 
 @cache
 def _schema(table: Table) -> pa.Schema:
-    """The columns of a table; for trials without named metrics."""
     own = {"run_id", "benchmark", "benchmark_version"}
     if table == "trials":
         event, measured = get_type_hints(TrialResult), [_measured(c) for c in COLUMNS if c.name not in own]
@@ -166,10 +161,7 @@ def _schema(table: Table) -> pa.Schema:
 
 
 def schema_of(table: Table, metrics: Mapping[str, str] | None = None) -> pa.Schema:
-    """The columns of a table, with types, descriptions and units.
-
-    `metrics` maps named metrics to their units; for trials each is a column `metrics/NAME` (R30).
-    """
+    """The columns of a table, with types, descriptions and units; `metrics` adds columns of trials (R30)."""
     named = [TrialColumn(name, "number", unit, ("metrics", name)) for name, unit in (metrics or {}).items()]
     schema = _schema(table)
     for column in named if table == "trials" else ():
@@ -209,7 +201,6 @@ class Frame:
     arrow: pa.Table
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The interface by which polars and DuckDB read a table."""
         return self.arrow.__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:

@@ -82,13 +82,7 @@ class PartitionLag:
 
 
 async def read_lags(settings: Settings) -> list[PartitionLag]:
-    """Every partition of the event topic, by number.
-
-    Raises:
-        TopicMissing: there is no event topic.
-        TopicUnreadable: the broker does not answer.
-        KafkaError: the broker cannot be reached, or refuses.
-    """
+    """Every partition of the event topic, by number. Raises TopicMissing, TopicUnreadable, KafkaError."""
     names = Names(settings.namespace)
     numbers = sorted(await partitions_of(settings, names.trial_events))
     places = [(names.trial_events, number) for number in numbers]
@@ -115,7 +109,6 @@ class DeploymentHealth:
 
     Attributes:
         topics: partition count of each of our topics that exists.
-        redis: host and port.
         redis_full: whether it refuses writes, even heartbeats, because its memory is full.
         workers: last heartbeat of each, also of dead ones until Redis forgets them.
         problems: a sentence for each.
@@ -132,7 +125,6 @@ class DeploymentHealth:
     problems: list[str] = field(default_factory=list)
 
     def live_workers(self) -> list[WorkerStatus]:
-        """The workers with a recent heartbeat, by the clock of Redis."""
         return [worker for worker in self.workers if not worker.stale()]
 
     def as_json(self) -> dict[str, Any]:
@@ -297,7 +289,6 @@ class Flow:
 
     @property
     def ends(self) -> list[int]:
-        """The end offset of each partition."""
         return [partition.end for partition in self.partitions]
 
     @property
@@ -329,7 +320,6 @@ class Flow:
 
 
 def live_workers(reader: StateReader) -> list[WorkerStatus]:
-    """The workers with a recent heartbeat. Raises RedisUnavailable."""
     return [worker for worker in reader.workers() if not worker.stale()]
 
 
@@ -413,8 +403,6 @@ class StoredRejection:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The record to publish in place of a rejected one."""
-
     rejected: StoredRejection
     value: bytes
 
@@ -441,11 +429,7 @@ def still_wrong(value: bytes) -> Reason | None:
 
 
 def read_rejections(settings: Settings) -> Iterator[StoredRejection]:
-    """Every rejection up to the current end of the topic.
-
-    Raises:
-        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
-    """
+    """Every rejection up to the current end of the topic."""
     for record in read_topic(settings, Names(settings.namespace).trial_rejections):
         if (rejected := _rejected(record)) is not None:
             yield rejected
@@ -462,11 +446,7 @@ def read_rejection(settings: Settings, place: LogPosition) -> StoredRejection:
 def requeue(settings: Settings, records: Iterable[Again]) -> int:
     """Publish records unchanged; equal bytes once, however often they were rejected.
 
-    Returns the number of published records, all acknowledged.
-
-    Raises:
-        NotDelivered: some were not.
-        TopicMissing, aiokafka.errors.KafkaError: see `streamer.storage.outbox`.
+    Returns the number of published records, all acknowledged. Raises NotDelivered if some are not.
     """
     different = {(again.key, again.value): again.rejected for again in records}
     with ThreadedPublisher(settings) as publisher:
@@ -536,10 +516,7 @@ def wait_until_deleted(reader: StateReader, run_id: str, *, archived: bool, seco
 def repair(settings: Settings, run_id: str, *, wait_seconds: float) -> None:
     """Have a run folded again from the log, and wait until a worker has done it.
 
-    Raises:
-        UnknownRun: no run in Redis or in quarantine has this id.
-        NotRepaired: it could not be folded again, or not in time.
-        KafkaError, TopicMissing, RedisUnavailable: broker or Redis is unavailable.
+    Raises UnknownRun, NotRepaired if folding fails or takes too long, and the errors of broker and Redis.
     """
 
     from streamer.client.readers import StateReader
@@ -584,9 +561,7 @@ async def _ask(settings: Settings, run_id: str, request: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """Fingerprints of prices, profiles and formulas: the group's (None before its first worker), and each
-    live worker's by id.
-    """
+    """Fingerprints of prices, profiles and formulas; `current` is None before the first worker."""
 
     current: str | None
     workers: dict[str, str]

@@ -38,7 +38,6 @@ SEND_PAUSES_SECONDS = (1.0, 5.0, 25.0)
 """Pauses between attempts; after the last one a notice is dropped."""
 
 MAX_WAITING = 1000
-"""The limit of waiting notices for a service; beyond it the newest are dropped."""
 
 
 class NotifyMissing(Exception):
@@ -60,14 +59,8 @@ class BadNotifyUrl(Exception):
 class Service:
     """One notification service, with its own thread.
 
-    Args:
-        url: as apprise reads it; never shown.
-        number: its place among the given URLs, from 1.
-        say: called once when the service fails, and when it recovers.
-        retry_seconds: pauses between attempts.
-
-    Raises:
-        NotifyMissing, BadNotifyUrl
+    `url` is never shown, and `number` is its place among the given URLs, from 1. `say` is called once when
+    the service fails, and when it recovers. Raises NotifyMissing and BadNotifyUrl.
     """
 
     def __init__(
@@ -110,7 +103,6 @@ class Service:
             done()
 
     def close(self, seconds: float) -> None:
-        """Send waiting notices for at most this time, without retries."""
         self._closing.set()
         try:
             self._waiting.put_nowait(None)
@@ -170,12 +162,7 @@ MAX_CODES = 5
 
 
 class RejectionRate:
-    """A counter of rejections.
-
-    Args:
-        per_minute: a notice is due above this rate.
-        told_at: when any process last sent such a notice; None: never.
-    """
+    """A counter of rejections. A notice is due above `per_minute`; any process sent the last at `told_at`."""
 
     def __init__(self, per_minute: float, told_at: datetime | None = None) -> None:
         self._limit = per_minute
@@ -223,13 +210,8 @@ def now() -> datetime:
 class Watch:
     """One watch of chosen runs, for some notification services.
 
-    Args:
-        settings: for Redis, and for the broker if rejections are watched.
-        urls: of the services; never shown.
-        say: called with each error, a line each, from any thread.
-
-    Raises:
-        NotifyMissing, BadNotifyUrl: see `Service`.
+    `urls` are never shown. `say` gets each error, a line each, from any thread. Raises NotifyMissing and
+    BadNotifyUrl.
     """
 
     def __init__(
@@ -257,9 +239,8 @@ class Watch:
     async def run(self, stop: asyncio.Event) -> None:
         """Watch until stopped; then pending notices get some seconds.
 
-        Raises:
-            RedisUnavailable: Redis does not answer at the beginning; later outages are waited out.
-            UnreadableSummary: a newer version of streamer wrote it.
+        Raises RedisUnavailable at the beginning (later outages are waited out), and UnreadableSummary if a
+        newer version of streamer wrote it.
         """
         work = [self._follow_state(), self._tick(), self._look_ahead()]
         if self._rules.rejections_per_minute is not None:
@@ -300,7 +281,6 @@ class Watch:
         await self._tell(run_id, self._decider.take(fields, now(), agents))
 
     def _hear(self, run_id: str, summary: object) -> None:
-        """Note which runs, and which ledgers with them as candidate or baseline, have to be checked."""
         self._moved.add(run_id)
         if isinstance(summary, RunSummary):
             (self._going.discard if is_over(summary) else self._going.add)(run_id)
@@ -309,10 +289,7 @@ class Watch:
                     self._ledgers.setdefault(member, set()).add(entry.name)
 
     async def _look_ahead(self) -> None:
-        """Check estimates and ledgers, which need more than a run's summary.
-
-        A ledger reads the log of its runs again, so a long one is checked less often.
-        """
+        """Check estimates and ledgers. A ledger reads the log, so a long one is checked less often."""
         failing, ledgers_at, due = False, 0.0, set[str]()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
@@ -385,7 +362,6 @@ class Watch:
                 self._send(notice)
 
     async def _tell(self, run_id: str, notices: Sequence[Notification]) -> None:
-        """Save the changes, then send the notices that no other watch has claimed."""
         await self._memory.save(run_id, self._decider.changed(run_id))
         for notice in notices:
             if notice.again or await self._memory.claim(run_id, notice.key):
@@ -403,7 +379,6 @@ class Watch:
             service.send(notice, done)
 
     def _arrived(self, notice: Notification) -> None:
-        """Note that a service took a notice or dropped it. After the last one it counts as sent."""
         place = (notice.run_id, notice.key)
         self._left[place] -= 1
         if self._left[place] or not notice.run_id:
@@ -427,10 +402,7 @@ class Watch:
 
 @contextmanager
 def watching(watch: Callable[[], Watch], say: Callable[[str], None]) -> Iterator[None]:
-    """A context with a watch in its own thread. An error in it is reported to `say`, and ends only the watch.
-
-    `watch` is called in that thread.
-    """
+    """A context with a watch in its own thread. An error in it goes to `say`, and ends only the watch."""
     stop = asyncio.Event()
 
     async def work() -> None:

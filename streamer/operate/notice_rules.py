@@ -34,7 +34,6 @@ from streamer.views.decide.outlook import budget_of, eta_of, usd_words
 Json = Mapping[str, Any]
 
 MAX_NAME = 120
-"""The limit for a name, in characters."""
 
 MAX_LINES = 12
 
@@ -50,8 +49,6 @@ class Notification:
     Attributes:
         run_id: "" for a notice without a run.
         key: equal for notices that are sent once for the run, such as `finished:completed`.
-        title: one line.
-        body: some lines.
         again: an earlier process decided it, but ended before delivery.
     """
 
@@ -73,13 +70,11 @@ def named(value: object) -> str:
 
 
 def run_name(run: Json) -> str:
-    """The display name of a run, with its id."""
     shown = run["display_name"]
     return f"{named(shown)} ({named(run['run_id'])})" if shown else named(run["run_id"])
 
 
 def run_line(run: Json) -> str:
-    """The state of a run, in a line."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
     trials += f" ({words})" if (words := plan_words(run)) not in ("", NO_PLAN) else ""
@@ -101,7 +96,6 @@ def board(agents: Sequence[Json], primary: str) -> str:
 
 
 def group_name(group: Json) -> str:
-    """The name of a tier or an agent:model."""
     return f"tier {named(group['tier'])}" if group.get("tier") is not None else named(group["agent_model"])
 
 
@@ -114,9 +108,7 @@ def group_name(group: Json) -> str:
 class Leader(NamedTuple):
     """An agent:model that is sure to finish first.
 
-    Attributes:
-        lowest: the lowest final pass rate that it can have.
-        others: the highest final pass rate of any other agent.
+    `lowest` is its lowest possible final pass rate, `others` the highest of any other agent.
     """
 
     label: str
@@ -127,9 +119,7 @@ class Leader(NamedTuple):
 class Settled(NamedTuple):
     """An agent:model for which the target is met, or lost.
 
-    Attributes:
-        word: `reached` or `out of reach`.
-        bound: the final pass rate that shows it: the lowest possible, or the highest.
+    `word` is `reached` or `out of reach`, and `bound` is the lowest or highest final pass rate that shows it.
     """
 
     label: str
@@ -138,8 +128,6 @@ class Settled(NamedTuple):
 
 
 class _Agent(NamedTuple):
-    """The relevant part of an agent's summary; `reach` is None without bounds."""
-
     label: str
     compared: bool
     planned: int
@@ -148,8 +136,6 @@ class _Agent(NamedTuple):
 
 @dataclass(slots=True)
 class Race:
-    """The agents of one run, by their latest summaries."""
-
     _agents: dict[str, _Agent] = field(default_factory=dict)
 
     def hear(self, agent: Json) -> None:
@@ -160,7 +146,6 @@ class Race:
         self._agents[key] = _Agent(agent["agent_model"], not agent["baseline"], planned, reach)
 
     def forget(self, key: str) -> None:
-        """Forget an agent:model without results; the key is `AGENT:MODEL`, percent-encoded."""
         self._agents.pop(key, None)
 
     def leader(self, run: Json) -> Leader | None:
@@ -189,7 +174,6 @@ class Race:
                 yield Settled(agent.label, "out of reach", reach.high)
 
     def _awaits_agents(self, run: Json) -> bool:
-        """Whether the plan has trials of agents that have not begun."""
         return (run["progress"]["planned"] or 0) > sum(agent.planned for agent in self._agents.values())
 
 
@@ -224,7 +208,6 @@ class Rules:
     Attributes:
         budget_usd: known cost of a run, USD.
         stalled_after: time without a result, while planned ones are missing.
-        rejections_per_minute: a notice is due above it.
         target: the final pass rate that agents should reach, 0 to 1.
     """
 
@@ -241,10 +224,7 @@ class RunMemory:
     Attributes:
         told: the memory's fields; `changed` holds new ones until the caller drains it.
         strange: a run from before the watch without a memory: its past is adopted.
-        new: it appeared during the watch.
-        run: its latest summary; None: not seen yet.
-        is_over: nothing more is expected of it.
-        was_over: the same when the watch began, without a memory.
+        was_over: it has no memory, and had ended when the watch began.
         moved_at: its last progress; None: too long ago to count.
         on_the_way: keys of notices that this process decided.
     """
@@ -261,7 +241,6 @@ class RunMemory:
     race: Race = field(default_factory=Race)
 
     def note(self, key: str, value: str) -> None:
-        """Remember a field, to be saved."""
         self.told[key] = self.changed[key] = value
 
     def once(self, key: str, about: str, what: str, body: str, run_id: str) -> Notification | None:
@@ -275,14 +254,11 @@ class RunMemory:
 
 
 class Decider:
-    """A decider of notices, each key of a run once."""
-
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._runs: dict[str, RunMemory] = {}
 
     def knows(self, run_id: str) -> bool:
-        """Whether :meth:`begin` was called for the run."""
         return run_id in self._runs
 
     def begin(self, run_id: str, remembered: Mapping[str, str], *, new: bool) -> None:
@@ -301,7 +277,6 @@ class Decider:
             memory.race.forget(key)
 
     def changed(self, run_id: str) -> dict[str, str]:
-        """The unsaved part of a run's memory."""
         memory = self._runs.get(run_id)
         if memory is None:
             return {}
@@ -314,10 +289,7 @@ class Decider:
             memory.told[notice.key] = TOLD
 
     def take(self, summary: Json, now: datetime, agents: Sequence[Json] = ()) -> list[Notification]:
-        """The notices after a changed summary; agents within tiers have none.
-
-        `now` is wall clock time with a zone. `agents` are a finished run's, for the board in its notice.
-        """
+        """The notices after a changed summary; `agents` are a finished run's, for the board in its notice."""
         memory = self._runs[summary["run_id"]]
         if summary["type"] == "run_summary":
             return self._run(memory, summary, now, agents) + self._settled(memory)
@@ -327,7 +299,7 @@ class Decider:
         return _group(memory, summary) + self._settled(memory)
 
     def estimated(self, run_id: str, decision: Decision) -> list[Notification]:
-        """The notice of an estimate: the run will tell its first two agents apart, or not; once each."""
+        """The notice that a run will tell its first two agents apart, or that it will not; once each."""
         memory = self._runs.get(run_id)
         if memory is None or memory.run is None or memory.is_over:
             return []
@@ -349,7 +321,6 @@ class Decider:
         return [notice for notice in notices if notice]
 
     def tick(self, now: datetime) -> list[Notification]:
-        """The notices of runs without progress."""
         notices = (self._stalled(memory, now) for memory in self._runs.values())
         return [notice for notice in notices if notice]
 
@@ -378,10 +349,7 @@ class Decider:
         return [notice for notice in notices if notice]
 
     def _settled(self, memory: RunMemory) -> list[Notification]:
-        """The notices that follow from hard bounds of a known run; empty if it was over before.
-
-        At the end of a run the board shows the leader.
-        """
+        """The notices that follow from hard bounds of a known run; empty if it was over before."""
         run, target = memory.run, self._rules.target
         if run is None or memory.was_over:
             return []
@@ -461,7 +429,6 @@ def _target(memory: RunMemory, run: Json, settled: Settled, target: float) -> No
 
 
 def _judged(memory: RunMemory, run: Json, ledger: LedgerResult, one: LedgerCandidate) -> Notification | None:
-    """The notice of a verdict; verdicts from before the watch are adopted."""
     field, is_better = f"ledger:{ledger.name}:{one.agent_model}", one.verdict == "better"
     last, key = memory.told.get(field), f"{field}:{'better' if is_better else 'lost'}"
     if last != one.verdict:
@@ -494,7 +461,6 @@ def _finished(run: Json) -> str:
 
 
 def _last_moved(run: Json, now: datetime) -> datetime | None:
-    """The last progress of a run from before the watch, by its event time."""
     if run["last_event_at"] is None:
         return now
     at = datetime.fromisoformat(run["last_event_at"])
@@ -520,7 +486,7 @@ class Memory:
         self._expire_seconds = settings.redis_expire_seconds
 
     async def load(self, run_id: str) -> dict[str, str]:
-        """Notices sent for a run, or for "" those without one."""
+        """Notices sent for a run; "" stands for notices without a run."""
         try:
             stored = await cast(Any, self._client.hgetall(self._key(run_id)))
         except UNREACHABLE as error:

@@ -33,7 +33,6 @@ Table = Literal["trials", "agents", "tiers", "runs", "tasks", "comparisons"]
 Row: TypeAlias = dict[str, Any]
 
 SAID = ("trial_id", "trial_name", "started_at", "finished_at", "labels", "message", "provenance")
-"""Fields of the winning event that a scored trial lacks."""
 
 ON_BOARDS = [metric for name, metric in BOARD_METRICS.items() if name not in AgentModelSummary.model_fields]
 """Board metrics that are nested in a summary; the table of agents has a column for each."""
@@ -51,10 +50,8 @@ ENDS = {
 class RunRows:
     """The rows of one run in the requested tables.
 
-    Attributes:
-        metrics: named metrics of its trials to their units, by column name.
-        planned: planned tasks, tiers (None: without) times tasks; () if the plan names no task.
-        agents: agent:models in the plan.
+    `metrics` maps column names to units. `planned` is planned tasks for each tier, () if the plan names no
+    task.
     """
 
     run: RunSummary
@@ -116,7 +113,6 @@ def _tasks(answers: RunAnswers) -> Iterator[Row]:
 
 
 def _trials(run: Run) -> Iterator[Row]:
-    """The scored trials by key, with the rest of each event, and whether the agent is a baseline."""
     state = run.state
     for change in sorted(run.take_scored(), key=lambda change: change.key):
         if change.value is not None:
@@ -130,13 +126,9 @@ def _trials(run: Run) -> Iterator[Row]:
 def rows_in_log(
     settings: Settings, run_ids: Iterable[str], on_failed: Callable[[Failure], None]
 ) -> Iterator[RunRows]:
-    """The rows of these runs, folded from the event log with one partition in memory; unknown runs are left
-    out.
+    """The rows of these runs, folded from the event log with one partition in memory.
 
-    `on_failed` gets each run that an exception sets apart.
-
-    Raises:
-        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
+    Unknown runs are left out. `on_failed` gets each run that an exception sets apart.
     """
     topic = Names(settings.namespace).trial_events
     count = len(asyncio.run(partitions_of(settings, topic)))

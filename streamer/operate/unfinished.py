@@ -1,7 +1,7 @@
 """The trials of a run that are left to run, and the commands by which each harness runs them again.
 
-A trial is left if it is planned and missing, started and did not end, ended without a verdict, or was failed
-by the infrastructure. A trial with only numbers is done (R31).
+A trial is left if it is planned and missing, started and did not end, ended without a verdict, or failed
+because of the infrastructure. A trial with only numbers is done (R31).
 
 A command selects exactly the listed trials, or a remark says what else it runs. Names come from files and
 events. They are quoted for the shell, and a name that is not safe to print is in no command.
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 
 MOST_LISTED = 200_000
-"""The limit for listed trials, as a plan may name any number."""
 
 Why = Literal["missing", "in_flight", "no_verdict", "infrastructure"]
 
@@ -75,12 +74,10 @@ class Unfinished(Message):
     )
 
     def of_agent(self, agent: str) -> Unfinished:
-        """The listed trials of one agent, or agent:model."""
         chosen = [one for one in self.trials if agent in (one.agent_model, split_label(one.agent_model)[0])]
         return self.model_copy(update={"trials": chosen})
 
     def remarks(self) -> Iterator[str]:
-        """The remarks beside the list."""
         if not self.trials and not self.not_listed:
             yield f"nothing of run {self.run_id} is left to run"
         if running := sum(trial.why == "in_flight" for trial in self.trials):
@@ -91,8 +88,6 @@ class Unfinished(Message):
 
 
 class _Place(NamedTuple):
-    """The common part of one agent:model's attempts at a task."""
-
     agent: str
     model: str
     tier: str | None
@@ -184,7 +179,6 @@ def _missing(run: RunState, started: Sequence[SlotKey]) -> Iterator[SlotKey]:
 
 
 def _parts(run: RunState, filled: Sequence[SlotKey]) -> list[tuple[str | None, str | None]]:
-    """The planned tiers and subtests whose names are known."""
     seen = dict[str | None, set[str | None]]()
     for key in filled:
         seen.setdefault(key.tier, set()).add(key.subtest)
@@ -335,7 +329,6 @@ COMMANDS: dict[str, Callable[[Unfinished, str | None], Commands]] = {
 
 
 def _model_folder(trial: UnfinishedTrial) -> str:
-    """SWE-bench's directory name for a model."""
     return (split_label(trial.agent_model)[1] or UNKNOWN).replace("/", "__")
 
 
@@ -345,7 +338,6 @@ def _is_error(failure_mode: str | None) -> bool:
 
 
 def _home(left: Unfinished, path: str | None, folder: str) -> PurePosixPath:
-    """The given directory of a run, else the harness's default."""
     if path is not None:
         return PurePosixPath(path)
     home = _below(PurePosixPath(folder), left.run_id)

@@ -66,12 +66,9 @@ TOPICS: dict[SummaryKind, str] = {
 """Kind of summary to its topic, without the namespace."""
 
 SCORED = "scored-trials"
-"""Topic of the scored trials, without the namespace."""
 
 
 class TopicKey(NamedTuple):
-    """The place of a value: topic without the namespace, partition, key."""
-
     topic: str
     partition: int
     key: bytes
@@ -87,7 +84,6 @@ class TopicKey(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The key as text for people, even if its bytes are not UTF-8."""
         return self.key.decode("utf-8", "backslashreplace")
 
 
@@ -97,9 +93,6 @@ def latest_of(
     """The last value of each key of these topics, reduced by `keep`, without deleted keys.
 
     Topics come without the namespace. With a `run_id` only the run's partition is read.
-
-    Raises:
-        TopicMissing, TopicUnreadable, KafkaError: see `read_topic`.
     """
     latest: dict[TopicKey, T] = {}
     for topic in topics:
@@ -124,10 +117,8 @@ def by_run(latest: Mapping[TopicKey, T]) -> dict[str, dict[TopicKey, T]]:
 
 
 SHOWN_FIELDS = 10
-"""How many of a run's differing trials in flight are named."""
 
 SHOWN_SCORED = 10
-"""How many of a run's differing scored trials are named."""
 
 _ABSENT = object()
 
@@ -140,8 +131,8 @@ class Mismatch:
         key: of the topic; in Redis the suffix within the run, such as `agent_model:A:M`. Ids percent-encoded.
         log: digest by the log; None without such a summary.
         found: digest recomputed from the value found; None without one.
-        fields: the fields that differ; `digest` if the value contradicts its own digest. For trials in flight
-            their slots.
+        fields: the fields that differ, or slots of trials in flight; `digest` if the value contradicts its
+            own.
         topic: without the namespace; None for Redis.
         reason: another version of the semantics, if the value shows one.
     """
@@ -244,12 +235,10 @@ def other_bytes(place: TopicKey, log: str, in_topic: bytes, in_redis: bytes) -> 
 
 
 def scored_digests(changes: Iterable[ScoredChange]) -> dict[bytes, str]:
-    """Key to digest of the scored trials by the log."""
     return {c.key.encode(): str(orjson.loads(c.value)["digest"]) for c in changes if c.value is not None}
 
 
 def digest_stored(value: bytes) -> str:
-    """Recomputed digest of a scored trial that was found, or `unreadable`."""
     try:
         return digest_of(orjson.loads(value))
     except (orjson.JSONDecodeError, AttributeError):
@@ -259,10 +248,7 @@ def digest_stored(value: bytes) -> str:
 def scored_differences(
     partition: int, log: Mapping[bytes, str], in_topic: Mapping[TopicKey, str]
 ) -> list[Mismatch]:
-    """The first scored trials of a run that are missing, wrong, unexpected or in a wrong partition.
-
-    `partition` is the run's, and both mappings lead to digests.
-    """
+    """The first scored trials of a run that are missing, wrong, unexpected or in a wrong partition."""
     expected = {TopicKey(SCORED, partition, key): digest for key, digest in log.items()}
     wrong = sorted(place for place in {*expected, *in_topic} if expected.get(place) != in_topic.get(place))
     named = [
@@ -287,7 +273,6 @@ class FoldedLog:
         hashes: for each run in `runs`, by key suffix, the fields and values of its hashes in Redis.
         scored: digests of the scored trials by key, if requested.
         failed: why a run could not be folded.
-        others: runs in the log that were not folded.
     """
 
     runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
@@ -300,10 +285,8 @@ class FoldedLog:
 def fold_log(settings: Settings, *, prices: PriceTable, run_id: str | None, scored: bool) -> FoldedLog:
     """Read every partition, since records may be misplaced, and fold one run, or all if `run_id` is None.
 
-    `prices` is the workers' table (R2). `scored` adds the digests of the scored trials.
-
-    Raises:
-        TopicMissing, TopicUnreadable, KafkaError, TimeoutError: the log cannot be read.
+    `prices` is the workers' table (R2). Raises TopicMissing, TopicUnreadable, KafkaError or TimeoutError if
+    the log cannot be read.
     """
     log = FoldedLog()
     pipeline = _fold(settings, prices, run_id, log)
@@ -351,10 +334,7 @@ def _fold(settings: Settings, prices: PriceTable, run_id: str | None, log: Folde
 class Standing:
     """The state of a run by its events.
 
-    Attributes:
-        digest: of all its summaries.
-        open_because: what may still come (R13, R19), in words; None if it is finished.
-        archived: nothing is left except perhaps its lines in a ledger.
+    `open_because` says what may still come (R13, R19). An `archived` run has at most its lines in a ledger.
     """
 
     digest: str
@@ -363,7 +343,6 @@ class Standing:
 
     @classmethod
     def of(cls, records: Iterable[LogRecord], run_id: str, prices: PriceTable) -> Self | None:
-        """Fold the events of a run; None if nothing is left of it, or it cannot be folded."""
         folding = fold_records(records, prices=prices, owns=run_id.__eq__)
         if run_id in folding.pipeline.failed or run_id not in folding.runs():
             return None
@@ -389,7 +368,6 @@ class Standing:
 
     @classmethod
     def in_log(cls, settings: Settings, run_id: str, prices: PriceTable) -> Self | None:
-        """The state from the event log up to now; raises what `fold_log` raises."""
         return cls.of(RunLog(settings, run_id).records(), run_id, prices)
 
 
@@ -411,8 +389,7 @@ class Verdict:
     """The verdict on one run: the number of compared summaries and the differences.
 
     `reason` says why the run cannot be verified, or for a bundle what was not compared. `in_log` is False for
-    a run that is not in the log; everything found of it is then a difference. `semantics_version` is the
-    log's.
+    a run that is not in the log; everything found of it is then a difference.
     """
 
     run_id: str
@@ -426,8 +403,6 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _InTopics:
-    """The content of the topics by run: bytes of summaries, digests of scored trials."""
-
     summaries: Mapping[str, Mapping[TopicKey, bytes]] = field(default_factory=dict)
     scored: Mapping[str, Mapping[TopicKey, str]] = field(default_factory=dict)
 
@@ -460,12 +435,7 @@ class Verification:
         self._deadline = time.monotonic() + wait_seconds
 
     def verify(self, run_id: str | None) -> list[Verdict]:
-        """Verdicts by run id: of one run, or for None of every run in the log or in Redis.
-
-        Raises:
-            TopicMissing, TopicUnreadable, KafkaError, TimeoutError: the log cannot be read.
-            RedisError, RedisUnavailable: Redis cannot be read.
-        """
+        """Verdicts by run id: of one run, or for None of every run in the log or in Redis."""
         options = self._settings.redis_options()
         with (
             sync_client(self._settings.redis, options, REDIS_TIMEOUT_SECONDS) as client,
@@ -559,7 +529,6 @@ class Verification:
         in_redis: Mapping[str, bytes],
         in_topics: Mapping[TopicKey, bytes],
     ) -> Iterator[Mismatch]:
-        """Summaries in the topics against the log, and, if they are right, against the bytes in Redis."""
         number = partition_of(run_id, self._count)
         places = {TopicKey(TOPICS[c.kind], number, c.key.encode()): (key, c) for key, c in expected.items()}
         self.places |= places.keys()
@@ -574,7 +543,6 @@ class Verification:
     def _stored(
         self, client: SyncClient, run_id: str, expected: Mapping[str, SummaryChange]
     ) -> dict[str, bytes]:
-        """Every summary of the run in Redis, by key suffix."""
         fields = cast("list[bytes]", client.hkeys(self._keys.versions(run_id)))
         suffixes = sorted({*expected, *(name.decode() for name in fields)} - {DELETED, *HASHES})
         pipe = client.pipeline(transaction=False)
@@ -627,14 +595,7 @@ class CannotSwitch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """The result of a switch.
-
-    Attributes:
-        epoch: the current one.
-        pages: state pages removed.
-        unknown: records removed from the topics because the log does not know them.
-        runs: runs removed for the same reason.
-    """
+    """The current epoch, and what a switch removed because the log does not know it."""
 
     epoch: int
     pages: int
@@ -643,10 +604,7 @@ class Switched:
 
 
 class Switch:
-    """A replacement of the state of a deployment whose workers are stopped.
-
-    `wait_seconds` limits the wait for workers that are about to leave.
-    """
+    """A replacement of the state of a deployment whose workers are stopped."""
 
     def __init__(self, settings: Settings, *, wait_seconds: float) -> None:
         if settings.epoch is not None:
@@ -674,12 +632,8 @@ class Switch:
     def switch(self, places: Collection[TopicKey], ghosts: Collection[str]) -> Switched:
         """Begin the next epoch without state pages, and remove records that the log does not know.
 
-        `places` are where the topics should hold summaries by the log; `ghosts` are runs that only topics or
-        Redis have.
-
-        Raises:
-            CannotSwitch: workers are running.
-            KafkaError, RedisError: a server is unavailable; repeat it.
+        `places` are where the topics should hold summaries. `ghosts` are runs that only topics or Redis have.
+        It can be repeated after a KafkaError or RedisError. Raises CannotSwitch if workers are running.
         """
         self.check()
         count = asyncio.run(self._even_out())
@@ -713,11 +667,7 @@ class Switch:
         return sum(len(members) for *_, members in (group[:6] for group in described.groups))
 
     async def _even_out(self) -> int:
-        """Give every topic as many partitions as the largest has; returns the number.
-
-        Runs then change their partitions. So the workers' offsets are reset, since they say which events need
-        not move to another partition any more.
-        """
+        """Give every topic as many partitions as the largest. Runs move, so workers' offsets are reset."""
         counts = ours(await read_partition_counts(self._settings), self._names)
         most = max(counts.values())
         lacking = {topic: most for topic, count in counts.items() if count < most}
@@ -733,7 +683,6 @@ class Switch:
             await reader.commit(0)
 
     def _keys_of(self, topic: str) -> Collection[TopicKey]:
-        """The keys of a topic that have a value; the values are not kept."""
         return latest_of(self._settings, [topic], lambda _: None).keys()
 
     async def _epoch_in_redis(self) -> int:
@@ -744,10 +693,9 @@ class Switch:
             await sink.close()
 
     async def _write(self, epoch: int, name: str, places: Sequence[TopicKey]) -> None:
-        """Write the new epoch and log name.
+        """Write the new epoch and log name, which invalidates rows on local disks.
 
-        The epoch comes first: after a failure, everything published from then on has a higher epoch. The new
-        name of the log invalidates rows on local disks.
+        The epoch comes first: after a failure, everything published from then on has a higher epoch.
         """
         meta = ((EPOCH_KEY, epoch_value(epoch)), (LOG_KEY, None), (LOG_KEY, name.encode()))
         topic = self._names.topic
@@ -770,7 +718,6 @@ def _deletion(run_id: str, epoch: int) -> SummaryChange:
 
 
 def _epoch_of(summary: bytes) -> int:
-    """The epoch in a summary; 0 if the value is not a summary."""
     try:
         return int(orjson.loads(summary)["epoch"])
     except (ValueError, KeyError, TypeError):

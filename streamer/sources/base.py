@@ -72,9 +72,8 @@ class Unreadable(NamedTuple):
 class Remark:
     """Something that the files of one trial leave open.
 
-    Attributes:
-        what: continues "N trials ..."; the same text for every trial of a run that it concerns.
-        detail: the part about this trial, shared between trials where possible. Free of control characters.
+    `what` continues "N trials ...", with the same text for all trials of a run. `detail` is about this trial,
+    and free of control characters.
     """
 
     path: Path
@@ -90,15 +89,14 @@ class Parsed:
         path: the file it was read from; the trial's directory for a start.
         event: a `trial_result`, or a `trial_started` for a trial without a result. It has no `run_id`, and a
             `shard` only where the harness does not number repeats. Its values may violate the schema.
-        from_run_file: only the run-level file has it.
         other_run: the run that the trial's name claims, if it lies in another run's directory.
         nested: it lies deeper than the harness writes, as copies do.
         replaced: the same run has a better copy of the slot.
-        partial: a file of several trials or agents has less detail than its own file would. It is left out if
-            its slot already has another event.
+        partial: it comes from a file of several trials or agents, and is left out if its slot has another
+            event.
         origins: field to its file, for values that several files may give (tokens, cost, trajectory length).
-        own: field to its value in the harness's own file, where logs beside it decide the value. Copies of a
-            trial are recognised by it, whether or not the logs were copied too.
+        own: field to its value in the harness's own file, where logs decide the value. Copies of a trial are
+            recognised by it, whether or not the logs were copied too.
         hints: what the files beside it could not say, and why. The trial itself is fine.
         scored: a `trial_scored` if the trial was scored again after its end (R32).
     """
@@ -124,12 +122,11 @@ class RunPlan:
         run_id: the name of its directory (G5).
         aliases: other names that the files give the run (H4); never used as its id.
         uuids: the harness's own ids of the run; copies of a run share one.
-        started: a `run_started` without `run_id`. A broken file makes `plan_complete` false. The repaired
-            file must make it true, because a plan without the field changes nothing (R26).
+        started: a `run_started` without `run_id`. A broken file makes `plan_complete` false, and the repaired
+            one must make it true: a plan without the field changes nothing (R26).
         finished: a `run_finished` without `run_id`; None while the run goes on.
         announced: how many trials with a result the files count; None if they do not say.
         notes: remarks on the files (R35).
-        is_short: the files announce more than is there.
         part: the piece of the run that these files hold (R34); None: all of it.
     """
 
@@ -160,7 +157,7 @@ class RunPlan:
 
     @property
     def tells_something(self) -> bool:
-        """Whether the files say more about the run than that it exists. A complete plan is not enough."""
+        """Whether the files say more than that the run exists; a true `plan_complete` is not enough."""
         started = self.started or {}
         of_all = {"type", "harness", "revision"}
         return bool(started.keys() - of_all - {"plan_complete"}) or started.get("plan_complete") is False
@@ -228,18 +225,17 @@ class Source(Protocol):
     ) -> Iterator[Item]:
         """The trials of the run in a stable order, without trials of nested runs.
 
-        A trial that has begun may be given as a `trial_started`, with the slot of its future result. It is
-        sent only if the run has no result in that slot. `within` limits the reading to a part of the run (see
-        `part`).
+        A trial that has begun may be a `trial_started`, with the slot of its future result. It is sent only
+        if that slot is empty. `within` limits the reading to a part of the run (see `part`).
         """
         ...
 
     def part(self, run: Path, changed: Path) -> Path | None:
         """The part that `trials` has to read again after a change at or below a path; None: the whole run.
 
-        A part is a directory that decides its trials' events alone, apart from run-level files. It can also
-        be a run-level file with results that no other trial depends on. `trials` then gives the trials that
-        have no file of their own.
+        A part is a directory whose trials depend on no other files, except run-level ones. It can also be a
+        run-level file with results that no other trial depends on. `trials` then gives the trials without a
+        file of their own.
         """
         return None
 
@@ -249,7 +245,6 @@ class Source(Protocol):
 
 
 EXPLAINED = ("input_tokens", "output_tokens", "cost_usd", "trajectory_length")
-"""Fields that may come from the harness's result or from an agent's own logs."""
 
 NO_RUN = "no run of a known harness found; give the directory of a run, or one above it"
 
@@ -258,10 +253,7 @@ _DETAILS_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The files that the numbers of a sent trial come from.
-
-    `values` maps a field to its value and file, or to (None, "") where the files say nothing.
-    """
+    """The files behind a sent trial's numbers: field to value and file, or to (None, "")."""
 
     path: Path
     values: dict[str, tuple[Any, str]]
@@ -278,7 +270,7 @@ def explanation_of(trial: Parsed, event: dict[str, Any]) -> Explanation:
 
 @dataclass(slots=True)
 class Remarks:
-    """Remarks of one run with the same text; `details` counts the trials with each detail.
+    """Remarks of one run with the same text, counted by detail.
 
     >>> print(Remarks("nightly", "without speedups", 3, Counter({"of nop": 2, "of oracle": 1})))
     run nightly: 3 trials without speedups: of nop; of oracle
@@ -307,14 +299,10 @@ class ConvertReport:
 
     Attributes:
         runs: ids of the runs that events were made for (shards, if pooled).
-        trials: trial results sent.
-        run_file_trials: how many of them only run-level files had.
         duplicates: trial files left out because their content was sent already.
         left_out: (path, field, reason) of each value that violates the schema.
-        remarks: (id of a run, text) to its :class:`Remarks`.
         cut: (path, field, reason) of each name that was shortened.
-        explanations: one for each trial result sent, in their order.
-        starts: the directory of each start sent, in their order.
+        explanations, starts: one for each trial result or start sent, in their order.
         activity: the current step, and its file or directory.
     """
 
@@ -405,7 +393,6 @@ NAMES = frozenset(
     {"agent", "model", "tier", "subtest", "failure_mode", "harness", "benchmark", "baseline_tier"}
     | {"tiers", "baselines", "subtests"}
 )
-"""Fields that hold a name, a list of names, or an object with names as keys."""
 
 
 IDS = NAMES | {"run_id", "shard", "task_id", "trial_id", "trial_name", "tasks", "order", "agent_models"}
@@ -596,8 +583,8 @@ def _provenance(value: Any) -> str:
 def safe_texts(event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """The event with texts that may be published, and field to reason for what was left out.
 
-    - `message` and the values of `labels` lose secrets. A long `message` is cut, an empty one is left out.
-    - An artifact whose name, path or link has a secret in it is left out: without it the link leads nowhere.
+    `message` and `labels` lose secrets, and a long message is cut. An artifact whose name, path or link has a
+    secret is left out, as the link would lead nowhere.
     """
     safe, reasons = dict(event), {}
     if isinstance(message := event.get("message"), str):
@@ -658,7 +645,7 @@ TIMES_WITHOUT_ZONE = "with times without a zone"
 def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str]]:
     """The event with only the fields that fit, and field to reason for those that do not.
 
-    Control characters in ids become U+FFFD, so one odd id costs nothing else. The event is None if a field
+    Control characters in ids become U+FFFD, so an odd id costs nothing else. The event is None if a field
     that identifies it does not fit. `metrics` loses only the entries that do not fit.
 
     >>> fit_event({"type": "trial_result", "run_id": "r", "task_id": "t", "input_tokens": -5})[0]
@@ -703,7 +690,6 @@ def slot_of(event: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _with_fitting_metrics(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The event with the metrics that fit; of too many, the first by name."""
     metrics = event.get("metrics")
     if event.get("type") != "trial_result" or not isinstance(metrics, dict):
         return event, {}
@@ -799,15 +785,9 @@ def usage_of(
 ) -> dict[str, Any]:
     """Tokens and cost of a trial, in the fields of its event; None where the files do not say it.
 
-    Harnesses disagree on what input and output include, and the total of their file shows which they mean. An
-    event's input excludes the cache, and its output includes reasoning.
-
-    Args:
-        agent: the agent's label; only baselines may cost nothing.
-        input_tokens, output_tokens, cache_read, cache_write, reasoning: counts from the file. Values that are
-            not whole numbers stay as they are, and are reported later.
-        total: the file's own total; None: the counts are taken literally.
-        cost: USD.
+    Harnesses disagree on what input and output include, and the `total` in their file shows which they mean.
+    An event's input excludes the cache, and its output includes reasoning. Counts that are not whole numbers
+    stay as they are, and are reported later. `cost` is in USD.
 
     >>> old = usage_of("solver", input_tokens=10_000, output_tokens=1000, cache_read=8000, total=11_000)
     >>> old["input_tokens"], old["output_tokens"], old["cache_read_tokens"]
@@ -837,8 +817,8 @@ def usage_of(
 def known_cost(cost: Any, agent: str, *tokens: Any) -> Any:
     """The cost that a harness writes, None where it is unknown (R2).
 
-    Harnesses also write 0 for an unknown cost: beside tokens the model has no price, without tokens nothing
-    was counted. Only a baseline's 0 without tokens is real.
+    Harnesses write 0 for an unknown cost, too. Beside tokens it means a model without a price. Without tokens
+    it means that nothing was counted, except for a baseline.
 
     >>> known_cost(0.0, "terminus-2", 9), known_cost(0.0, "terminus-2", 0), known_cost(0.0, "nop", 9)
     (None, None, None)

@@ -7,8 +7,8 @@ Decisions for all harnesses:
 - With `--run-id` every run becomes a shard of that run, and a part of its plan.
 - A trial whose content was already sent is a duplicate: counted, not sent again. Harness ids identify trials
   across runs, so a partial copy of one run inside another (H5) adds nothing.
-- A trial that lies deeper than the harness writes, names another run and is no duplicate is left out and
-  reported: it belongs to a run that was not converted.
+- A trial is left out and reported if it lies deeper than the harness writes, names another run and is no
+  duplicate. It belongs to a run that was not converted.
 - Names that are too long are cut, invalid fields left out, and secrets removed
   (:mod:`streamer.sources.base`). The report lists these, and unreadable files.
 - A trial that has begun is sent as `trial_started`, unless its slot has a result or the run is a copy.
@@ -82,10 +82,9 @@ RUN_FILE = re.compile(
 """Names of files that may be runs: a list of results (H2), a report, rows of samples, a log."""
 
 COUNTED = 10_000
-"""How many directories are counted at most if they contain no run."""
+"""The limit for counting directories without a run."""
 
 SHOWN = 4
-"""How many kinds of files the message about a place without runs names."""
 
 SEARCHED_UPWARDS = 4
 """How many levels above a path its run is searched."""
@@ -95,11 +94,8 @@ SEARCHED_UPWARDS = 4
 class SourceRun:
     """A run found on disk.
 
-    Attributes:
-        path: its directory, or its run-level file.
-        only: the part that the user named; the run's path for all of it.
-        nested: it lies inside another run, as copies do.
-        run_id: the plan's name, with folders above it if two runs share the name.
+    `only` is the part that the user named, else the run's path. A `nested` run lies inside another, as copies
+    do. `run_id` is the plan's name, with folders above it if two runs share the name.
     """
 
     source: Source
@@ -125,9 +121,8 @@ def discover(
 ) -> tuple[list[SourceRun], list[Unreadable], list[str]]:
     """Runs at, below or around the paths, each once; then unreadable files, and notes for the user.
 
-    With `around`, a path without a run at or below it stands for the run that it lies in. The report's
-    `activity` names the current directory. Originals come before possible copies: nested and renamed runs,
-    run-level files.
+    Originals come before possible copies: nested and renamed runs, run-level files. `around` also finds the
+    run that a path lies in.
     """
     with listing_once():
         return _discover(paths, sources, options, around, report or ConvertReport())
@@ -168,7 +163,6 @@ def _discover(
 
 
 def _content(root: Path) -> str:
-    """The number of files of each kind, for a user who expects a run there."""
     if is_file(root):
         keys = ", ".join(list(peek(root))[:SHOWN])
         return f"it holds an object with {keys}" if keys else "it is a file of another kind"
@@ -186,10 +180,7 @@ def _content(root: Path) -> str:
 def outermost_run(
     root: Path, place: Path, sources: Sequence[Source], options: ConvertOptions, no_runs: set[Path]
 ) -> SourceRun | None:
-    """The first run on the way down from a directory to a place; nothing else is searched.
-
-    `no_runs` caches directories that are not runs.
-    """
+    """The first run on the way down from a directory to a place. `no_runs` caches directories without one."""
     for directory in (*reversed([p for p in place.parents if p.is_relative_to(root)]), place):
         if directory in no_runs:
             continue
@@ -263,7 +254,6 @@ def _claim(path: Path, sources: Sequence[Source]) -> list[Source]:
 
 
 def _run_around(path: Path, sources: Sequence[Source]) -> list[tuple[Source, Path, bool]]:
-    """The run around a path: a task's or trial's directory, or a file of one."""
     for parent in path.parents[:SEARCHED_UPWARDS]:
         for source in _claim(parent, sources):
             return [(source, parent, False)]
@@ -314,7 +304,6 @@ def _same(run: SourceRun, other: SourceRun) -> bool:
 
 
 def _qualified(paths: Sequence[Path], name: str) -> list[str]:
-    """The name with enough folders above to tell the paths apart; the plain name for a single path."""
     names = [name] * len(paths)
     for level in range(max(len(path.parts) for path in paths)):
         if len(set(names)) == len(names):
@@ -374,11 +363,7 @@ def load_all(taken: Collection[str]) -> list[Source]:
 
 @functools.cache
 def load(name: str) -> Source:
-    """The connector of an entry point.
-
-    Raises:
-        PluginError: two packages give the name, or it cannot be imported, or is no connector.
-    """
+    """The connector of an entry point. Raises PluginError if it is ambiguous or unusable."""
     if len(_offers()[name]) > 1:
         raise PluginError(f"{_described(name)} is left out: the name is given twice; uninstall one of them")
     try:
@@ -473,25 +458,16 @@ SOURCES: tuple[Source, ...] = (
     *(Inspect(), FcEval(), TerminalBench(), Scylla()),
     *(Harbor(), SweBench(), EveryEvalEver()),
 )
-"""The connectors in the order of asking; the first that detects a run reads it.
-
-Inspect is first because it only looks at first bytes.
-"""
+"""The connectors in the order of asking. Inspect is first because it only looks at first bytes."""
 
 TAKEN = frozenset({AUTO, *(source.name for source in SOURCES)})
-"""Names that other packages' connectors cannot have."""
 
 HARNESSES = (AUTO, *(source.name for source in SOURCES), *plugin_names(TAKEN))
 """The values of `--harness`. Other packages' connectors are named without being loaded."""
 
 
 def sources_for(harness: str) -> Sequence[Source]:
-    """The connectors for a `--harness` value, including other packages'.
-
-    Raises:
-        ValueError: the name is unknown.
-        PluginError: the connector of another package is unusable.
-    """
+    """The connectors for a `--harness` value, also other packages'. Raises ValueError, PluginError."""
     if harness == AUTO:
         return [*SOURCES, *load_all(TAKEN)]
     if harness in TAKEN:
@@ -522,12 +498,8 @@ def convert(
 ) -> Iterator[dict[str, Any]]:
     """Events of all runs at, below or around the paths, each ready for JSON and valid by the schema.
 
-    Args:
-        paths: run directories, folders of any depth that hold some, run-level files, or parts of runs.
-        report: filled while the events are drawn.
-
-    Raises:
-        ValueError: at once, if `options.harness` names no connector.
+    The report is filled while the events are drawn. Raises ValueError at once if `options.harness` is
+    unknown.
     """
     sources = sources_for(options.harness)
 
@@ -558,7 +530,6 @@ def convert_plan(run: SourceRun, options: ConvertOptions, report: ConvertReport)
 
 
 def _equal_ids(originals: Mapping[str, Collection[str]]) -> list[str]:
-    """A sentence on each id that several texts became: only one of their results is kept (R35)."""
     several = [(cleaned, texts) for cleaned, texts in originals.items() if len(texts) > 1]
     return [
         f"{' and '.join(map(repr, sorted(texts)[:SHOWN]))} are one id, {cleaned!r}: no id has such "
@@ -630,10 +601,7 @@ class _Conversion:
             yield from self._plan_event(run, event) if event else ()
 
     def _started(self, run: SourceRun) -> dict[str, Any] | None:
-        """The run's plan, also if only the user declares it.
-
-        A part of a run always says whether its plan is complete, so that it replaces an earlier False.
-        """
+        """The run's plan, also if only the user declares it. A part's plan must replace an earlier False."""
         started = run.plan.started or ({"type": "run_started"} if self._options.declared else None)
         if self._part(run) is None:
             return started
@@ -650,7 +618,6 @@ class _Conversion:
         yield from self._start_events(run, begun)
 
     def _trials(self, run: SourceRun, part: Path | None = None) -> Iterator[Parsed]:
-        """The trials of a run or part that the user named; other items go to the report."""
         for item in run.source.trials(run.path, run.plan, self._options, part):
             if not item.path.is_relative_to(run.only):
                 continue
@@ -680,7 +647,7 @@ class _Conversion:
             self._report.unreadable.append(Unreadable(trial.path, reason))
 
     def _trial_events(self, run: SourceRun, trial: Parsed) -> list[dict[str, Any]]:
-        """A trial's result and late score; empty for what is sent already."""
+        """A trial's result and late score; empty if both are sent already."""
         event = self._fit(trial.path, self._addressed(run, trial.event))
         if event is None:
             return []
@@ -734,10 +701,7 @@ class _Conversion:
         return fitted
 
     def _content(self, run: SourceRun, trial: Parsed, event: dict[str, Any] | None = None) -> str:
-        """Digest of a trial by the harness's own files; its place counts only without an id of its own.
-
-        `event` is the trial as it is sent, if known.
-        """
+        """Digest of a trial by the harness's own files; its place counts only without an id of its own."""
         if event is None or trial.own:
             own = {**trial.event, **trial.own}
             event = fit_event(with_short_names(self._addressed(run, present(own)))[0])[0] or {}

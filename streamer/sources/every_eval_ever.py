@@ -117,7 +117,6 @@ def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Row | str]]:
-    """Number and row of each line that is not blank; an invalid line gives its problem."""
     with open_text(path) as opened:
         number = 0
         while line := opened.readline(MAX_LINE_CHARACTERS):
@@ -142,7 +141,6 @@ def _row(line: str) -> Row | str:
 
 
 def _epoch(row: Row) -> int | None:
-    """The attempt in the metadata, from the converter of inspect_ai logs."""
     epoch = part(row, "metadata").get("epoch")
     return int(epoch) if isinstance(epoch, str) and epoch.isdecimal() and 0 < len(epoch) < 7 else None
 
@@ -160,7 +158,6 @@ NUMBERS = {
     "latency_ms": ("performance", "latency_ms"),
     "generation_time_ms": ("performance", "generation_time_ms"),
 }
-"""Metric to the place of its number in a row."""
 
 
 class EveryEvalEver:
@@ -292,7 +289,6 @@ def _score_name(result: Any) -> str:
 
 
 def _labels(row: Row) -> dict[str, str] | None:
-    """The metadata that fit, first by name."""
     fitting = {
         key: value
         for key, value in part(row, "metadata").items()
@@ -321,7 +317,6 @@ def _planned_metrics(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _benchmark(whole: Mapping[str, Any]) -> str | None:
-    """The dataset, if all results have the same one."""
     names = {text(part(result, "source_data").get("dataset_name")) for result in objects(whole, RESULTS)}
     return names.pop() if len(names) == 1 else None
 
@@ -347,7 +342,6 @@ def _made(whole: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def _time(seconds: Any) -> str | None:
-    """A time in Unix seconds as text with a zone."""
     try:
         return datetime.fromtimestamp(float(seconds), UTC).isoformat()
     except (TypeError, ValueError, OverflowError, OSError):

@@ -3,10 +3,10 @@
 - A multi-agent trial becomes the events of its sub-trials, each with its `agent_index`; with one configured
   agent that is index 1 (D1). A single-agent trial has no index.
 - The merged result of a multi-agent trial is no event, because it follows from the sub-trials (R10). It only
-  replaces a sub-trial without a file (R28), from the trial's own file or the run-level file.
-- A crashed trial is only in the run-level file (D16). With one agent it is a result without a verdict, with a
-  failure mode. With several the file does not say how they ended, so they are left out and reported. Planned
-  agents are counted when the run has finished (R21).
+  replaces a sub-trial without a file (R28).
+- A crashed trial is only in the run-level file (D16). With one agent it is a result without a verdict. With
+  several the file does not say how they ended, so they are left out and reported, and counted as planned
+  (R21).
 - A sub-trial with an unreadable file still exists: it is reported, and nothing replaces it.
 """
 
@@ -104,7 +104,6 @@ class Roster:
 
     Attributes:
         agents: position to agent, from 1. Grows with the results if no configuration names them.
-        is_configured: whether a configuration names them.
         is_multi: whether the run's trials are merged from trials of their agents, or may be.
         trial_size: how many agents each trial has; None if no file says it.
     """
@@ -123,7 +122,6 @@ class Roster:
         return Subject(agent.key, position, others)
 
     def agent_of(self, where: TrialName, result: dict[str, Any]) -> ConfiguredAgent:
-        """The agent configured at a result's position, else the agent that the result names."""
         named = agent_of_key(_named(result))
         position = where.agent_index or 1
         agent = self.agents.get(position)
@@ -135,10 +133,9 @@ class Roster:
         return agent
 
     def starts_of(self, trials: Iterable[Path], own_names: Collection[str]) -> Iterator[Parsed]:
-        """The starts of trials without a result, except for agents that no file names.
+        """The starts of the run's trials without a result, except for agents that no file names.
 
-        A trial's agents run one after the other, each in its directory. Trials of runs outside `own_names`
-        are left out.
+        A trial's agents run one after the other, each in its directory.
         """
         for trial in trials:
             task = clean_name(trial.parent)
@@ -150,7 +147,6 @@ class Roster:
                 yield start_of(trial, slot | {"model": model}, *made_first(trial))
 
     def _agent_at(self, where: TrialName) -> ConfiguredAgent | None:
-        """The agent of a trial without a result; None if no file names it, or several share the trial."""
         if where.agent_index is None:
             return None if self.is_multi else self.agents.get(1)
         agent = self.agents.get(where.agent_index)
@@ -180,7 +176,6 @@ def last_position(result: dict[str, Any], own_names: Collection[str]) -> int | N
 
 
 def _named(result: dict[str, Any]) -> Any:
-    """The agent's key in a result."""
     return part(result, METRICS).get("agent_model_key")
 
 
@@ -211,10 +206,7 @@ _SAME = 1e-9
 
 @dataclass(slots=True)
 class Share:
-    """The part of one agent in a merged result.
-
-    `measured` holds resolved, tokens, cost and trajectory length, as far as known.
-    """
+    """The part of one agent in a merged result."""
 
     measured: dict[str, Any]
     payload: Payload
@@ -223,12 +215,8 @@ class Share:
 class Merged:
     """A merged result, split by agent.
 
-    Args:
-        result: from the trial's results.json or the run-level file.
-        last: position of the agent that ran last, by the trial's name (D2); None without one.
-
-    Attributes:
-        entries: key to metrics of the merged agents; empty without a merge.
+    `last` is the position of the agent that ran last, by the trial's name (D2). `entries` maps keys to
+    metrics of the merged agents.
     """
 
     def __init__(self, result: Mapping[str, Any], roster: Roster, last: int | None) -> None:
@@ -316,9 +304,8 @@ class Merged:
     def _measured_before(self, key: str, benchmarks: BenchmarkFields) -> BenchmarkFields | None:
         """The benchmarks of the log's last agent from the flat copy, which the fallback does not change.
 
-        Where the agent's own entries lack a ratio, the copy holds an earlier agent's. An oracle value is an
-        earlier agent's if the fallback had to write 1.0 for it. The copy counts if its speedup equals the one
-        that the harness computed before the fallback (B14).
+        Where the agent's own entries lack a ratio, the copy holds an earlier agent's. The copy counts if its
+        speedup equals the one that the harness computed before the fallback (B14).
         """
         flat = self._written.flat_benchmarks
         if flat is None or self._written.last_agent != key:
@@ -433,13 +420,7 @@ _NO_TASK = "not a trial result: it has no text under `task_id`"
 
 @dataclass(slots=True)
 class _Trial:
-    """A trial as a whole.
-
-    Attributes:
-        directory: None if only the run-level file has it.
-        has_result: whether it has a readable results.json of its own.
-        indices: agents with a sub-trial in it, readable or not.
-    """
+    """A trial as a whole; `directory` is None if only the run-level file has it."""
 
     directory: Path | None = None
     has_result: bool = False
@@ -447,8 +428,6 @@ class _Trial:
 
 
 class RunReading:
-    """One reading of a run, which records the agents found in each trial."""
-
     def __init__(self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None) -> None:
         self._path = path
         self._own_names: Collection[str] = {plan.run_id, *plan.aliases}
@@ -482,7 +461,6 @@ class RunReading:
         return sorted(places.items(), key=order)
 
     def result_file(self, file: Path, where: TrialName) -> Iterator[Item]:
-        """The event of a trial's or sub-trial's own file."""
         trial = self._trials.setdefault(where.trial, _Trial())
         if where.agent_index is None:
             trial.directory = file.parent
@@ -503,7 +481,6 @@ class RunReading:
         yield from self._measured(file, file.parent, result, where)
 
     def merged_files(self) -> Iterator[Item]:
-        """Agents without a sub-trial, in a trial with a merged result."""
         for name, trial in self._trials.items():
             if not (self._roster.is_multi and trial.directory and trial.has_result):
                 continue
@@ -538,7 +515,6 @@ class RunReading:
                 yield Unreadable(file, f"results[{number}]: {_NO_TASK}")
 
     def starts(self) -> Iterator[Item]:
-        """Agents that have begun and have no result."""
         begun = trials_begun(self._path, self._within)
         return self._roster.starts_of(begun, self._own_names)
 
@@ -547,7 +523,7 @@ class RunReading:
         return self._path / RESULTS if is_directory(self._path) else self._path
 
     def _has_own_file(self, result: dict[str, Any]) -> bool:
-        """Whether a trial of the run-level file has its own result; else records the agents that have one."""
+        """Whether a trial of the run-level file has its own result. If not, its agents with one are noted."""
         task_id, name = result["task_id"], text(result.get("trial_name"))
         if has_own_file(self._path, task_id, name):
             return True
@@ -575,8 +551,8 @@ class RunReading:
     ) -> Iterator[Item]:
         """Agents without a sub-trial, from the result of their trial (R28).
 
-        With one agent the result is the agent's own (D1). With several it is the merged one. A trial that
-        ended before the merge (D16) says nothing about its agents.
+        With one agent the result is the agent's own (D1). A trial that ended before the merge (D16) says
+        nothing.
         """
         trial, agents = self._trials[name], self._roster.agents
         where = place(result["task_id"], name, self._own_names)
@@ -677,7 +653,6 @@ class RunReading:
 
 
 BENCHMARK = "formulacode"
-"""The benchmark of a dataset without a name."""
 
 
 class FcEval:
@@ -691,7 +666,6 @@ class FcEval:
         return directory.name in LOG_DIRECTORIES
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
-        """The plan of Terminal-Bench's files, plus fc-eval's own parts: several agents, baselines."""
         plan = TerminalBench().plan(path, options)
         multi, agents = configured_agents(path, plan)
         if multi:

@@ -65,8 +65,6 @@ class TrialName(NamedTuple):
 
     Attributes:
         trial: name of the whole trial: for a sub-trial without the agent's part.
-        attempt: from 1.
-        run: None if the name has no run.
         agent_index: position of the agent in a multi-agent trial, from 1; None for the whole trial.
         label: the agent as spelled in file names (E11); "" for the whole trial.
     """
@@ -101,7 +99,6 @@ def place(task_id: str, name: str, own_names: Collection[str]) -> TrialName:
 
 
 def is_fc_eval(path: Path) -> bool:
-    """Whether a directory or run-level file is fc-eval's rather than Terminal-Bench's."""
     if is_file(path):
         return is_run_file(path) and _entries_are_fc_evals(path)
     if is_file(path / FC_EVAL_LOCK):
@@ -119,7 +116,6 @@ def _entries_are_fc_evals(run_file: Path) -> bool:
 
 
 def named_so(agent: ConfiguredAgent, label: str) -> bool:
-    """Whether a label from a file name is the agent's."""
     return label in (agent.label, spelled_for_files(agent.label))
 
 
@@ -157,19 +153,15 @@ def _agent(configuration: Any) -> ConfiguredAgent:
 
 _INT64 = 2**63
 _KEPT_LEVELS = 3
-"""Levels of lists and objects kept in a benchmark's entry: enough for lists of samples."""
 
 
 def count(value: Any) -> int:
     """A count as the harness reads it: through int(), 0 for anything that is no number (B5).
 
-    It is limited to 2**53, with its sign.
+    It is limited to 2**53, with its sign. Infinity raises OverflowError, as in the harness (B4).
 
     >>> [count(value) for value in ("2", 0.9, None, float("nan"), "many", -2, True)]
     [2, 0, 0, 0, 0, -2, 1]
-
-    Raises:
-        OverflowError: for infinity, as in the harness (B4).
     """
     try:
         number = int(value)
@@ -179,11 +171,7 @@ def count(value: Any) -> int:
 
 
 def number(value: Any) -> float | str:
-    """A claimed number as the harness reads it, through float(); infinity and NaN become text (R14).
-
-    Raises:
-        ValueError: for anything that is no number, as in the harness (B4).
-    """
+    """A claimed number through float(), as in the harness (B4); infinity and NaN become text (R14)."""
     try:
         return _travelling(float(value))
     except (TypeError, OverflowError) as error:
@@ -229,7 +217,6 @@ def _travelling(value: float) -> float | str:
 
 
 def _text(value: str) -> str:
-    """Text without lone surrogates, which UTF-8 cannot hold."""
     return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -241,7 +228,6 @@ def _text(value: str) -> str:
 
 
 Section = dict[str, Any]
-"""An event's `tests` or `snapshot`: a status and counts."""
 
 FALLBACK_MARK = "fallback_to_baseline"
 """The harness's mark beside numbers that its fallback writes over an agent's own (C1)."""
@@ -303,9 +289,7 @@ class ResultBlock:
         last_agent: label of the log's agent; None without one (B10).
         benchmarks_by_agent: label as written -> benchmarks as written; None for another value, so that
             the flat speedups count (B11).
-        flat_benchmarks: speedups of the last agent without its label.
         claims: advantages and counts claimed for the last agent (B9).
-        claims_by_agent: label as written -> advantages and counts claimed.
         speedup_percentage: of the old format (B9), in percent.
     """
 
@@ -318,7 +302,6 @@ class ResultBlock:
 
 
 def read_result(block: Any) -> ResultBlock:
-    """RESULT in the new or the old format; empty for any other (B9)."""
     if not isinstance(block, dict) or not block or "error" in block:
         return ResultBlock()
     if "agent_advantage" not in block and _BY_AGENT not in block:
@@ -494,7 +477,6 @@ PARSE_ERROR = "parse_error"
 NOT_AMONG = "with speedups in the log but none of their own agent's, so they count without any"
 
 UNREADABLE = "failed to parse JSON"
-"""The harness's `error` text for a block that is no JSON, beside the `exception`."""
 
 RATIOS = ("agent/nop", "oracle/nop")
 _ROOM_FOR_BENCHMARKS = MAX_RECORD_BYTES - 128 * 1024
@@ -508,10 +490,8 @@ BenchmarkFields = dict[str, JsonValue]
 class Payload:
     """The measurements of one agent in a result.
 
-    Attributes:
-        fields: tests, snapshot, benchmarks, claimed and speedup_percentage, as far as known.
-        problems: what is lost, a sentence each.
-        keys_of_others: keys of the log if it has benchmarks, but none of this agent's (R7).
+    `problems` says what is lost. `keys_of_others` are the log's keys if it has no benchmarks of this agent
+    (R7).
     """
 
     agent: str
@@ -521,7 +501,6 @@ class Payload:
 
 
 def left_open(file: Path, payload: Payload) -> Iterator[Unreadable | Remark]:
-    """The lost parts of an agent's payload, and parts that the log has under other agents' keys."""
     yield from (Unreadable(file, problem) for problem in payload.problems)
     if keys := payload.keys_of_others:
         there = ", ".join(map(shown, keys[:_KEYS_SHOWN])) + (", ..." if len(keys) > _KEYS_SHOWN else "")
@@ -532,7 +511,7 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
     """The measurements of an agent in the result of a (sub-)trial.
 
     They are missing if the log was never parsed (a test timeout, G7), even if the pane shows whole blocks:
-    the tests did not end. `result` comes from results.json; `directory` is None if the trial has none.
+    the tests did not end.
     """
     payload = Payload(subject.key)
     metrics = part(result, METRICS)
@@ -565,7 +544,6 @@ def _filled(payload: Payload, log: ParsedLog, subject: Subject) -> Payload:
 
 
 def _section(block: Any, read: Callable[[Any], Section], in_pane: Section | None) -> Section:
-    """A section from the block that the harness kept, else from the pane, else missing."""
     if isinstance(block, dict) and block.get("error") == UNREADABLE and "exception" in block:
         return {"status": "unparsable"}  # (R5)
     return read(block) if block is not None else in_pane or {"status": "missing"}
@@ -590,7 +568,6 @@ def trajectory_length(metrics: Mapping[str, Any]) -> int | None:
 
 
 def _pane_log(directory: Path | None, problems: list[str]) -> ParsedLog | None:
-    """The log in the terminal after the tests; None if it cannot be read."""
     pane = directory / POST_TEST_PANE if directory else None
     if pane is None or not is_file(pane):
         return None
@@ -621,7 +598,7 @@ def _has_null_oracles_alone(benchmarks: BenchmarkFields | None) -> bool:
 
 
 def _say_the_same(kept: BenchmarkFields | None, logged: BenchmarkFields | None) -> bool:
-    """Whether both have the agent's same values; a value that is not finite was kept as null (D17)."""
+    """Whether both have the same values of the agent; a value that is not finite was kept as null (D17)."""
     return _own_values(kept) == _own_values(logged)
 
 
@@ -636,7 +613,6 @@ def _own_values(benchmarks: BenchmarkFields | None) -> dict[str, Any]:
 def _as_before_the_fallback(
     written: ResultBlock, log: ParsedLog | None, subject: Subject, problems: list[str]
 ) -> ResultBlock:
-    """The result with the agent's benchmarks from the log, or without any."""
     if log and log.result and benchmarks_of(log.result, subject) is not None:
         return log.result
     if not benchmarks_of(written, subject):

@@ -30,10 +30,7 @@ VANISHED = "no longer there when it was read"
 
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""The limit for files that are read whole, since agents under test write some of them.
-
-JSON of only brackets takes 1.4 GB of memory at this size.
-"""
+"""The limit for files that are read whole: JSON of only brackets takes 1.4 GB of memory at this size."""
 
 
 class FileError(Exception):
@@ -49,10 +46,7 @@ LISTINGS = 32_768
 
 @contextmanager
 def listing_once() -> Iterator[None]:
-    """A context in which each directory is listed once, and later changes are not seen.
-
-    It serves searches that ask many connectors about one place.
-    """
+    """A context for searches, in which each directory is listed once and later changes are not seen."""
     token = _listing.set(lru_cache(LISTINGS)(_listed))
     try:
         yield
@@ -127,10 +121,7 @@ UNFINISHED = "it may be cut off, or still being written"
 
 @contextmanager
 def open_text(path: Path) -> Iterator[TextIO]:
-    """A file opened as text; a byte order mark says the encoding, and invalid bytes become U+FFFD.
-
-    Raises FileError if it is not a regular file.
-    """
+    """A file opened as text; a byte order mark says the encoding, and invalid bytes become U+FFFD."""
     with reading(path):
         with path.open("rb") as opened:
             encoding = json.detect_encoding(opened.read(4))
@@ -139,11 +130,7 @@ def open_text(path: Path) -> Iterator[TextIO]:
 
 
 def parse_json(content: bytes, hint: str = UNFINISHED) -> Any:
-    """The value in a JSON file's content; NaN and Infinity pass as floats.
-
-    Raises:
-        FileError: the content is no JSON, or nested too deeply. The text ends with `hint`.
-    """
+    """The value in a JSON file's content; NaN and Infinity pass as floats. FileError ends with `hint`."""
     try:
         return json.loads(content)
     except RecursionError as error:
@@ -169,7 +156,7 @@ def peek(path: Path) -> dict[str, Any]:
 
 
 def read_optional(path: Path, problems: list[Unreadable]) -> dict[str, Any]:
-    """Content of a file that may be missing; empty if it is, or is unreadable, which is a problem."""
+    """Content of a file that may be missing, else empty; an unreadable file is also a problem."""
     if not exists(path):
         return {}
     try:
@@ -218,7 +205,6 @@ def first_written_ns(*paths: Path) -> int:
 
 
 def time_of(value: Any) -> datetime | None:
-    """The time in an ISO 8601 text with a zone, else None."""
     try:
         time = datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -245,9 +231,7 @@ _CLOCK_STEP = timedelta(minutes=15)
 
 
 def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | None:
-    """A time in the machine's own zone, with the zone added.
-
-    The zone follows from another moment that is known both in local time and in UTC.
+    """A time in the machine's own zone, with the zone from another moment that is known locally and in UTC.
 
     >>> with_zone("2026-01-02T12:30:00", "2026-01-02T12:00:00", "2026-01-02T10:00:01Z")
     '2026-01-02T12:30:00+02:00'
@@ -317,17 +301,13 @@ def _listed(directory: str) -> tuple[dict[str, os.DirEntry[str]], str | None]:
 
 
 def subdirectories(directory: Path) -> list[Path]:
-    """Directories in a directory, by name, without symbolic links."""
     return [Path(e.path) for e in entries(directory) if e.is_dir(follow_symlinks=False)]
 
 
 def walk(
     root: Path, skip: Callable[[Path], bool], problem: Callable[[Path, str], None] | None = None
 ) -> Iterator[Path]:
-    """The directory and everything below it, outer ones first, by name; symbolic links are not followed.
-
-    `skip` prunes a directory below the root. `problem` gets directories that cannot be listed.
-    """
+    """The directory and everything below it, outer ones first, by name; symbolic links are not followed."""
     pending = [root]
     while pending:
         directory = pending.pop()
@@ -352,7 +332,7 @@ def start_of(
     """The start of a trial in the slot that its result will fill.
 
     Without `started_at`, it began when the first of `made_first` was written: files or directories that the
-    harness makes for every trial at its start. Missing ones do not count.
+    harness makes for every trial at its start.
     """
     written = first_written_ns(*made_first)
     started_at = started_at or (rfc3339(written // 1000) if written else None)
@@ -379,23 +359,14 @@ MEDIA_TYPES = {
     ".txt": "text/plain",
     ".xml": "application/xml",
 }
-"""File suffix to media type; other files are left out. The system's own table differs by machine."""
 
 TRIAL = "."
-"""The trial's own directory in a list of its folders."""
 
 
 def artifacts_of(
     run: Path, trial: Path | None, folders: Iterable[str], own: Collection[str] = ()
 ) -> list[dict[str, str]] | None:
-    """The artifacts of a trial, None without any.
-
-    Args:
-        run: the run's directory, or a run-level file in it.
-        trial: the trial's directory below it; None: it has none.
-        folders: directories of the trial whose files count, relative to it.
-        own: files that the event itself is made from, which are not artifacts.
-    """
+    """The artifacts of a trial: files in `folders` except the event's own files; None without any."""
     home = run if is_directory(run) else run.parent
     if trial is None or not trial.is_relative_to(home):
         return None
@@ -409,7 +380,6 @@ def artifacts_of(
 
 
 def _files(directory: Path) -> Iterator[Path]:
-    """The regular files directly in a directory, by name; empty for a link to a directory."""
     if directory.is_symlink():
         return iter(())
     return (directory / e.name for e in entries(directory) if e.is_file(follow_symlinks=False))
@@ -441,9 +411,8 @@ MAX_LINE_CHARACTERS = 16 * 1024 * 1024
 def cast_length(file: Path) -> int:
     """Number of events in a recording, of any kind: output, input, markers, resizes (E3, R8).
 
-    The first line is the header; blank and broken lines do not count. Lines end where `str.splitlines` ends
-    them, as in the harness: also at a raw U+2028. Raises FileError without a header or UTF-8, or if too
-    large.
+    The header, blank and broken lines do not count. Lines end where `str.splitlines` ends them, as in the
+    harness: also at a raw U+2028. Raises FileError without a header or UTF-8, or if too large.
     """
     lines = _lines(file)
     try:
@@ -494,7 +463,6 @@ class AgentLogs:
         input_tokens: prompt tokens over the whole trial, as stated, even below 0.
         trajectory_length: steps of the list, else events of the recording (R8).
         sources: each known value to its file, relative to the trial's directory.
-        problems: what the newest files could not say, and why.
     """
 
     input_tokens: int | None = None
@@ -506,12 +474,7 @@ class AgentLogs:
 
 @dataclass(frozen=True, slots=True)
 class Enriched:
-    """A new event with what the logs add.
-
-    Attributes:
-        sources: the files of its tokens, cost and trajectory length, as far as known.
-        own: the changed fields' earlier values, None for a missing one.
-    """
+    """A new event with what the logs add. `own` has the earlier values of the changed fields."""
 
     event: dict[str, Any]
     sources: Mapping[str, str]
@@ -533,11 +496,11 @@ def read_agent_logs(
 
     Args:
         trial: the directory of the trial or sub-trial; None: it has none, and so no logs.
-        recordings: whether recordings may replace a list of steps. A trial's newest recording may belong to
-            its tests, which fc-eval counts all the same (E3).
-        main_trial: name of the sub-trial's trial, its sibling (G2). Local runs leave all sub-trials'
-            recordings there, named `agent-<index>-<agent>.cast` (E8, G1). Its agent-logs do not say whose
-            they are, and are ignored.
+        recordings: whether a recording may replace a list of steps. The newest one may belong to the trial's
+            tests, which fc-eval counts all the same (E3).
+        main_trial: name of the sub-trial's trial, its sibling (G2). Local runs leave all recordings there,
+            named `agent-<index>-<agent>.cast` (E8, G1). Its agent-logs do not say whose they are, and are
+            ignored.
         agent_index: position of the sub-trial, from 1; needed with `main_trial`.
     """
     if trial is None:
@@ -555,12 +518,9 @@ def read_agent_logs(
 def enriched(event: Mapping[str, Any], logs: AgentLogs, own: str = "results.json") -> Enriched:
     """A `trial_result` event with the values that the logs know better than the harness's result.
 
-    - Tokens of the logs replace the event's if either count is above 0 (E6). A reported cost of 0 beside them
-      means an unknown cost, and is removed (R2).
-    - The harness's own trajectory length wins if it is above 0: it was read while file times were still
-      right. Otherwise it comes from the logs. It is set in any case (R8).
-
-    `own` names the file that the event was read from, for `sources`.
+    Tokens of the logs replace the event's if either count is above 0 (E6). A reported cost of 0 beside them
+    is unknown, and is removed (R2). The harness's own trajectory length wins if it is above 0, since it was
+    read while file times were still right. It is set in any case (R8).
     """
     merged = dict(event)
     taken: dict[str, int] = {}
@@ -627,7 +587,6 @@ def _with_recording(logs: AgentLogs, trial: Path, prefix: str, of: Path | None =
 
 
 def _newest(directory: Path, ending: str, prefix: str = "") -> Path | None:
-    """The newest matching entry of a directory, even a directory, as in the harness (E1)."""
     if os.path.islink(directory):
         return None
     named = [
@@ -718,10 +677,8 @@ class ConfiguredAgent(NamedTuple):
 class Subject(NamedTuple):
     """The agent that a log is read for.
 
-    Attributes:
-        key: `agent:model` as the harness is configured with it (D4).
-        position: place of the agent in its trial, from 1.
-        others: keys of the run's other configured agents.
+    `key` is the configured `agent:model` (D4), `position` its place in the trial from 1, and `others` are the
+    run's other agents' keys.
     """
 
     key: str
@@ -773,7 +730,7 @@ def key_for_reporting(key: str) -> str:
 
 
 def own_key(keys: Iterable[str], subject: Subject, last_agent: str | None = None) -> str | None:
-    """The key under which an agent's numbers stand in the log of its own sub-trial; None for none (R7).
+    """The key of an agent's numbers in the log of its own sub-trial; None without one (R7).
 
     The exact key wins, then the key normalised for reporting, then the key as file names spell it:
 
@@ -787,22 +744,19 @@ def own_key(keys: Iterable[str], subject: Subject, last_agent: str | None = None
     >>> own_key(["t-2:openai-gpt-5"], subject)
     't-2:openai-gpt-5'
 
-    A log may name a dated model that no configuration has. Then the log's last agent counts if it has
-    the label, else the only key with the label:
+    A log may name a dated model that no configuration has. Then the log's last agent with the label counts,
+    else the only key with the label:
 
     >>> own_key(["nop:nop", "t-2:gpt-5-0807"], subject)
     't-2:gpt-5-0807'
     >>> own_key(["t-2:gpt-5-0807", "t-2:gpt-5-0901"], subject, last_agent="t-2:gpt-5-0901")
     't-2:gpt-5-0901'
 
-    Neither is taken if it is another agent of the run, in any spelling, or has another position:
+    Other agents of the run in any spelling, other positions, and keys that fit equally well do not count:
 
     >>> own_key(["agent-4-t-2:qwen-q3"], subject, last_agent="agent-4-t-2:qwen-q3")
     >>> own_key(["t-2:qwen-q3"], subject)
     >>> own_key(["agent-4-t-2:gpt-5-0807"], subject)
-
-    Two keys that fit equally well do not count:
-
     >>> own_key(["t-2:openai-gpt-5", "agent-3-t-2:openai-gpt-5"], subject)
     >>> own_key(["t-2:gpt-5-0807", "t-2:gpt-5-0901"], subject)
     """

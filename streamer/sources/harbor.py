@@ -2,12 +2,10 @@
 
 - A trial has no attempt number: harbor tells repeats of a task apart by the trial's partly random name. So
   the name is the shard and the attempt is 1. A retry keeps the name and is a revision.
-- A reward is the verifier's, mostly from tests, and any finite number: it is no judge's score (R13). Every
-  reward is a metric of the trial.
+- A reward comes from the verifier, not from a judge (R13), and may be any finite number. Each is a metric.
 - Harbor's input tokens include tokens from the cache (`AgentContext`); ours exclude them.
 - The model keeps the name and provider that the user gave, so that plan and results agree.
-- A task of a job with several datasets is named DATASET/NAME (R34).
-- A job of `harbor serve` is one run, named by the job's id, wherever its trials lie (R34).
+- A task of a job with several datasets is named DATASET/NAME; a job of `harbor serve` has its id (R34).
 """
 
 from __future__ import annotations
@@ -94,7 +92,6 @@ TRIAL_LOG = "trial.log"
 OWN_FILES = (CONFIG, LOCK, RESULT)
 
 WRITTEN_TO = ("agent", "user-agent", "verifier")
-"""Directories of a trial and its steps that agents and the verifier write to."""
 
 COLLECTED = "artifacts"
 """The directory of files that harbor collects from the environment, at any depth."""
@@ -115,10 +112,8 @@ ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 DATABASE = "harbor.sqlite3"
 
 SERVED = "job.json"
-"""A server's description of a job (`GET /jobs/{job_id}`), in a copy of the server's jobs."""
 
 Planned = tuple[str | None, str | None, str]
-"""Agent, model and task of a planned trial."""
 
 
 def is_job(path: Path) -> bool:
@@ -195,9 +190,7 @@ def attempts(planned: list[Planned]) -> int | None:
 
 
 def queue_of_each(planned: list[Planned]) -> list[str] | None:
-    """The order in which each agent starts the tasks, with a task once per attempt.
-
-    None if agents differ, or if a task has no name. Each attempt at a job takes all tasks in the same order.
+    """The order in which each agent starts the tasks, a task once per attempt; None if agents differ.
 
     >>> queue_of_each([("a", "m", "t2"), ("b", "m", "t2"), ("a", "m", "t1"), ("b", "m", "t1")])
     ['t2', 't1']
@@ -218,11 +211,7 @@ def queue_of_each(planned: list[Planned]) -> list[str] | None:
 
 
 class TaskNames:
-    """The names of a job's tasks.
-
-    Args:
-        tasks: each task's name and origin, an object with `source`, `path` and `git_commit_id`. The name is
-            empty for a dataset with unknown tasks.
+    """The names of a job's tasks, from each task's name and origin (`source`, `path`, `git_commit_id`).
 
     >>> one = TaskNames([("hello", {"source": "alpha"}), ("bye", {"source": "alpha"})])
     >>> two = TaskNames([("hello", {"source": "alpha"}), ("hello", {"source": "beta"})])
@@ -313,7 +302,7 @@ def lock_of(job: Path) -> Path:
 
 
 def served_job(path: Path) -> dict[str, Any]:
-    """A server's `name`, `state` and `finished_at` of the job whose lock is here; else empty."""
+    """The server's `name`, `state` and `finished_at` of the job whose lock is here; else empty."""
     if not ID.fullmatch(path.name):
         return {}
     if said := part(peek(path / SERVED), "job"):
@@ -346,7 +335,6 @@ _RANDOM_PART = "__"
 
 
 def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed]:
-    """The start of a trial without a result, if its files name its slot."""
     config, lock = peek(trial / CONFIG), peek(trial / LOCK)
     name, task = text(config.get("trial_name")), text(part(lock, "task").get("name"))
     if name is None or name != clean_name(trial) or task is None:
@@ -370,12 +358,10 @@ def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed
 
 
 def start_of_result(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> Parsed:
-    """The start of a trial with an unfinished result, which names the slot."""
     return start_of(trial, slot_of(trial, result, options), trial / CONFIG)
 
 
 def slot_of(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> dict[str, Any]:
-    """The slot of a trial by its result, which has a text under `task_name`."""
     return {
         "shard": text(result.get("trial_name")) or clean_name(trial),
         "task_id": task_names(trial.parent).of(result["task_name"], _where(result)),
@@ -453,10 +439,7 @@ AGENT_FAILURES = frozenset(
     | {"ContextLengthExceededError", "ContextWindowExceededError", "NonZeroAgentExitCodeError"}
     | {"OutputLengthExceededError", "OutputTokenExceededError"}
 )
-"""Exceptions in harbor's ERROR_POLICIES that are the agent's fault, so the reward counts.
-
-All others there are in `INFRASTRUCTURE_FAILURES`.
-"""
+"""Exceptions in harbor's ERROR_POLICIES that are the agent's fault, so the reward counts."""
 
 _KNOWN = {"unset", *AGENT_FAILURES, *INFRASTRUCTURE_FAILURES["harbor"]}
 
@@ -550,10 +533,7 @@ TRAJECTORY = "trajectory.json"
 
 
 def trajectory_length(trial: Path, result: Mapping[str, Any]) -> tuple[int | None, str | None]:
-    """Steps that the agent took, over all steps of the task; or None, and why if worth saying.
-
-    Steps that a continuation repeats do not count again.
-    """
+    """Steps that the agent took, over all steps of the task without repetitions; or None, and why."""
     files = [file for file in _files(trial, result) if is_file(file)]
     if not files:
         return None, None
@@ -618,7 +598,6 @@ def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
 
 
 def counted_rewards(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Trial to its rewards, from the job's totals."""
     rewards: dict[str, dict[str, float]] = {}
     evals = part(part(result, "stats"), "evals")
     for by_name in (part(part(evals, key), "reward_stats") for key in evals):
@@ -636,7 +615,6 @@ def counted_rewards(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 _SERVED_ENDS = {"finished": "completed", "cancelled": "cancelled"}
-"""A server's final job states, and the run's status for each."""
 
 _TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 
@@ -656,8 +634,7 @@ class Harbor:
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
         """The plan from lock.json, which names every trial; config.json alone does not name the tasks.
 
-        The job's result.json is not part of the plan and may be unreadable: harbor rewrites it as each trial
-        starts.
+        The job's result.json may be unreadable, because harbor rewrites it as each trial starts.
         """
         if (job := server_job(path)) is not None:
             return RunPlan(run_id=job, uuids=frozenset({job}))
@@ -747,7 +724,6 @@ class Harbor:
             yield self._trial(path, file, result, options, of_job)
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        """The directory of the trial; the whole job for a file of the job."""
         inside = changed.relative_to(run).parts
         trial = run / inside[0] if inside else run
         return trial if trial != run and is_directory(trial) else None

@@ -87,10 +87,8 @@ _SHOWN = 40
 class SampleScores:
     """The scores of one sample.
 
-    Attributes:
-        metrics: name to value; 64 at most (R30).
-        resolved: the verdict of the first scorer that gives one.
-        left_out: scores that are not numbers, a sentence each.
+    `metrics` has at most 64 entries (R30), `resolved` is the first verdict of a scorer, and `left_out` names
+    scores that are not numbers.
     """
 
     metrics: dict[str, float] = field(default_factory=dict)
@@ -136,7 +134,7 @@ def _singles(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _add(scores: SampleScores, name: str, value: Any) -> None:
-    """Add a value, or why it is left out. None and NaN mean "not scored" in inspect_ai, which is no fault."""
+    """Add a value, or why it is left out. In inspect_ai None and NaN mean "not scored", which is fine."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return
     number = _number(value)
@@ -199,7 +197,6 @@ OTHER_MODEL = "with tokens of another model, which are not counted"
 """The remark on a sample whose model under test has no usage, or that another model answered (R35)."""
 
 NO_USAGE = "without tokens, cost and times"
-"""The remark on a summary without usage whose sample is not in the log."""
 
 INVALID = "marked invalid in the log, counted until run again"
 """The remark on an invalidated sample, which inspect_ai's own metrics count too."""
@@ -208,7 +205,6 @@ NO_FAILURE = "unset"
 """Failure mode of a sample that ended normally (G6)."""
 
 _EXCEPTION = re.compile(r"([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout))\(")
-"""The class name in an exception's `repr`, which inspect_ai mostly writes as the message."""
 _PATTERN = re.compile(r"[*?[]")
 
 Record = Mapping[str, Any]
@@ -326,7 +322,6 @@ def planned_metrics(spec: Record) -> list[str]:
 
 
 def _scorers(spec: Record) -> dict[str, Record]:
-    """The scorers of an eval, by their names in samples' scores."""
     scorers: dict[str, Record] = {}
     for scorer in objects(spec, "scorers"):
         base = (text(scorer.get("name")) or "").rpartition("/")[2]
@@ -352,10 +347,7 @@ def _accurate(spec: Record) -> set[str]:
 
 
 def _keyed_statistics(scorer: Record) -> list[dict[str, Any]]:
-    """The dictionaries of key to statistics; empty for a scorer of single values.
-
-    A single statistic is an object too, whose `name` is a text.
-    """
+    """The dictionaries of key to statistics. A single statistic is an object too, whose `name` is a text."""
     metrics = scorer.get("metrics")
     if isinstance(metrics, dict):
         return [metrics]
@@ -363,7 +355,6 @@ def _keyed_statistics(scorer: Record) -> list[dict[str, Any]]:
 
 
 def finished_event(status: Any, stats: Record) -> dict[str, Any] | None:
-    """The `run_finished` of an eval, without its run; None while its status is `started`."""
     completed_at = text(stats.get("completed_at"))
     if not text(status) or status == "started":
         return None
@@ -392,11 +383,8 @@ def trial_event(
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """The `trial_result` of a sample, without its run, and remarks on it, each with its detail.
 
-    Args:
-        spec, plan: the eval's.
-        sample: `EvalSample` as JSON, or `EvalSampleSummary`: only fields of both are needed.
-        written_ns: the revision of a sample without a completion time, in Unix nanoseconds.
-        defaults: `agent` and `model` where the records name none.
+    `sample` is an `EvalSample` as JSON, or an `EvalSampleSummary`: only fields of both are needed.
+    `written_ns` (Unix nanoseconds) is the revision of a sample without a completion time.
     """
     slot = slot_of_sample(spec, plan, sample, defaults)
     legacy = {next(iter(_scorers(spec)), "score"): sample.get("score")}  # one score for each sample, in 2024
@@ -439,7 +427,7 @@ def trial_event(
 
 
 def scored_event(result: Record, scored_ns: int) -> dict[str, Any] | None:
-    """The `trial_scored` of a sample scored again at `scored_ns`, Unix nanoseconds (R32); None unscored."""
+    """The `trial_scored` of a sample scored again at `scored_ns`, Unix time; None without a score (R32)."""
     values = {name: result[name] for name in ("resolved", "metrics") if name in result}
     slot = {name: result[name] for name in ("task_id", "attempt", "agent", "model")}
     ranks = {"revision": scored_ns, "of_revision": result["revision"]}
@@ -447,10 +435,7 @@ def scored_event(result: Record, scored_ns: int) -> dict[str, Any] | None:
 
 
 def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict[str, Any]:
-    """The `trial_started` of a sample, without its run, from its first summary.
-
-    `now_ns` (Unix nanoseconds) is its start if the summary has none.
-    """
+    """The `trial_started` of a sample, without its run; it starts at `now_ns`, Unix time, if unknown."""
     began = nanoseconds(sample.get("started_at")) or now_ns
     started_at = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=began // 1000)).isoformat()
     slot = slot_of_sample(spec, plan, sample)
@@ -494,19 +479,16 @@ HEADER, START = "header.json", "_journal/start.json"
 SHARDS = re.compile(r"(.+)\.shards", re.DOTALL)
 """A directory of one run's shards; the name before `.shards` is the merged log's."""
 _LOG_NAME = re.compile(r"\d{4}-\d\d-\d\dT[^_]*_[^_]+_(?:[^_]+_)?([^_-]+)[^_]*")
-"""The name of a log, TIME_TASK_ID or TIME_TASK_MODEL_ID, with the id of its task."""
 SUMMARIES = "summaries.json"
 SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json", re.DOTALL)
 JOURNAL = re.compile(r"_journal/summaries/(\d{1,9})\.json")
 
 ZSTANDARD = 93
-"""The compression method's number in the zip format."""
 
 WRITTEN_SO = "its checksum is right, so the log was written like this: write it again with inspect_ai"
 """The hint for a member that is no JSON. Its checksum was verified first, so it is not damaged."""
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
-"""A member's header in the archive: signature, length of the name and of the extra field."""
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _JSON_START = re.compile(r'\s*\{\s*"version":\s*\d+,\s*"status":\s*"\w+",\s*"eval":\s*\{')
@@ -531,11 +513,7 @@ def is_log(path: Path) -> bool:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The log's `eval`, `plan`, `status` and `stats`; some are missing while the eval runs.
-
-    Raises:
-        FileError: the file is no log, is damaged, or is too large.
-    """
+    """The log's `eval`, `plan`, `status`, `stats`; incomplete while the eval runs. Raises FileError."""
     if path.suffix != ARCHIVE:
         header = read_object(path)
         header.pop("samples", None)
@@ -583,10 +561,7 @@ def read_samples(path: Path) -> Iterator[Any]:
     """The finished samples of a log, or their summaries, each once and in its latest state.
 
     The whole sample is read if its summary is missing or lacks the usage. All samples are read whole if the
-    header counts invalid ones, because summaries do not mark them.
-
-    Raises:
-        FileError: as :func:`read_header`, or the samples are not a list.
+    header counts invalid ones, because summaries do not mark them. Raises FileError.
     """
     if path.suffix != ARCHIVE:
         samples = read_object(path).get("samples")  # null in a log that keeps none
@@ -614,10 +589,10 @@ MOST_TRANSCRIPTS = 5
 
 
 def scored_at(path: Path, samples: Sequence[Any]) -> int | None:
-    """The last time that a log was scored after its samples ended, in Unix nanoseconds; None if never.
+    """The time of the last scoring after a log's samples ended, in Unix nanoseconds; None if never.
 
     `inspect score` does not change `completed_at`, so only transcripts show a later score. A log is scored as
-    a whole, so a few samples are enough. Logs without transcripts, or from before 0.3.95, do not tell.
+    a whole, so a few samples are enough. Logs without transcripts, or from before 0.3.95, do not show it.
     """
     scored = [sample for sample in samples if isinstance(sample, dict) and sample.get("scores")]
     if path.suffix == ARCHIVE:
@@ -644,7 +619,6 @@ def _list_of(name: str, value: Any) -> list[Any]:
 
 
 def _member_of(summary: Any) -> str:
-    """The archive member with a summary's sample; empty for a value that is not a summary."""
     if not isinstance(summary, dict):
         return ""
     return f"samples/{summary.get('id')}_epoch_{summary.get('epoch')}.json"
@@ -652,7 +626,6 @@ def _member_of(summary: Any) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_Archive]:
-    """The archive in a file; its faults become FileError."""
     try:
         with reading(path), _BoundedFile(io.FileIO(path)) as file, ZipFile(file) as archive:
             yield _Archive(file, archive)
@@ -755,7 +728,6 @@ class _Archive:
 
 
 SCORED = ("scored_samples", "unscored_samples")
-"""What a log's results count for each score: samples with a value, and samples with NaN."""
 
 NO_SAMPLES = "holds no samples, as its eval ran with --no-log-samples. The hook publishes such evals"
 
@@ -844,10 +816,7 @@ def _perhaps_a_shard(dataset: Record) -> list[str]:
 
 
 def _not_in_its_metrics(results: Record, samples: Sequence[Any]) -> Iterator[str]:
-    """Scores in the log that inspect_ai's own metrics leave out, as after `inspect log exclude` (R35).
-
-    The log counts its scores over all epochs together, without failed samples.
-    """
+    """Scores in the log that inspect_ai's own metrics leave out, as after `inspect log exclude` (R35)."""
     for counted in objects(results, "scores"):
         name, counts = text(counted.get("name")), [count_of(counted.get(of)) for of in SCORED]
         ids = {

@@ -146,7 +146,6 @@ class Scylla:
             yield from _start(path, home, task_id, plan)
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        """The directory of the trial; the whole run for a path above it."""
         for place in (changed, *changed.parents):
             if place == run or FAILED in changed.relative_to(run).parts:
                 return None
@@ -223,7 +222,6 @@ def _times(trial: Path, problems: list[Unreadable]) -> tuple[str | None, str | N
 
 
 def _start(run: Path, trial: Path, task_id: str, plan: RunPlan) -> Iterator[Parsed]:
-    """The start of a trial without a result, if its files name its slot."""
     place, model = _place(run, trial / RESULT), plan.model or _model_of(trial)
     if place is None or model is None or exists(trial / RESULT):
         return
@@ -247,7 +245,6 @@ def _failure_mode(exit_code: Any) -> str | None:
 
 
 def _message(trial: Path, result: dict[str, Any]) -> str | None:
-    """Why a trial failed: the judges' reason, else the end of a failed agent's error output."""
     if result.get("judge_passed") is True:
         return None
     if reasoning := text(result.get("judge_reasoning")):
@@ -275,7 +272,6 @@ def _task(path: Path, config: dict[str, Any]) -> str:
 
 
 def _place(run: Path, file: Path) -> tuple[str, str, str] | None:
-    """Tier, subtest and run number from a result's directories (S12)."""
     parts = file.parent.relative_to(run).parts[-3:]
     if len(parts) < 3 or not _TIER.fullmatch(parts[0]):
         return None

@@ -3,12 +3,10 @@
 - A report of a run and its directory of logs are one run, named by the harness's run id.
 - The verdict comes from the instance's own report.json, else from the run's report. An empty patch is not
   resolved (`empty_patch`). An instance that could not be graded has no verdict (`error`) and counts as not
-  resolved. An instance without a prediction is a planned trial that is missing. So the counts equal
-  `make_run_report`'s.
+  resolved. One without a prediction is missing. So the counts equal `make_run_report`'s.
 - A likely fault of the environment has the failure mode `infra_failure`, and stays unresolved (R19).
 - Metrics: `fail_to_pass` and `pass_to_pass` are the shares of these tests that passed.
-- The harness names only a prediction's model, which mostly stands for an agent too. The name stays as it is
-  in the files, with `__` for `/`.
+- The harness names only a prediction's model, which often stands for an agent too; `__` stands for `/`.
 """
 
 from __future__ import annotations
@@ -89,7 +87,6 @@ GUESSED = "with a model and a run that the last dot in the report's name tells a
 """The remark on a name with several dots and no logs beside it."""
 
 _HOSTED = re.compile(r"(.+?)__(.+?)__(.+)", re.DOTALL)
-"""Name of an sb-cli report: dataset, split, run."""
 
 _READ_CHARACTERS = 8 * 1024 * 1024
 """How much of a file is searched for the mark: several times the longest report."""
@@ -109,7 +106,6 @@ class Place:
 
     Attributes:
         home: the directory that the harness was started in.
-        model: only its results; None: results of all models.
         report: the run's only report, if its name does not say so; None: every report with the run's name.
         shard: the dataset, where run ids are unique in one dataset only.
         guess: what the file's name leaves open, for the user.
@@ -142,8 +138,7 @@ class Place:
 def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | None = None) -> Place:
     """The run of a report or of a directory of logs.
 
-    A model in `options` shows where the model ends in a file's name. `content` is the report's, which is read
-    only if the name is not enough.
+    A model in `options` shows where the model ends in a file's name.
     """
     if is_directory(path):
         return Place(path.absolute().parents[len(LOGS.parts)], path.name)
@@ -175,7 +170,6 @@ def _nameless(path: Path, stem: str, model: str | None) -> Place:
 
 
 def is_report(path: Path) -> bool:
-    """Whether a file is a run's report, with its keys in any order."""
     if path.suffix != ".json" or not is_file(path):
         return False
     try:
@@ -190,7 +184,6 @@ def is_logs(path: Path) -> bool:
 
 
 def instances(directory: Path, within: Path | None) -> Iterator[Path]:
-    """The directories of a model's instances; only `within`, if that is one of them."""
     for instance in subdirectories(directory):
         if within is None or instance == within:
             yield instance
@@ -203,7 +196,7 @@ def instances(directory: Path, within: Path | None) -> Iterator[Path]:
 UNSET, ERROR, EMPTY_PATCH, INFRA_FAILURE = "unset", "error", "empty_patch", "infra_failure"
 
 ENDINGS = ("resolved_ids", "unresolved_ids", "empty_patch_ids", "error_ids")
-"""The lists of a report that share out all instances with a prediction."""
+"""The lists of a report, each instance with a prediction in exactly one."""
 
 LISTS = ("completed_ids", "incomplete_ids", "pending_ids", "failed_ids", *ENDINGS)
 """The lists of a report that together name every instance; some harnesses omit some."""
@@ -212,10 +205,8 @@ Ending = tuple[Any, str]
 """Verdict, None if there is none, and failure mode."""
 
 LINES_OF_LOG = 10
-"""How many last lines of an instance's log become the message of an error."""
 
 SHOWN = 40
-"""How many characters of an invalid value are shown."""
 
 
 class SweBench:
@@ -274,7 +265,6 @@ class SweBench:
             yield from results.trials(place.logs / results.model, within)
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        """The directory of the instance; the whole run for a file above it."""
         if not is_directory(run):
             return None
         inside = changed.relative_to(run).parts
@@ -284,14 +274,7 @@ class SweBench:
 
 @dataclass(frozen=True, slots=True)
 class _Results:
-    """The results of one model.
-
-    Attributes:
-        path: the run as it was detected.
-        model: the name in the harness's spelling.
-        report: the run's report; None while there is none.
-        endings: instance to verdict and failure mode, from the report.
-    """
+    """The results of one model; `endings` has each instance's verdict and failure mode in the report."""
 
     path: Path
     model: str
@@ -300,7 +283,6 @@ class _Results:
     endings: dict[str, Ending]
 
     def trials(self, home: Path, within: Path | None) -> Iterator[Item]:
-        """The trials of the logs, then trials that only the report names."""
         logged = set()
         for instance in instances(home, within):
             logged.add(clean_name(instance))
@@ -337,7 +319,6 @@ class _Results:
         return slot | ({"shard": shard} if shard else {})
 
     def _event(self, task: str, instance: Path | None, result: dict[str, Any]) -> dict[str, Any]:
-        """A trial from its own result if there is one, else from the run's report."""
         report = self.report.content if self.report else {}
         resolved, mode = _ending(task, result, report, self.endings)
         files = [self.report and self.report.file, instance / REPORT if instance else None]
@@ -419,7 +400,6 @@ def _silent(report: Mapping[str, Any]) -> list[str]:
 
 
 def _ending(task: str, result: dict[str, Any], report: dict[str, Any], endings: dict[str, Ending]) -> Ending:
-    """Verdict and failure mode; the instance's own result comes first."""
     resolved, mode = endings.get(task, (None, ERROR))
     if mode == EMPTY_PATCH:
         return resolved, mode
@@ -454,7 +434,6 @@ def _end_of_log(log: Path) -> str | None:
 
 
 def _metrics(result: dict[str, Any]) -> dict[str, float] | None:
-    """Shares of passed tests by kind; None without any."""
     shares = {
         name: len(tests["success"]) / (len(tests["success"]) + len(tests["failure"]))
         for name, tests in _tests(result)
@@ -464,7 +443,6 @@ def _metrics(result: dict[str, Any]) -> dict[str, float] | None:
 
 
 def _tests(result: dict[str, Any]) -> Iterator[tuple[str, dict[str, list[Any]]]]:
-    """Metric's name to the passed and the failed tests."""
     status = part(result, "tests_status")
     for kind in ("FAIL_TO_PASS", "PASS_TO_PASS"):
         tests = part(status, kind)
@@ -477,5 +455,4 @@ def _ids(report: Mapping[str, Any], *names: str) -> list[str]:
 
 
 def _clean(name: str) -> str:
-    """The name of a run or model, which may contain slashes, as an id."""
     return "/".join(clean_name(Path(part_of_name)) for part_of_name in name.split("/"))

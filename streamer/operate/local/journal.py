@@ -108,10 +108,7 @@ def sequence_of(batch: bytes) -> ProducerSequence | None:
 
 
 def without_sequence(batch: bytes) -> bytes:
-    """A batch for the embedded broker, which refuses idempotent producers' batches.
-
-    Bytes that are no whole batch stay as they are.
-    """
+    """A batch for the embedded broker, which refuses idempotent producers'; other bytes stay as they are."""
     numbers = slice(_PRODUCER_AT, _PRODUCER_AT + _PRODUCER.size)
     if len(batch) < _HEADER.size or batch[numbers] == _NO_PRODUCER:
         return batch
@@ -127,11 +124,8 @@ def accepted(records: bytes | None) -> RecordBatch:
     """The one batch of a produce request, as it is kept.
 
     A batch that compression hardly shrinks, such as a single event, is kept unpacked: it loads ten times as
-    fast.
-
-    Raises:
-        BatchRefused: no batch, a damaged one, one of a transaction, one that is too large, or one whose
-            records are not numbered 0, 1, 2 and so on.
+    fast. Raises BatchRefused if it is missing, damaged, too large, of a transaction, or not numbered 0, 1, 2
+    and so on.
     """
     events, plain = _checked(records, MAX_BATCH_BYTES)
     assert records is not None
@@ -178,12 +172,7 @@ def _numbered(plain: bytes) -> int:
 
 
 def unpacked(batch: bytes) -> Iterator[Any]:
-    """Its records, as aiokafka has them.
-
-    Raises:
-        BatchRefused: it unpacks to more than `MAX_UNPACKED_BYTES`.
-        CorruptRecordException: it cannot be unpacked.
-    """
+    """A batch's records, as aiokafka has them. Raises BatchRefused or CorruptRecordException."""
     return _records(_plain(batch))
 
 
@@ -202,7 +191,6 @@ class Packer:
         self._events = 0
 
     def add(self, batch: RecordBatch) -> Iterator[RecordBatch]:
-        """Add a batch; yields full ones. A large one stays as it is."""
         if len(batch.data) >= PACKED_BYTES // 4:
             yield from self.rest()
             yield RecordBatch(batch.events, without_sequence(batch.data))
@@ -215,7 +203,6 @@ class Packer:
                 self._append(record)  # the first one always fits
 
     def rest(self) -> Iterator[RecordBatch]:
-        """The last batch, which is not full."""
         if self._open is not None:
             yield RecordBatch(self._events, bytes(self._open.build()))
             self._open, self._events = None, 0
@@ -249,7 +236,6 @@ def _plain(batch: bytes) -> bytes:
 
 
 def _sealed(batch: bytes) -> bytes:
-    """The batch with the right length and checksum."""
     changed = bytearray(batch)
     struct.pack_into(">i", changed, _LENGTH_AT, len(batch) - _BEFORE_LENGTH)
     struct.pack_into(">I", changed, _CRC_AT, calc_crc32c(bytes(changed[_CRC_FROM:])))
@@ -284,8 +270,6 @@ LONGEST_1 = 64 * 1024 * 1024
 
 
 class Head(NamedTuple):
-    """The facts in a frame about its body."""
-
     partition: int
     first: int
     events: int
@@ -314,10 +298,7 @@ class Damage(NamedTuple):
 
 
 Decode = Callable[[bytes, int], tuple[Frame | Damage, int]]
-"""A function from a position to the frame or damage there, and to where the next frame may begin.
-
-The damage's size is not known yet.
-"""
+"""A function from a position to the frame or damage there, and to where the next frame may begin."""
 
 
 def encode(frame: Frame) -> bytes:
@@ -327,12 +308,10 @@ def encode(frame: Frame) -> bytes:
 
 
 def read_frames(data: bytes) -> Iterator[Frame | Damage]:
-    """Frames of a file of either version in order, and the damage between them."""
     return (frame for _, _, frame in _placed(data))
 
 
 def _placed(data: bytes) -> Iterator[tuple[int, int, Frame | Damage]]:
-    """Frames and damage, each with begin and end."""
     version_1 = data.startswith(MAGIC_1) or not (data.startswith(MAGIC) or FRAME_START in data)
     decode, begin = (_decode_1, _any_place) if version_1 else (_decode, _next_frame_start)
     at = len(MAGIC) if data.startswith((MAGIC, MAGIC_1)) else 0
@@ -346,7 +325,6 @@ def _placed(data: bytes) -> Iterator[tuple[int, int, Frame | Damage]]:
 
 
 def _next_frame(data: bytes, at: int, decode: Decode, begin: Callable[[bytes, int], int]) -> int:
-    """The position of the next good frame, else the end of the data."""
     at = begin(data, at)
     while at < len(data) and isinstance(decode(data, at)[0], Damage):
         at = begin(data, at + 1)
@@ -429,8 +407,7 @@ class Journal:
     """Segments `00000001.journal`, ... in one folder; each start of a writer begins a new one.
 
     Read it to the end before the first write, because events are numbered by partition. Only one process may
-    use it at a time (`up` locks its data directory). `segment_bytes` is the size after which a segment is
-    closed.
+    use it at a time (`up` locks its data directory).
     """
 
     def __init__(self, directory: Path, *, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -443,7 +420,6 @@ class Journal:
         directory.mkdir(parents=True, exist_ok=True)
 
     def segments(self) -> list[Path]:
-        """The segment files, oldest first."""
         return sorted(self._directory.glob(f"*{SUFFIX}"))
 
     def read(
@@ -483,10 +459,8 @@ class Journal:
     def write(self, batches: Sequence[tuple[int, int, bytes]]) -> None:
         """Append batches, each with its partition and its number of events, and sync them to the disk.
 
-        When this returns, they survive SIGKILL and a power cut.
-
-        Raises:
-            OSError: the journal has taken no batch. The call may be repeated.
+        When this returns, they survive SIGKILL and a power cut. After an OSError the journal has taken no
+        batch, and the call may be repeated.
         """
         numbers, frames = dict(self._next), []
         for partition, events, batch in batches:
@@ -510,14 +484,12 @@ class Journal:
             self.close()
 
     def close(self) -> None:
-        """Close the segment; a later write begins a new one."""
         if self._file is not None:
             self._file.close()
             self._file = None
             self._keep_counts(sync=True)
 
     def _of_possible_size(self, warn: Say) -> Iterator[Path]:
-        """The segments that fit in memory; larger ones are not read."""
         for path in self.segments():
             if (size := path.stat().st_size) <= MOST_SEGMENT_BYTES:
                 yield path
@@ -538,14 +510,13 @@ class Journal:
         warn(_words(path, damage))
 
     def _count(self, partition: int, first: int | None, events: int) -> None:
-        """Record found events; those between them and the ones before are missing."""
         expected = self._next.get(partition, 0)
         first = expected if first is None else first
         self._next[partition] = max(expected, first + events)
         self._missing[partition] += max(0, first - expected)
 
     def _tell_missing(self, torn: list[str], warn: Say) -> None:
-        """Report missing events. Later events are numbered after them, so they stay missing."""
+        """Report missing events. The numbers of later events follow theirs, so they stay missing."""
         short = Counter[int]()
         for partition, count in self._counts(warn).items():
             if (less := count - self._next.get(partition, 0)) > 0:
@@ -565,7 +536,6 @@ class Journal:
             )
 
     def _counts(self, warn: Say) -> dict[int, int]:
-        """The synced events of each partition; {} if unknown."""
         path = self._directory / COUNTS
         try:
             kept = json.loads(path.read_bytes())
@@ -626,7 +596,6 @@ STORAGE_ERROR = 56
 """Kafka's KAFKA_STORAGE_ERROR: producers try again."""
 
 LOAD_BYTES = 4 * 1024 * 1024
-"""The approximate size of the requests that load the journal."""
 
 Trouble = Callable[[OSError | None], None]
 """A callback with the error if the journal cannot be written, and with None when it can again."""
@@ -642,11 +611,8 @@ class _QueuedBatch(NamedTuple):
 class EventLog:
     """A queue of appends to the event topic.
 
-    Args:
-        topic: must exist.
-        journal: read to its end; None: nothing is kept.
-        broker: a connection without other users.
-        trouble: called with the disk's error, and with None once it can be written again.
+    `journal` must be read to its end; None keeps nothing. `broker` has no other users. `trouble` is called
+    with the disk's error, and with None once it can be written again.
     """
 
     def __init__(self, topic: str, journal: Journal | None, broker: Connection, trouble: Trouble) -> None:

@@ -101,7 +101,6 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the program runs (also while it is paused)."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -130,7 +129,6 @@ class Child:
             time.sleep(POLL_SECONDS)
 
     def wait(self, seconds: float) -> bool:
-        """Whether the program ended within that time."""
         if self._process is None:
             return True
         try:
@@ -140,7 +138,6 @@ class Child:
         return True
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, unless the program has ended."""
         if self._process is not None:
             self._process.send_signal(number)
 
@@ -158,10 +155,7 @@ class Child:
 
 
 class Server:
-    """A server that this machine runs for itself on a loopback port; use it as a context manager.
-
-    `answers` says whether a server on a port answers.
-    """
+    """A server that this machine runs for itself on a loopback port; use it as a context manager."""
 
     def __init__(
         self,
@@ -255,7 +249,6 @@ _HEAD = struct.Struct(">hhi")
 _RANGE = struct.Struct(">hhh")
 
 Records = Sequence[tuple[int, bytes | None]]
-"""A producer's records by partition."""
 
 
 class ProtocolError(ConnectionError):
@@ -293,7 +286,6 @@ class Produce(NamedTuple):
 
     @classmethod
     def of(cls, frame: bytes) -> Produce:
-        """Parse a request. Raises ProtocolError."""
         head, stream = Request.of(frame), BytesIO(frame)
         if head.version not in _REQUESTS:
             raise ProtocolError(f"a produce request of version {head.version}")
@@ -317,7 +309,6 @@ class Produce(NamedTuple):
 
 
 def read_answers(response: bytes, version: int) -> list[tuple[str, list[ProduceResult]]]:
-    """The answers in a produce response, by topic."""
     read = _RESPONSES[version].decode(response[4:])
     return [(topic, [ProduceResult(*answer[:3]) for answer in answers]) for topic, answers in read.topics]
 
@@ -338,7 +329,6 @@ def only_offered_versions(response: bytes, version: int) -> bytes:
 
 
 def metadata_request() -> bytes:
-    """A request for the brokers and their controller, without topics."""
     return bytes(_HEAD.pack(METADATA, 1, 1) + String().encode(CLIENT) + MetadataRequest_v1([]).encode())
 
 
@@ -366,7 +356,6 @@ class Connection:
         return await read_frame(self._reader)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic. Raises ProtocolError if the broker refuses."""
         request = CreateTopicsRequest_v0([(topic, partitions, 1, [], [])], TIMEOUT_MS)
         frame = _HEAD.pack(CREATE_TOPICS, 0, 0) + String().encode(CLIENT) + request.encode()
         read = request.RESPONSE_TYPE.decode((await self.ask(frame))[4:])

@@ -44,10 +44,7 @@ _SLOT_FIELDS = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtes
 
 @dataclass(frozen=True, slots=True)
 class DirectoryResult:
-    """A result, or a start, that a directory holds.
-
-    `path` is relative to the directory: the result's file, or the directory of a started trial.
-    """
+    """A result, or a start, that a directory holds, with its path in the directory."""
 
     key: ResultKey
     rank: SlotRank
@@ -68,10 +65,7 @@ def directory_result(event: EventFields, path: str) -> DirectoryResult:
 class _PublishedSlot:
     """The published events of one slot.
 
-    Attributes:
-        path: the winner's, or the start's.
-        sent: since the process began.
-        started: revision of the last start, None without any.
+    `sent` counts since the process began; `started` is the revision of the last start.
     """
 
     slot: Slot = field(default_factory=Slot)
@@ -81,7 +75,6 @@ class _PublishedSlot:
 
     @property
     def is_filled(self) -> bool:
-        """Whether a published result or start is still valid."""
         floor = self.slot.floor
         is_started = self.started is not None and (floor is None or self.started > floor)
         return self.slot.winner is not None or is_started
@@ -100,7 +93,7 @@ class Ledger:
         self._plans_sent: set[tuple[str, str]] = set()
 
     def offer(self, new: DirectoryResult) -> Iterator[EventFields]:
-        """A result among others: published unchanged, if its content is new."""
+        """A result, published unchanged if its content is new."""
         stored = self._slots.setdefault(new.key, _PublishedSlot())
         winner, content = stored.slot.winner, new.rank[2]
         if winner is not None and winner[2] == content:
@@ -152,19 +145,16 @@ class Ledger:
         return stored is not None and stored.slot.winner is not None and stored.slot.winner[2] == new.rank[2]
 
     def filled(self) -> Iterator[tuple[ResultKey, str]]:
-        """Every slot with a published result, and the result's file."""
         for key, stored in self._slots.items():
             if stored.slot.winner is not None:
                 yield key, stored.path
 
     def begun(self) -> Iterator[tuple[ResultKey, str]]:
-        """Every slot with a published start and no result, and the trial's directory."""
         for key, stored in self._slots.items():
             if stored.is_filled and stored.slot.winner is None:
                 yield key, stored.path
 
     def file_of(self, key: ResultKey) -> str | None:
-        """The file of a slot's result; None without a result."""
         stored = self._slots.get(key)
         return stored.path if stored is not None and stored.slot.winner is not None else None
 
@@ -271,17 +261,13 @@ class AlreadyFollowed(Exception):
 
 
 def ledger_path(settings: Settings, root: Path, run_id: str | None) -> Path:
-    """The journal's path, by deployment, directory and pool."""
     name = sha256_hex(canonical_json([os.path.abspath(root), run_id]))[:NAME_CHARACTERS]
     return _ledgers(settings) / f"{name}.ndjson"
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A directory that was followed.
-
-    `root` is absolute. `run_id` is the run that its runs were pooled into; None: they stayed apart.
-    """
+    """A directory that was followed, and the run that its runs were pooled into (None: they stayed apart)."""
 
     root: Path
     run_id: str | None
@@ -313,8 +299,7 @@ def _ledgers(settings: Settings) -> Path:
 class LedgerFile:
     """A ledger's journal, locked against other processes while it is used as a context manager.
 
-    `run_id` is the run that its runs are pooled into; None: they stay apart. `problem` says why the file
-    cannot be kept on disk.
+    `problem` says why the file cannot be kept on disk.
     """
 
     def __init__(self, path: Path, root: Path, run_id: str | None = None) -> None:

@@ -1,8 +1,7 @@
 """Follow a directory: changed parts are read at once, the whole now and then; the whole decides.
 
 Reading a part is cheap and publishes new results within a fraction of a second. A scan of the whole finds
-unannounced changes, copies and deletions, and settles which result counts. Its results equal `convert`'s.
-Larger directories are scanned less often.
+unannounced changes, copies and deletions, and its results equal `convert`'s.
 """
 
 from __future__ import annotations
@@ -48,24 +47,14 @@ AGAIN_SECONDS = 0.5
 """The delay until a changed part is read again, as the system may miss files in a new directory."""
 
 REST = 4.0
-"""How long a part that keeps changing rests, in multiples of its reading time.
-
-One file may hold thousands of results.
-"""
+"""How long a part that keeps changing rests, in multiples of its reading time: it may be large."""
 
 _LONG_AGO = -math.inf
 
 
 @dataclass(slots=True)
 class _QueuedPart:
-    """A part that waits.
-
-    Attributes:
-        changed: time of the change; long ago for a part that was found unchanged.
-        due: when to read it.
-        rested: the earliest time for it.
-        last: after all others.
-    """
+    """A part that waits to be read at `due`, but not before `rested`, and with `last` after all others."""
 
     changed: float
     due: float
@@ -88,13 +77,11 @@ class ReadQueue:
         self._entries[part] = _QueuedPart(now, max(now, rested), rested, last)
 
     def add(self, part: Path) -> None:
-        """Queue an existing part, to be read when nothing else is due."""
         now = self._clock()
         entry = self._entries.setdefault(part, _QueuedPart(_LONG_AGO, now, _LONG_AGO, last=False))
         entry.due = min(entry.due, max(now, entry.rested))
 
     def ready(self) -> list[Path]:
-        """The paths that are due: changed ones first, earliest change first."""
         now = self._clock()
         due = [(part, entry) for part, entry in self._entries.items() if entry.due <= now]
         due.sort(key=lambda item: (item[1].last, item[1].changed == _LONG_AGO, item[1].due))
@@ -124,7 +111,6 @@ class ReadQueue:
 
 
 TURN_SECONDS = 0.2
-"""How long parts are read before changes are checked."""
 
 LOOK = 10.0
 """The pause between searches for unknown runs, in multiples of the last search's duration."""
@@ -136,8 +122,7 @@ class IncrementalReader:
     Attributes:
         frozen: directories of runs with an unfinished file that decides whose the results are.
         urgent: only a scan of the whole can explain a change.
-        published, seen, begun, planned: since the last scan began, the slots with something published, with a
-            result found and with a start found, and the runs with a published plan.
+        published, seen, begun, planned: slots and runs since the last scan began.
     """
 
     def __init__(
@@ -216,7 +201,6 @@ class IncrementalReader:
                 self._pending.changed(path)
 
     def read(self) -> None:
-        """Read due parts for at most a turn."""
         end = time.monotonic() + TURN_SECONDS
         for path in [path for path, due in self._again.items() if due <= time.monotonic()]:
             del self._again[path]
@@ -309,7 +293,7 @@ class IncrementalReader:
         self.urgent |= not self._ledger.wins(new)
 
     def _is_clear(self, new: DirectoryResult, run: SourceRun, part: Path) -> bool:
-        """Whether a scan of the whole would hardly judge a result differently."""
+        """Whether a scan of the whole would most likely judge a result the same way."""
         if not self._is_named(new, run):
             return False
         home = self._homes.get(new.event.get("trial_id", ""), run.path)
@@ -318,7 +302,7 @@ class IncrementalReader:
         return self.path_of(new) != part or self._ledger.file_of(new.key) in (None, new.path)
 
     def _is_named(self, new: DirectoryResult, run: SourceRun) -> bool:
-        """Whether the agent is known as far as a scan knows it; another part may name it."""
+        """Whether the agent is known, or not even a scan knows it: another part of the run may name it."""
         return new.event.get("agent", UNKNOWN) != UNKNOWN or run.path in self._nameless
 
     def may_be_anothers(self, home: Path, plan: RunPlan) -> bool:
@@ -335,7 +319,6 @@ class IncrementalReader:
         return self._root.resolve() / new.path
 
     def is_frozen(self, path: Path) -> bool:
-        """Whether the file that decides whose a trial is, is unfinished."""
         return any(path.is_relative_to(run) for run in self.frozen)
 
     def is_unstable(self, path: Path, unstable: Iterable[Path]) -> bool:
@@ -359,7 +342,6 @@ def starts_of(scan: Scan, root: Path) -> list[DirectoryResult]:
 
 
 def _identity(plan: RunPlan) -> tuple[Any, ...]:
-    """The values that decide whose a run's results are."""
     return plan.run_id, plan.aliases, plan.agent, plan.model
 
 
@@ -368,7 +350,6 @@ def _identity(plan: RunPlan) -> tuple[Any, ...]:
 
 
 PACE_SECONDS = 0.5
-"""The least time between two scans of the whole."""
 
 PACE = 10.0
 """The pause after a scan, in multiples of its duration, if something changed."""
@@ -382,13 +363,7 @@ CALM = 30.0
 class FollowStatus:
     """The progress of a follower.
 
-    Attributes:
-        trials: results in the directory.
-        waiting: unfinished files.
-        unreadable: path to reason.
-        published: events handed over.
-        withdrawn: results withdrawn.
-        readings: scans of the whole.
+    `waiting` are unfinished files, and `readings` counts scans of the whole.
     """
 
     runs: list[str] = field(default_factory=list)
@@ -416,11 +391,9 @@ class Follower:
 
     Args:
         root: a run directory, or one above some; need not exist yet.
-        ledger: what was published before.
         publish: takes lists of events that `note` has recorded before.
         note: takes the ledger's new lines.
         say: takes lines for the user.
-        keep_deleted: results stay when their files are deleted.
     """
 
     def __init__(
@@ -473,7 +446,6 @@ class Follower:
         self.read_whole()
 
     def _go_on(self, thread: Executor) -> None:
-        """Scan the whole in a thread beside the parts: with thousands of trials it takes seconds."""
         if self._scan is None and self._is_due():
             self._incremental.whole_begins()
             self._scan = thread.submit(self._read)
@@ -538,7 +510,6 @@ class Follower:
         )
 
     def _plans(self, scan: Scan, unsure: Sequence[SourceRun]) -> list[EventFields]:
-        """Plans that depend on no unfinished file and were not read again during the scan."""
         if unsure and self._options.run_id is not None:
             return []
         left = {run.run_id for run in unsure} | self._incremental.planned
@@ -547,7 +518,6 @@ class Follower:
     def _withdrawals(
         self, filled: Set[ResultKey], begun: Set[ResultKey], scan: Scan, unstable: set[Path]
     ) -> Iterator[EventFields]:
-        """Retractions of published results and starts that are no longer there."""
         incremental, ledger, root = self._incremental, self._ledger, self._root.resolve()
         results = filled | incremental.seen
         starts = results | begun | incremental.begun

@@ -34,13 +34,7 @@ PLANS = ("run_started", "run_finished")
 
 @dataclass(slots=True)
 class Scan:
-    """The contents of a directory, or of a part of it.
-
-    Attributes:
-        trials: (result's file, event) of each result.
-        starts: (trial's directory, event) of each trial that has begun and has no result.
-        plans: `run_started` and `run_finished` events.
-    """
+    """The contents of a directory, or of a part of it; each event comes with its file or directory."""
 
     runs: list[SourceRun] = field(default_factory=list)
     trials: list[tuple[Path, EventFields]] = field(default_factory=list)
@@ -79,7 +73,6 @@ def read_plan(run: SourceRun, options: ConvertOptions) -> tuple[RunPlan, Convert
 
 
 def plan_events(run: SourceRun, options: ConvertOptions) -> list[EventFields]:
-    """The `run_started` and `run_finished` of a run, from the plan that it has."""
     return list(convert_plan(run, options, ConvertReport()))
 
 
@@ -126,12 +119,10 @@ class RunIndex:
         yield from (run for run, _ in self._new.values())
 
     def at(self, path: Path) -> SourceRun | None:
-        """The run with exactly this directory or file."""
         new = self._new.get(path)
         return new[0] if new else self._runs.get(path)
 
     def around(self, path: Path) -> SourceRun | None:
-        """The innermost run that a path is in."""
         return next(filter(None, map(self.at, (path, *path.parents))), None)
 
     def is_new(self, run: SourceRun) -> bool:
@@ -148,7 +139,6 @@ class RunIndex:
         )
 
     def look_for(self, places: Iterable[Path]) -> Sequence[SourceRun]:
-        """Runs on the way down to places outside of known runs; added if they stand alone."""
         runs: list[SourceRun] = []
         no_runs: set[Path] = set()
         root, sources = self._root.resolve(), sources_for(self._options.harness)
@@ -206,7 +196,6 @@ class Stability(Enum):
     """The file may have changed since it was read: only the next reading knows."""
 
     WRITING = auto()
-    """The file is not JSON yet, and changed a moment ago."""
 
     FRESH = auto()
     """The file is as the scan saw it, but changed a moment ago, and may change again."""
@@ -224,8 +213,6 @@ def unstable_paths(stabilities: Mapping[Path, Stability]) -> set[Path]:
 
 @dataclass(slots=True)
 class _Sighting:
-    """The look of a path, when it was first and last seen, and since when it has been so."""
-
     signature: Signature
     first: float
     last: float
@@ -233,10 +220,7 @@ class _Sighting:
 
 
 class FileStability:
-    """How long each path with a complaint has been unchanged.
-
-    `clock` gives monotonic seconds, `wall` Unix seconds like the file system's timestamps.
-    """
+    """How long each path with a complaint has been unchanged, by a monotonic and a Unix clock in seconds."""
 
     def __init__(
         self,
@@ -253,11 +237,9 @@ class FileStability:
         return self._clock()
 
     def judge(self, suspects: Iterable[Path], begun: float) -> dict[Path, Stability]:
-        """The stability of the paths that a scan, begun at `begun`, complained about."""
         return {path: self._verdict(path, begun) for path in set(suspects)}
 
     def forget(self, before: float) -> None:
-        """Forget the paths without a complaint since `before`."""
         self._sightings = {
             path: sighting for path, sighting in self._sightings.items() if sighting.last >= before
         }
@@ -327,17 +309,13 @@ def _parses(path: Path) -> bool:
 
 TICK_SECONDS = 0.1
 GROUP_MS = 200
-"""The longest time for which changes are grouped."""
 
 QUIET_MS = 30
 """The quiet time after which a group of changes is complete."""
 
 
 class Watcher:
-    """A watcher of changes below a directory that may appear, or be replaced, at any time.
-
-    `problem` says why the system does not announce changes.
-    """
+    """A watcher of changes below a directory that may appear, or be replaced, at any time."""
 
     def __init__(self, root: Path, stop: threading.Event) -> None:
         self.problem: str | None = None
@@ -403,18 +381,13 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 Complaint = tuple[Path | None, str]
-"""The path of a complaint, None for a run or the whole directory, and its text."""
 
 
 class Diagnostics:
-    """Reporter of problems that scans of the whole find.
+    """A reporter of problems that scans of the whole find.
 
     A line is reported if two scans in a row gave it. Its path must be unchanged since before the second scan.
-
-    Attributes:
-        unreadable: path to reason, for lasting problems.
-        waiting: paths that the next scan may judge differently.
-        pending: whether the next scan may have something to report.
+    `waiting` are paths that the next scan may judge differently.
     """
 
     def __init__(self, stability: FileStability, say: Callable[[str], None]) -> None:
@@ -435,7 +408,6 @@ class Diagnostics:
         return stabilities
 
     def hear(self, report: ConvertReport, begun: float) -> None:
-        """Report what a scan, begun at `begun`, confirms."""
         stabilities = self.judge(report, begun)
         stabilities |= self._stability.judge((path for path, _, _ in report.left_out), begun)
         lines = _diagnostics(report)
@@ -488,12 +460,7 @@ MISSING_SECONDS = 10.0
 
 
 class Deletions:
-    """Decides which results to withdraw, by how long their files have been gone.
-
-    Attributes:
-        waiting: whether a result may have to go soon.
-        doubtful: whether the next scan decides about a file that exists and has another content.
-    """
+    """Decides which results to withdraw, by how long their files have been gone."""
 
     def __init__(self, seconds: float = MISSING_SECONDS, *, keep_deleted: bool = False) -> None:
         self.waiting = self.doubtful = False
@@ -508,12 +475,7 @@ class Deletions:
         """The slots to withdraw now; never if the whole run is gone or has no trial left.
 
         A result whose file now holds something else goes after a second scan: the first may have looked while
-        the file was elsewhere.
-
-        Args:
-            missing: slots whose published event is not in the directory, each with its file or, for a start,
-                the trial's directory.
-            undecided: whether a file is unfinished, so that its contents are not known yet.
+        the file was elsewhere. `undecided` says whether a file is unfinished.
         """
         homes = {run.path for run in scan.runs}
         populated = _above({path for path, _ in (*scan.trials, *scan.starts)}, homes)

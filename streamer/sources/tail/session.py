@@ -64,11 +64,7 @@ class LagState:
     told: bool = False
 
     def look(self, lags: list[PartitionLag], workers: int, now: float) -> str | None:
-        """The message of this moment, if any.
-
-        `lags` are the event topic's, `workers` counts workers heard of lately, and `now` is in monotonic
-        seconds.
-        """
+        """The message of this moment, if any; `now` is in monotonic seconds."""
         waiting = sum(partition.lag for partition in lags)
         done = sum(partition.committed or 0 for partition in lags)
         if done != self.done or not waiting:
@@ -87,8 +83,6 @@ class LagState:
 
 
 class LagWatch:
-    """A thread that checks the lag every few seconds, and ignores servers that do not answer."""
-
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
         self._settings = settings
         self._say = say
@@ -150,10 +144,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 class ServerCopy:
-    """A copy of the jobs of a Harbor server.
-
-    `address` looks like `http://127.0.0.1:8390`. Raises ServerError if the key would travel unencrypted.
-    """
+    """A copy of a Harbor server's jobs. Raises ServerError if the key would travel unencrypted."""
 
     def __init__(self, address: str, folder: Path) -> None:
         self._address = address.rstrip("/")
@@ -208,7 +199,6 @@ class ServerCopy:
         _write(home / RESULT, json.dumps(result).encode())
 
     def _pages(self, path: str) -> Iterator[dict[str, Any]]:
-        """The items of a list, over all its pages."""
         token = ""
         while True:
             mark = "&" if "?" in path else "?"
@@ -307,7 +297,7 @@ ONCE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class TailResult:
-    """The outcome of a `tail`. `pending` counts unacknowledged events, on disk for the next publisher."""
+    """The outcome of a `tail`. `pending` counts unacknowledged events, which the next publisher sends."""
 
     status: FollowStatus
     pending: int
@@ -328,10 +318,8 @@ def tail(
 
     Args:
         place: a run directory, or one above some, which need not exist yet; or a Harbor server's address.
-        stop: ends it; whatever is complete by then is published.
         say: takes lines for the user, from any thread.
         tick: called several times a second.
-        once: wait only for files that are still being written.
         keep_deleted: a result stays when its file is deleted.
 
     Raises:
@@ -370,7 +358,6 @@ def tail(
 
 
 def _hand_over(publisher: TrialPublisher, event: EventFields, stop: threading.Event) -> None:
-    """Publish an event, waiting while the publisher is full."""
     while True:
         try:
             publisher.publish(event)
@@ -393,7 +380,6 @@ class _Saying(logging.Handler):
 
 @contextmanager
 def _told(say: Callable[[str], None]) -> Iterator[None]:
-    """A context in which the user sees the publisher's log."""
     log, handler = logging.getLogger("streamer.client"), _Saying(say)
     propagate, log.propagate = log.propagate, False
     log.addHandler(handler)
@@ -409,11 +395,7 @@ def _told(say: Callable[[str], None]) -> Iterator[None]:
 
 
 def difficulties(settings: Settings, run_id: str) -> dict[str, float]:
-    """Task to its difficulty in a run, from the run's trials in the log.
-
-    Raises:
-        NotInLog, TopicMissing, TopicUnreadable, KafkaError: see `streamer.client.feeds`.
-    """
+    """Task to its difficulty in a run, from the run's trials in the log."""
     return shares_of_failures(map(orjson.loads, scored_trials(settings, run_id)))
 
 
