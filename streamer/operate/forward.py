@@ -57,7 +57,7 @@ class Change:
 
     Attributes:
         agent_model: percent-encoded as in the key; None for the whole run.
-        summary, version: None: deleted.
+        summary, version: None if it is deleted.
         at_ms: when it was published, Unix milliseconds.
     """
 

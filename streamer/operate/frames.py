@@ -188,7 +188,7 @@ def tables_of(runs: Iterable[RunRows], *tables: Table) -> dict[Table, pa.Table]:
 
 
 # -----------------------------------------------------------------------------
-# The same for people who ask from a notebook.
+# The interface for notebooks.
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ class Race:
     def leader(self, run: Json) -> Leader | None:
         """The agent that can no longer be overtaken; None if that is open, or if the whole run is settled.
 
-        Every agent needs bounds, and every planned trial a known agent. A leader needs two agents besides
+        Every agent needs bounds, and every planned trial a known agent. There must be two agents besides
         baselines.
         """
         compared = [agent for agent in self._agents.values() if agent.compared]

@@ -50,8 +50,8 @@ ENDS = {
 class RunRows:
     """The rows of one run in the requested tables.
 
-    `metrics` maps column names to units. `planned` is planned tasks for each tier, () if the plan names no
-    task.
+    `metrics` maps column names to units. `planned` pairs each planned tier (None: no tiers) with
+    each task; it is () if the plan names no task.
     """
 
     run: RunSummary

@@ -57,7 +57,7 @@ class UnfinishedTrial(TrialPlace):
 
 
 class Unfinished(Message):
-    """What is left to run of a run."""
+    """The trials of a run that are left to run."""
 
     run_id: str = Field(description="Run id.")
     harness: str | None = Field(description="The harness, as the plan names it; null: not known.")

@@ -4,7 +4,7 @@ The configuration of the workers' group is here, too: the current one, and the s
 
 A difference counts only when nothing can be in flight. Before the log is read, the workers have committed
 everything, and their heartbeats say that it is published. A partition without a heartbeat gets some seconds.
-The log must not grow until Redis was read.
+The log must not grow before Redis has been read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Harness connectors: run directories on disk to events, one file for each harness.
+"""Harness connectors, which turn run directories into events, with one module for each harness.
 
-- `base`: the interface of a connector, and redaction: texts of trials lose what looks like a secret.
-- `files`: reading dirty files. `convert`: all connectors, copies of runs, pooled runs.
-- `tail/`: following a directory. `simulate/`: writes run directories as harnesses do.
+- `base`: the interface of a connector, and the removal of secrets from texts.
+- `files`: readers for broken files. `convert`: all connectors, copies of runs, pooled runs.
+- `tail/`: following a directory.
 """

@@ -471,8 +471,7 @@ def _short_label(label: Any) -> Any:
 # | JSON web token | `eyJhbGci.eyJzdWIi.c2lnbmF0` | `[secret]` |
 # | a vendor's key | `sk-...`, `AKIA...`, `ghp_...`, `hf_...`: see `VENDOR_KEYS` | `[secret]` |
 # | a named password | `DB_PASSWORD=hunter2`, `"password": "hunter2"`, `--passwd x` | `DB_PASSWORD=[secret]` |
-# | a named key | `api_key=a1b2c3d4`, `"token": ...`: 8 characters or more, with a digit | `api_key=[secret]`
-# |
+# | a named key | `api_key=a1b2c3d4`, `"token": ...`: 8+ characters with a digit | `api_key=[secret]` |
 # | a signed link | `?X-Amz-Signature=...`, `?sig=...` | `?X-Amz-Signature=[secret]` |
 #
 # A secret that has no such form is not recognised, so a message is no safe place for one.
@@ -621,8 +620,7 @@ def _has_secret(artifact: Any) -> bool:
 # -----------------------------------------------------------------------------
 # Make an event fit the schema: what does not fit is left out and named, never guessed at.
 #
-# Every event of a connector or a hook passes here, so this is also where secrets leave its texts
-# (:mod:`streamer.sources.base`).
+# Every event of a connector or a hook passes here, so this is also where its texts lose secrets.
 
 
 SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest"})

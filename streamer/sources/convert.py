@@ -451,7 +451,7 @@ class _Guarded:
 
 
 # -----------------------------------------------------------------------------
-# All connectors: ours, then the ones of other packages (see `streamer.sources.convert`).
+# All connectors: ours, then other packages'.
 
 
 SOURCES: tuple[Source, ...] = (
@@ -478,7 +478,7 @@ def sources_for(harness: str) -> Sequence[Source]:
 
 
 # -----------------------------------------------------------------------------
-# Harness run directories to events: the whole of `streamer convert` but its command line.
+# One conversion: the events of all runs, each sent once.
 
 
 _WHERE = frozenset({"run_id", "shard", "agent", "model"})
@@ -601,7 +601,7 @@ class _Conversion:
             yield from self._plan_event(run, event) if event else ()
 
     def _started(self, run: SourceRun) -> dict[str, Any] | None:
-        """The run's plan, also if only the user declares it. A part's plan must replace an earlier False."""
+        """The run's plan, even if only the user declares it. A part's plan always has `plan_complete`."""
         started = run.plan.started or ({"type": "run_started"} if self._options.declared else None)
         if self._part(run) is None:
             return started

@@ -146,7 +146,7 @@ def _epoch(row: Row) -> int | None:
 
 
 # -----------------------------------------------------------------------------
-# Instance-level results in the format of Every Eval Ever (schema 0.3.0 of its package every-eval-ever).
+# The connector: the events of one file of rows.
 
 
 SCORE = "score"

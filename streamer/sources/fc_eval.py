@@ -5,8 +5,7 @@
 - The merged result of a multi-agent trial is no event, because it follows from the sub-trials (R10). It only
   replaces a sub-trial without a file (R28).
 - A crashed trial is only in the run-level file (D16). With one agent it is a result without a verdict. With
-  several the file does not say how they ended, so they are left out and reported, and counted as planned
-  (R21).
+  several the file does not say how they ended. They are left out, reported, and counted as planned (R21).
 - A sub-trial with an unreadable file still exists: it is reported, and nothing replaces it.
 """
 
@@ -409,7 +408,7 @@ def _is_valid(value: Any) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# The results of one fc-eval run, read file by file; the rules are in `fc_eval`.
+# The results of one fc-eval run, read file by file.
 
 
 NAME = "fc-eval"

@@ -404,7 +404,7 @@ def _same_task(job: Path, trial: Path) -> list[Path]:
 
 @lru_cache(maxsize=8)
 def _by_beginning(job: Path, _written: int) -> dict[str, list[Path]]:
-    """Beginning of trials' names to the trials; the directory is listed once per change."""
+    """First part of a name to its trials; the directory is listed once per change."""
     trials_by_name: dict[str, list[Path]] = {}
     for trial in subdirectories(job):
         trials_by_name.setdefault(_beginning(trial), []).append(trial)

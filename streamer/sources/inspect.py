@@ -646,7 +646,7 @@ class _BoundedFile(io.BufferedReader):
 
 
 class _Archive:
-    """A reader of members that limits the size of each member, and of all together."""
+    """A reader of an archive's members that limits the size of each, and of all together."""
 
     def __init__(self, file: _BoundedFile, archive: ZipFile) -> None:
         self._file = file
@@ -724,7 +724,7 @@ class _Archive:
 
 
 # -----------------------------------------------------------------------------
-# Logs of inspect_ai: each file `.eval` or `.json` of its log directory is a run, or a retry of one.
+# The connector: the events of one log.
 
 
 SCORED = ("scored_samples", "unscored_samples")

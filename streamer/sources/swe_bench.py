@@ -190,7 +190,7 @@ def instances(directory: Path, within: Path | None) -> Iterator[Path]:
 
 
 # -----------------------------------------------------------------------------
-# Reports and logs of the harness of SWE-bench; the layout is in `swe_bench_layout`.
+# The connector: the events of one run of SWE-bench's harness.
 
 
 UNSET, ERROR, EMPTY_PATCH, INFRA_FAILURE = "unset", "error", "empty_patch", "infra_failure"

@@ -73,7 +73,7 @@ class Supervisor:
         self._start()
 
     def look(self, now: float) -> None:
-        """Check the child, again and again. Raises ServerFailed if it does not stay alive."""
+        """Check the child; called repeatedly. Raises ServerFailed if it does not stay alive."""
         if self._child.alive:
             return
         if self._due is None:
@@ -374,7 +374,7 @@ class Valkey(Server):
 
 
 # -----------------------------------------------------------------------------
-# `streamer up`: broker, Redis, worker and page on this machine, in one process tree that ends together.
+# The stack from start to end.
 
 
 WORKER = (sys.executable, "-m", "streamer.worker")

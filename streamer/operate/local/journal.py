@@ -252,7 +252,7 @@ def _unpack(number: int, packed: bytes) -> bytes:
 
 
 # -----------------------------------------------------------------------------
-# The journal's file format: Kafka record batches in frames with checksums.
+# Frames, as the files hold them.
 
 
 MAGIC = b"STRJRNL2"
@@ -285,7 +285,7 @@ class Frame(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes that are no frame: `size` of them, from position `at` of the file on.
+    """Bytes of a file that are no frame: `size` bytes from position `at`.
 
     `torn`: the file ends within a frame, whose writer was interrupted. `head`: the frame's, if only its body
     is damaged.
@@ -378,7 +378,7 @@ def _decode_1(data: bytes, at: int) -> tuple[Frame | Damage, int]:
 
 
 # -----------------------------------------------------------------------------
-# The journal: every event that was acknowledged, on the disk, since the embedded broker keeps nothing.
+# The journal's segments on the disk.
 
 
 SEGMENT_BYTES = 64 * 1024 * 1024

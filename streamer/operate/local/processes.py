@@ -298,7 +298,7 @@ class Produce(NamedTuple):
         return cls(head, client_id, read.transactional_id, read.required_acks, read.topics or [])
 
     def only(self, topics: Sequence[tuple[str, Records]]) -> bytes:
-        """The same request for these topics only, with an answer."""
+        """The same request for these topics alone, which asks for an answer."""
         return _request(self.head, self.client_id, self.transactional_id, -1, topics)
 
     def response(self, topics: Sequence[tuple[str, Sequence[ProduceResult]]]) -> bytes:

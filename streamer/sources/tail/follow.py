@@ -1,4 +1,4 @@
-"""Follow a directory: changed parts are read at once, the whole now and then; the whole decides.
+"""Follow a directory: read changed parts at once and the whole now and then, and let the whole decide.
 
 Reading a part is cheap and publishes new results within a fraction of a second. A scan of the whole finds
 unannounced changes, copies and deletions, and its results equal `convert`'s.
@@ -346,7 +346,7 @@ def _identity(plan: RunPlan) -> tuple[Any, ...]:
 
 
 # -----------------------------------------------------------------------------
-# Follow a directory: changed parts are read at once, the whole now and then; the whole decides.
+# The follower: scans of the whole, and between them the changed parts.
 
 
 PACE_SECONDS = 0.5

@@ -271,7 +271,7 @@ class FileStability:
 
 
 def _look(path: Path) -> tuple[Signature, float] | None:
-    """The look of a path, and its last change in Unix seconds; None if it does not exist."""
+    """The signature of a path, and its last change in Unix seconds; None if it does not exist."""
     try:
         status = _stat(path)
     except (FileNotFoundError, NotADirectoryError):

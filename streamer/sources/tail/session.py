@@ -49,7 +49,7 @@ LOOK_SECONDS = 2.0
 
 @dataclass(slots=True)
 class LagState:
-    """Reports when no worker takes the waiting events, and when one does again.
+    """Reports when no worker takes the waiting events, and when one takes them again.
 
     >>> watch = LagState()
     >>> waiting = [PartitionLag(0, beginning=0, end=3, committed=None)]
