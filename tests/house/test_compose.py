@@ -99,6 +99,11 @@ def test_our_services_are_built_from_this_repository() -> None:
     }
 
 
+def test_no_registry_is_asked_for_what_is_built_here() -> None:
+    built = {name for name, service in SERVICES.items() if "build" in service}
+    assert {name for name, service in SERVICES.items() if service.get("pull_policy") == "never"} == built
+
+
 @pytest.mark.parametrize("name", ["worker", "page", "notify"])
 def test_the_environment_of_our_services_is_understood(name: str) -> None:
     known = {f"STREAMER_{name.upper()}" for name in Settings.model_fields} | {"STREAMER_WEB_TOKEN", URLS}
