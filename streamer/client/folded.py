@@ -6,7 +6,7 @@ Folding needs numpy; reading what a worker published does not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from streamer.client.queries import (
     UnknownMetric,
     UnknownRun,
     is_chosen,
+    leader_of,
     page_of_runs,
     parsed,
     ranked,
@@ -37,7 +38,7 @@ from streamer.folding.run import Run
 from streamer.folding.state import RunState
 from streamer.schemas.base import encode_id
 from streamer.schemas.events import board_values, can_have_board
-from streamer.schemas.summaries import RunSummary, TasksOfRun, TrialInFlight, is_over, state_of
+from streamer.schemas.summaries import Leader, RunSummary, TasksOfRun, TrialInFlight, is_over, state_of
 from streamer.schemas.wire import BadPosition, Failure, LogRecord, Position, Reason, may_name, time_of, up_to
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, partition_of, partitions_of
@@ -236,6 +237,18 @@ class PastRuns:
         self, *, offset: int = 0, limit: int | None = RUNS_PER_PAGE, search: str = ""
     ) -> PageOfRuns:
         return page_of_runs(self.runs(), offset, None if limit is None else offset + limit, search)
+
+    def leaders(self, runs: Iterable[RunSummary]) -> dict[str, Leader]:
+        agents = {one.run.run_id: one.agents for one in self.folded_runs}
+        found = {}
+        for run in runs:
+            values = {
+                agent.agent_model: board_values(agent.model_dump(mode="json")).get(run.primary_metric)
+                for agent in agents[run.run_id]
+            }
+            known = {label: value for label, value in values.items() if value is not None}
+            found[run.run_id] = leader_of(run, known)
+        return {run_id: leader for run_id, leader in found.items() if leader}
 
     def run(self, run_id: str) -> RunSummary:
         """One run; raises UnknownRun if it is not among them."""

@@ -21,10 +21,11 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from streamer.schemas.base import Message, decode_id
-from streamer.schemas.events import BOARD_METRICS, board_metric, can_have_board
+from streamer.schemas.base import Message, agent_model_label, decode_id
+from streamer.schemas.events import BOARD_METRICS, NAMED, board_metric, can_have_board
 from streamer.schemas.summaries import (
     AgentModelSummary,
+    Leader,
     Published,
     RunComparison,
     RunSummary,
@@ -38,6 +39,7 @@ from streamer.schemas.summaries import (
     plan_words,
     state_of,
 )
+from streamer.schemas.wire import json_number
 from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys, as_text, read_run, read_workers
 from streamer.storage.redis import AuthenticationError, AuthorizationError, ResponseError, other_protocol
 
@@ -531,6 +533,21 @@ class Queries:
         runs = [run for run in summaries if run]
         return page_of_runs(runs, offset, end, search) if search else PageOfRuns(runs, len(run_ids))
 
+    def leaders(self, runs: Iterable[RunSummary]) -> Exchange[dict[str, Leader]]:
+        """The id of each of these runs to the agent:model that leads it; a run without known values has none.
+
+        One command for each run, 500 in a round trip.
+        """
+        every = list(runs)
+        boards = yield from in_round_trips(
+            [
+                ("ZRANGE", self._keys.board(run.run_id, run.primary_metric), 0, -1, "WITHSCORES")
+                for run in every
+            ]
+        )
+        found = {run.run_id: leader_of(run, _scores(board)) for run, board in zip(every, boards, strict=True)}
+        return {run_id: leader for run_id, leader in found.items() if leader}
+
     def run(self, run_id: str) -> Exchange[RunSummary]:
         """One run; UnknownRun if Redis has none of this id."""
         [run] = yield from self._summaries(RunSummary, [self._keys.run(run_id)])
@@ -700,6 +717,26 @@ class Queries:
         every = list(keys)
         values = yield from in_round_trips([("GET", key) for key in every])
         return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
+
+
+def _scores(board: Sequence[bytes]) -> dict[str, float]:
+    """Label to score, from the members of a board, each followed by its score."""
+    labels = (agent_model_label(*map(decode_id, as_text(member).split(":"))) for member in board[::2])
+    return dict(zip(labels, map(float, board[1::2]), strict=True))
+
+
+def leader_of(run: RunSummary, board: Mapping[str, float]) -> Leader | None:
+    """Who leads a run; None: no agent has a known value.
+
+    Args:
+        board: label `agent:model` to the value of the primary metric.
+    """
+    reading = run.metrics.get(run.primary_metric.removeprefix(NAMED))
+    of = BOARD_METRICS.get(run.primary_metric)
+    higher = of.higher_is_better if of else reading is None or reading.direction == "higher"
+    places = sorted(board, key=lambda label: (-board[label] if higher else board[label], label))
+    best = {"agent_model": places[0], "value": json_number(board[places[0]])} if places else None
+    return best and Leader.model_validate(best)
 
 
 def page_of_runs(runs: Iterable[RunSummary], first: int, end: int | None, search: str) -> PageOfRuns:

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, cast
 
@@ -28,7 +28,7 @@ from streamer.client.queries import (
     parsed,
     stored_in,
 )
-from streamer.schemas.summaries import RunSummary, ScoredTrial
+from streamer.schemas.summaries import Leader, RunSummary, ScoredTrial
 from streamer.schemas.wire import Version, is_older
 from streamer.settings import Settings
 from streamer.storage.entries import DELETED, Keys, as_text, parse_version, read_run, version_text
@@ -98,6 +98,7 @@ class StateReader:
 
     runs = _asks(Queries.runs)
     page_of_runs = _asks(Queries.page_of_runs)
+    leaders = _asks(Queries.leaders)
     run = _asks(Queries.run)
     answers = _asks(Queries.answers)
     snapshot = _asks(Queries.snapshot)
@@ -214,6 +215,7 @@ class StateUpdate:
         group: rest of the key's suffix, ids percent-encoded: `A:M`, `T`, `T:A:M`, "" for the run.
         key: the Redis key.
         summary: None: deleted.
+        leader: of a run, where all runs are followed: who leads it; None: no agent has a known value.
     """
 
     run_id: str
@@ -221,6 +223,7 @@ class StateUpdate:
     group: str
     key: str
     summary: AnyState | None
+    leader: Leader | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +269,12 @@ class ChangeFeed:
         digests = {run: {} if thorough else self._digests(run, named) for run in chosen}
         commands = [read_run(self._keys, run, (*SUMMARIES, "within"), digests[run]) for run in chosen]
         replies = yield from in_round_trips(commands)
-        return [update for run, reply in zip(chosen, replies, strict=True) for update in self._of(run, reply)]
+        updates = [up for run, reply in zip(chosen, replies, strict=True) for up in self._of(run, reply)]
+        runs = [up.summary for up in updates if isinstance(up.summary, RunSummary)]
+        if self._run_id is not None or not runs:
+            return updates
+        leaders = yield from self._questions.leaders(runs)
+        return [replace(up, leader=leaders.get(up.run_id)) if up.kind == "run" else up for up in updates]
 
     def _digests(self, run_id: str, named: Collection[str]) -> dict[str, str]:
         """Versions of the keys that need not be read again."""
@@ -372,6 +380,7 @@ class AsyncStateReader:
 
     runs = _asks_async(Queries.runs)
     page_of_runs = _asks_async(Queries.page_of_runs)
+    leaders = _asks_async(Queries.leaders)
     run = _asks_async(Queries.run)
     answers = _asks_async(Queries.answers)
     snapshot = _asks_async(Queries.snapshot)

@@ -764,6 +764,17 @@ class TrialInFlight(InSlot):
 
 
 # -----------------------------------------------------------------------------
+# The leader of a run, as lists of runs name it.
+
+
+class Leader(Message):
+    """The agent:model that leads a run by its primary metric; of equal ones the first by name."""
+
+    agent_model: AgentModel
+    value: Number = Field(description="Its value of the run's `primary_metric`.")
+
+
+# -----------------------------------------------------------------------------
 # The state of a run in one word, the same word on every surface.
 #
 # docs/viewer.md shows the table. The word follows from the run's summary and the time of asking. Times are

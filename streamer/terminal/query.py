@@ -71,6 +71,7 @@ from streamer.views.decide.outlook import (
     places_of,
     usd_words,
 )
+from streamer.views.models import RunNow
 from streamer.views.tables import (
     agents_table,
     labels_table,
@@ -275,11 +276,13 @@ def runs(
     """A page of the runs, the latest first."""
     with _runs_of(settings, as_of, tasks=False) as (reader, now):
         page = reader.page_of_runs(offset=offset, limit=limit, search=search)
+        leaders = reader.leaders(page.runs)
+    listed = _dumped(RunNow.of(run, now).led_by(leaders.get(run.run_id)) for run in page.runs)
     if as_json:
-        _print_json(with_state(run, now) for run in page.runs)
+        _print_json(listed)
     else:
         empty = "No such runs." if search or offset else "No runs yet."
-        print_board(runs_table(_dumped(page.runs), now), empty=empty)
+        print_board(runs_table(listed, now), empty=empty)
     last = min(offset + limit, page.total)
     if offset or last < page.total:
         more = f". --offset {last} shows the next ones" if last < page.total else ""

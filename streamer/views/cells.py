@@ -23,6 +23,7 @@ from streamer.views.columns import (
     grade,
     is_open,
     judged_of,
+    leading,
     marked_grade,
     pass_at_ends,
     value_at,
@@ -434,6 +435,14 @@ def _agent(label: str | None, _: Any, row: Any) -> str:
     return visible(label) + (" (baseline)" if value_at(row, ("baseline",)) else "")
 
 
+def _leader(leader: Any, _: Any, run: Any) -> str:
+    """The value of the best agent, and the metric unless it is the pass rate."""
+    if leader is None:
+        return UNSEEN
+    column, title = leading(run)
+    return f"{text(column, run)} {title}".rstrip()
+
+
 def _infrastructure(without: float | None, failures: int | None, _: Any) -> str:
     return f"{percent(without)} ({failures:,})" if failures else UNSEEN
 
@@ -472,6 +481,7 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "grade": lambda letter, _, row: grade(row),
     "id": lambda run_id, name, _: visible(run_id) if name else UNSEEN,
     "infrastructure": _infrastructure,
+    "leader": _leader,
     "letter": _value(visible),
     "list": _value(visible),
     "name": _value(visible),

@@ -320,6 +320,15 @@ def best_first(primary: str = PRIMARY_METRIC) -> Callable[[Json], tuple[bool, bo
     return key
 
 
+def leading(run: Any) -> tuple[Column, str]:
+    """The column of what the best agent of a listed run has, and its metric by name; "": the pass rate."""
+    primary = value_at(run, ("primary_metric",))
+    says = value_at(run, ("metrics", primary.removeprefix(NAMED)))
+    column = metric(primary) if primary in BOARD_METRICS else named(primary, says)
+    title = "" if primary == PRIMARY_METRIC else column.title
+    return replace(column, path=("leader", "value")), title
+
+
 def primary_of(run: Json | None) -> str:
     """What the boards of a run are ordered by; the pass rate of a run that older versions summarised."""
     return (run or {}).get("primary_metric") or PRIMARY_METRIC
@@ -528,6 +537,8 @@ STATE = Column("state", "state", "state", ("state",), sort="least", rank=1, leas
 
 _PROGRESS = (("progress", "done"), ("progress", "planned"))
 
+LEADER = "What the best agent has of the run's primary metric: the pass rate, unless the plan names another"
+
 RUNS = Board(
     "Runs",
     (
@@ -537,6 +548,16 @@ RUNS = Board(
         STATE,
         Column("filled", "progress", "filled", *_PROGRESS, sort="greatest", rank=2, on=("terminal",)),
         Column("trials", "trials", "progress", *_PROGRESS, sort="greatest", rank=3),
+        Column("leader", "best", "leader", ("leader",), rank=3, hint=LEADER),
+        Column(
+            "whose",
+            "best agent",
+            "name",
+            ("leader", "agent_model"),
+            rank=8,
+            least=16,
+            on=("terminal", "text"),
+        ),
         metric("accuracy", title="all agents", rank=4, hint="Accuracy of all agents together"),
         INFRASTRUCTURE,
         metric("total_cost", sort="greatest", rank=5),

@@ -37,6 +37,7 @@ from streamer.views.columns import (
     Board,
     Column,
     basis,
+    leading,
     marked_grade,
     unsorted,
     value_at,
@@ -318,6 +319,16 @@ def _agent(label: str | None, _: Any, row: Any) -> Content:
     return (name(label), badge("baseline") if value_at(row, ("baseline",)) else None)
 
 
+def _leader(leader: Any, _: Any, run: Any) -> Content:
+    """The value of the best agent; below it the metric and the agent where they do not go without saying."""
+    if leader is None:
+        return UNSEEN
+    column, title = leading(run)
+    words = [title, leader["agent_model"] if run["agent_models"] > 1 else ""]
+    below = (h("div", {"class": "note"}, name(word)) for word in words if word)
+    return h("div", {}, NUMBERS[column.format](value_at(run, column.path)), *below)
+
+
 def _failure(mode: str | None, _: Any, __: Any) -> Content:
     return name(stated_mode(mode))
 
@@ -352,6 +363,7 @@ DRAWN: dict[str, Draw] = {
     "gain_percent": _value(_moved(percent)),
     "grade": _group_grade,
     "infrastructure": lambda without, n, _: f"{percent(without)} ({count(n)})" if n else UNSEEN,
+    "leader": _leader,
     "letter": _value(lambda letter: grade_badge(letter)),
     "list": _value(name),
     "name": _value(name),

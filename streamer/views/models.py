@@ -24,6 +24,7 @@ from streamer.schemas.events import FormulaCodePayload, FormulaCodeSummary
 from streamer.schemas.summaries import (
     AgentModelSummary,
     Grade,
+    Leader,
     RunSummary,
     ScoredTrial,
     State,
@@ -49,11 +50,18 @@ class RunNow(RunSummary):
         "ended it short of its plan or without one), running, or without an event for 10 minutes stalled "
         "(a plan is open) or unfinished (there is no complete plan)."
     )
+    leader: Leader | None = optional(
+        "In lists of runs: who leads by `primary_metric`; null: no agent has a known value. Else null."
+    )
 
     @classmethod
     def of(cls, run: RunSummary, now: datetime) -> RunNow:
         """The run as it stands at a moment."""
         return cls.model_construct(**dict(run), state=state_of(run, now))
+
+    def led_by(self, leader: Leader | None) -> RunNow:
+        """The same with the agent:model that leads it."""
+        return self.model_copy(update={"leader": leader})
 
 
 class AgentNow(AgentModelSummary):

@@ -414,7 +414,8 @@ async def _runs(web: Web, query: RunsQuery) -> Page[RunNow]:
     if not latest_first:
         ordered = sorted_rows(runs, partial(sort_value, column), descending=descending)
         runs = ordered[query.offset : query.offset + query.limit]
-    return Page(runs, page.total)
+    leaders = await asked.leaders(runs)
+    return Page([run.led_by(leaders.get(run.run_id)) for run in runs], page.total)
 
 
 @_get("/api/runs/{run}", "One run.")

@@ -317,6 +317,7 @@ class RunsThen:
         self.past = past
 
     page_of_runs = _awaited(PastRuns.page_of_runs)
+    leaders = _awaited(PastRuns.leaders)
     board_runs = _awaited(PastRuns.board_runs)
     leaderboard = _awaited(PastRuns.leaderboard)
 

@@ -34,7 +34,7 @@ from streamer.storage.redis import RedisSink
 from tests.client.writing import KEYS, write
 from tests.folding.compared import PLAN, trial
 from tests.support.board_runs import a_night, board_runs
-from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, statistics_of
 from tests.support.events import a_start, folded
 from tests.support.revealed import revealed
 from tests.support.servers import RedisServer
@@ -97,6 +97,45 @@ async def test_the_runs_come_as_a_fold_has_them_with_tasks_once_they_are_over(
         plain.board_runs(run="n")
 
 
+async def test_each_listed_run_names_who_leads_it_and_all_are_read_at_once(
+    sink: RedisSink, plain: StateReader, reader: AsyncStateReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cheap, reward = {"primary_metric": "mean_cost"}, {"primary_metric": "metrics/wait"}
+    down = {"metrics": {"wait": {"direction": "lower", "unit": None, "label": None}}}
+    waits = {name: {"metrics": {"wait": a_metric(mean)}} for name, mean in (("b", 9.0), ("a", 0.5))}
+    await write(
+        sink,
+        *(a_run_change(run) for run in ("higher", "unknown")),
+        *(an_agent_model_change("higher", agent, "m:1", means={"pass_rate": 0.5}) for agent in ("b", "a/1")),
+        an_agent_model_change("higher", "nop", "", means={"pass_rate": 1.0}),
+        an_agent_model_change("unknown", means={"pass_rate": None}),
+        an_agent_model_change("unknown", "nop", "", means={"pass_rate": 1.0}),
+        a_run_change("lower", **cheap),
+        *(
+            an_agent_model_change("lower", agent, mean_cost=cost)
+            for agent, cost in (("b", 9.0), ("a", "Infinity"))
+        ),
+        a_run_change("named", **reward, **down),
+        *(an_agent_model_change("named", agent, **fields) for agent, fields in waits.items()),
+    )
+    runs, asked = plain.runs(), list[int]()
+    replies = StateReader._replies
+    monkeypatch.setattr(StateReader, "_replies", lambda *of: asked.append(len(of[1])) or replies(*of))
+    leaders = plain.leaders(runs)
+    assert {run: (one.agent_model, one.value) for run, one in leaders.items()} == {
+        "higher": ("a/1:m:1", 0.5),
+        "lower": ("b:opus", 9.0),
+        "named": ("a:opus", 0.5),
+    }
+    assert asked == [4]
+    assert await reader.leaders(runs) == leaders
+    assert plain.leaders([]) == {}
+
+
+def a_metric(mean: float) -> dict[str, Any]:
+    return statistics_of(mean) | {"planned": True, "direction": "lower", "unit": None, "label": None}
+
+
 # -----------------------------------------------------------------------------
 # Runs of an earlier time answer as a reader answers from Redis.
 
@@ -124,6 +163,9 @@ async def test_the_answers_are_those_of_a_reader(sink: RedisSink, plain: StateRe
         assert past.page_of_runs(search=search) == plain.page_of_runs(search=search)
     assert {run.labels["team"] for run in past.page_of_runs(search="TEAM=x").runs} == {"x"}
     assert past.page_of_runs(search="team=nobody").total == 0
+    leaders = plain.leaders(plain.runs())
+    assert past.leaders(past.runs()) == leaders
+    assert {run: one.value for run, one in leaders.items()} == {"n1": 0.5, "n2": 1.0, "n3": 0.0}
     assert past.run("n1") == plain.run("n1")
     for narrowed in NARROWED:
         assert past.board_runs(**narrowed) == plain.board_runs(**narrowed), narrowed

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from streamer.schemas.events import BOARD_METRICS
-from streamer.schemas.summaries import AgentModelSummary, Grade, RunSummary, State, TierSummary
+from streamer.schemas.summaries import AgentModelSummary, Grade, Leader, RunSummary, State, TierSummary
 from streamer.text import UNSEEN
 from streamer.views.cells import FORMATS, filled_columns, sort_value, text
 from streamer.views.columns import (
@@ -120,6 +120,15 @@ def cells(board: Board, row: object) -> dict[str, str]:
 def column_of(board: Board, name: str) -> Column:
     [column] = [column for column in board.columns if column.name == name]
     return column
+
+
+def test_a_listed_run_says_what_its_best_agent_has_and_names_any_metric_but_the_pass_rate() -> None:
+    leader = Leader(agent_model="a:m", value=0.5)
+    runs = [a_run(), a_run(primary_metric="mean_cost"), a_run(primary_metric="metrics/reward")]
+    said = [cells(RUNS, run.led_by(leader)) for run in runs]
+    assert [row["leader"] for row in said] == ["50.0 %", "$0.5000 mean cost", "0.5 reward"]
+    assert {row["whose"] for row in said} == {"a:m"}
+    assert [cells(RUNS, a_run())[column] for column in ("leader", "whose")] == ["–", "–"]
 
 
 @pytest.mark.parametrize(

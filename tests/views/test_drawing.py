@@ -30,6 +30,7 @@ from streamer.views.drawing import (
     text_of,
     usd,
 )
+from tests.support.builders import a_run_change
 from tests.support.events import a_plan, a_trial, summarised
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
@@ -213,6 +214,26 @@ def test_amounts_as_large_as_the_schema_allows_are_drawn() -> None:
     assert shown(draw_runs(runs, lambda run: run))["run-1"]["Cost"] == "$1.79769e+308"
     for spread in drawing.SPREADS:
         assert shown(draw_tiers(tiers, spread))["T0 baseline"]["Mean cost"] == "$1.79769e+308"
+
+
+@pytest.mark.parametrize(
+    ("fields", "written"),
+    [
+        ({}, "50.0 %"),
+        ({"agent_models": 2}, "50.0 %<a>:m"),
+        ({"primary_metric": "mean_cost", "agent_models": 2}, "$0.5000mean cost<a>:m"),
+        ({"primary_metric": "metrics/x<y"}, "0.5x<y"),
+        ({"leader": None}, None),
+    ],
+)
+def test_a_listed_run_shows_what_its_best_agent_has_of_its_primary_metric(
+    fields: dict[str, Any], written: str | None
+) -> None:
+    leads = {"state": "running", "leader": {"agent_model": "<a>:m", "value": 0.5}}
+    run = {**(a_run_change().summary or {}), **leads, **fields}
+    drawn = draw_runs([run], lambda run: run)
+    assert shown(drawn)["r1"].get("Best") == written
+    assert "<a>" not in "".join(html_of(row) for _, row in drawn.rows)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import redis
 
 from streamer.client.queries import ReaderError
 from streamer.client.readers import AsyncStateReader, StateUpdate
-from streamer.schemas.summaries import SILENT_AFTER, AgentModelSummary, RunSummary
+from streamer.schemas.summaries import SILENT_AFTER, AgentModelSummary, Leader, RunSummary
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.web.protocols.live import Hub, Room
@@ -122,6 +122,16 @@ def test_an_older_version_never_replaces_a_newer_one_and_an_equal_one_does() -> 
         room.put(AgentModelSummary.model_validate_json(change.value or b""))
     [frame], _ = room.since(0)
     assert b'"trials":3' in frame
+
+
+def test_the_list_of_runs_tells_who_leads_each() -> None:
+    room, leader = Room(most_runs=2), Leader(agent_model="a:m", value=0.5)
+    run = RunSummary.model_validate_json(a_run_change("r", version=1).value or b"")
+    room.fill([run], {"r": leader})
+    assert [state["leader"] for state in room.states] == [leader.model_dump()]
+    later = RunSummary.model_validate_json(a_run_change("r", version=2).value or b"")
+    room.put(later, leader.model_copy(update={"value": 0.75}))
+    assert [state["leader"]["value"] for state in room.states] == [0.75]
 
 
 def test_of_the_list_of_runs_the_latest_are_kept_and_who_missed_others_begins_again() -> None:

@@ -518,7 +518,8 @@ class RunsScreen(LiveScreen):
         runs = [run for run in self.model.runs.values() if self.watching.shows(run.run_id)]
         shown = [run for run in runs if self.fits_filter(run.run_id, run.display_name, run.benchmark)]
         shown.sort(key=lambda run: (run.last_event_at is not None, run.last_event_at), reverse=True)
-        lines = [RunNow.of(run, now) for run in shown[:MOST_RUNS]]
+        leaders = self.model.leaders
+        lines = [RunNow.of(run, now).led_by(leaders.get(run.run_id)) for run in shown[:MOST_RUNS]]
         self.query_one("#main", BoardTable).show_rows(board_columns(RUNS, now), lines, lambda run: run.run_id)
         self.put("#title", " · ".join([self.watching.where, self._count(len(runs)), *self.watching.crew()]))
         self.put("#note", self._note(len(shown)))
@@ -536,7 +537,8 @@ class RunsScreen(LiveScreen):
     async def _fill(self) -> None:
         """The runs alone are read faster than all that belongs to them."""
         try:
-            self.model.fill(await self.watching.reader.runs())
+            runs = await self.watching.reader.runs()
+            self.model.fill(runs, await self.watching.reader.leaders(runs))
         except ReaderError:
             return  # told by those who follow
         self._filled = True

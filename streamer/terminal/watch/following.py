@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -15,7 +15,14 @@ from streamer.client.feeds import ScoredTrialReader, subscribe
 from streamer.client.queries import ReaderError, RedisUnavailable, RunSnapshot, WorkerStatus
 from streamer.client.readers import AsyncStateReader, StateUpdate
 from streamer.operate.health import LogPosition, StoredRejection
-from streamer.schemas.summaries import AgentModelSummary, Rejection, RunSummary, TierSummary, TrialInFlight
+from streamer.schemas.summaries import (
+    AgentModelSummary,
+    Leader,
+    Rejection,
+    RunSummary,
+    TierSummary,
+    TrialInFlight,
+)
 from streamer.schemas.wire import Version, version_of
 from streamer.settings import Settings
 from streamer.storage.kafka import (
@@ -317,19 +324,25 @@ class Runs:
 
     Attributes:
         runs: run id to summary.
+        leaders: run id to who leads it; runs without a known value are left out.
     """
 
     def __init__(self) -> None:
         self.runs: dict[str, RunSummary] = {}
+        self.leaders: dict[str, Leader] = {}
 
-    def fill(self, summaries: list[RunSummary]) -> None:
+    def fill(self, summaries: list[RunSummary], leaders: Mapping[str, Leader]) -> None:
         """What stands there now; what is known already is newer."""
+        self.leaders = {run: one for run, one in leaders.items() if run not in self.runs} | self.leaders
         self.runs = {run.run_id: run for run in summaries} | self.runs
 
     def take(self, update: StateUpdate) -> None:
         """Take an update; only updates of runs matter here."""
         if update.kind != "run":
             return
+        self.leaders.pop(update.run_id, None)
+        if update.leader:
+            self.leaders[update.run_id] = update.leader
         if isinstance(update.summary, RunSummary):
             self.runs[update.run_id] = update.summary
         else:

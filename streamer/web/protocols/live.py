@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from sse_starlette import ServerSentEvent
 
 from streamer.client.queries import RUNS_PER_PAGE, AnyState, ReaderError
 from streamer.client.readers import AsyncStateReader, StateUpdate
-from streamer.schemas.summaries import RunSummary, TierSummary, state_of
+from streamer.schemas.summaries import Leader, RunSummary, TierSummary, state_of
 from streamer.schemas.wire import Version, canonical_json, is_older
 from streamer.views.decide.leaderboard import group_of
 from streamer.views.models import RunNow
@@ -99,16 +99,16 @@ class Room:
         """Redis is about to be read: what updates say from now on is newer."""
         self._from_stream = self._from_stream or set()
 
-    def fill(self, summaries: Iterable[AnyState]) -> None:
+    def fill(self, summaries: Iterable[AnyState], leaders: Mapping[str, Leader] | None = None) -> None:
         """Take what Redis held a moment ago; an update that came meanwhile stands (a deletion too)."""
         told, self._from_stream = self._from_stream or set(), None
         for summary in summaries:
             if (key := key_of(summary)) in self._runs:
                 self._runs[key] = self._runs.pop(key)  # one of the last that came
             if key not in told:
-                self.put(summary)
+                self.put(summary, (leaders or {}).get(summary.run_id))
 
-    def put(self, summary: AnyState) -> None:
+    def put(self, summary: AnyState, leader: Leader | None = None) -> None:
         """A summary as it stands now; what is older than what is here, or the same, changes nothing."""
         key = key_of(summary)
         version = (summary.epoch, summary.state_version)
@@ -120,7 +120,7 @@ class Room:
             return
         if isinstance(summary, RunSummary):
             self._runs.pop(key, None)
-            summary = self._runs[key] = RunNow.of(summary, self._clock())
+            summary = self._runs[key] = RunNow.of(summary, self._clock()).led_by(leader)
         self._tell(key, summary.type, version, summary.digest, summary.model_dump(mode="json"))
 
     def tell_states(self) -> None:
@@ -453,13 +453,12 @@ class Hub:
     async def _fill(self, run_id: str | None, room: Room) -> None:
         try:
             room.begin_fill()
-            states: list[AnyState] = []
             if run_id is None:
-                states += reversed((await self._reader.page_of_runs()).runs)
+                runs = (await self._reader.page_of_runs()).runs
+                room.fill(reversed(runs), await self._reader.leaders(runs))
             else:
                 snapshot = await self._reader.snapshot(run_id)
-                states += [snapshot.run, *snapshot.agents, *snapshot.tiers]
-            room.fill(states)
+                room.fill([snapshot.run, *snapshot.agents, *snapshot.tiers])
         finally:
             del self._filling[run_id]
 
@@ -470,7 +469,7 @@ class Hub:
                 if update.summary is None:
                     room.remove(_key(update))
                 else:
-                    room.put(update.summary)
+                    room.put(update.summary, update.leader if name is None else None)
 
 
 def _key(update: StateUpdate) -> GroupKey:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streamer.client.readers import StateUpdate
 from streamer.folding.slots import SummaryChange
-from streamer.schemas.summaries import SUMMARY, AgentModelSummary, RunSummary, TierSummary
+from streamer.schemas.summaries import SUMMARY, AgentModelSummary, Leader, RunSummary, TierSummary
 from streamer.terminal.watch.following import OneRun, Runs
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 
@@ -21,10 +23,15 @@ def an_update(change: SummaryChange) -> StateUpdate:
 
 def test_what_was_read_at_first_does_not_replace_what_has_been_told_since() -> None:
     model = Runs()
-    told = an_update(a_run_change(version=3, trials=2))
+    now, before = (Leader(agent_model="claude:opus", value=value) for value in (0.75, 0.5))
+    told = replace(an_update(a_run_change(version=3, trials=2)), leader=now)
     model.take(told)
-    model.fill([a_run(), RunSummary.model_validate(a_run_change(run="r2").summary)])
+    runs = [a_run(), RunSummary.model_validate(a_run_change(run="r2").summary)]
+    model.fill(runs, {"r1": before, "r2": before})
     assert model.runs["r1"] is told.summary
+    assert model.leaders == {"r1": now, "r2": before}
+    model.take(an_update(a_run_change(version=4)))
+    assert model.leaders == {"r2": before}
     assert set(model.runs) == {"r1", "r2"}
 
 
