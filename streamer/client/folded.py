@@ -234,9 +234,14 @@ class PastRuns:
         return [one.run for one in self.folded_runs]
 
     def page_of_runs(
-        self, *, offset: int = 0, limit: int | None = RUNS_PER_PAGE, search: str = ""
+        self,
+        *,
+        offset: int = 0,
+        limit: int | None = RUNS_PER_PAGE,
+        search: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> PageOfRuns:
-        return page_of_runs(self.runs(), offset, None if limit is None else offset + limit, search)
+        return page_of_runs(self.runs(), offset, None if limit is None else offset + limit, search, labels)
 
     def leaders(self, runs: Iterable[RunSummary]) -> dict[str, Leader]:
         agents = {one.run.run_id: one.agents for one in self.folded_runs}

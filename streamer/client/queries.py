@@ -517,21 +517,30 @@ class Queries:
         return (yield from self.page_of_runs(limit=None)).runs
 
     def page_of_runs(
-        self, *, offset: int = 0, limit: int | None = RUNS_PER_PAGE, search: str = ""
+        self,
+        *,
+        offset: int = 0,
+        limit: int | None = RUNS_PER_PAGE,
+        search: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> Exchange[PageOfRuns]:
-        """A part of the list of runs. Without a search only its runs are read.
+        """A part of the list of runs. Without a search and labels only its runs are read.
 
         Args:
             offset: so many runs come before the page.
             limit: at most so many runs; None: all.
             search: only runs that have this in id, name, benchmark or a label (KEY=VALUE); case is ignored.
+            labels: only runs that have all of these labels.
         """
         run_ids = yield from self.run_ids()
         end = None if limit is None else offset + limit
-        chosen = run_ids if search else run_ids[offset:end]
+        narrowed = search or labels
+        chosen = run_ids if narrowed else run_ids[offset:end]
         summaries = yield from self._summaries(RunSummary, map(self._keys.run, chosen))
         runs = [run for run in summaries if run]
-        return page_of_runs(runs, offset, end, search) if search else PageOfRuns(runs, len(run_ids))
+        if narrowed:
+            return page_of_runs(runs, offset, end, search, labels)
+        return PageOfRuns(runs, len(run_ids))
 
     def leaders(self, runs: Iterable[RunSummary]) -> Exchange[dict[str, Leader]]:
         """The id of each of these runs to the agent:model that leads it; a run without known values has none.
@@ -739,15 +748,21 @@ def leader_of(run: RunSummary, board: Mapping[str, float]) -> Leader | None:
     return best and Leader.model_validate(best)
 
 
-def page_of_runs(runs: Iterable[RunSummary], first: int, end: int | None, search: str) -> PageOfRuns:
-    """The page between two places of the runs that have a text in id, name, benchmark or a label; "": all."""
+def page_of_runs(
+    runs: Iterable[RunSummary],
+    first: int,
+    end: int | None,
+    search: str,
+    labels: Mapping[str, str] | None = None,
+) -> PageOfRuns:
+    """The page between two places of the runs that have these labels, and a text in what a search finds."""
     text = search.casefold()
 
     def said(run: RunSummary) -> str:
         labels = (f"{key}={value}" for key, value in run.labels.items())
         return "\n".join([run.run_id, run.display_name or "", run.benchmark or "", *labels])
 
-    fit = [run for run in runs if text in said(run).casefold()]
+    fit = [run for run in runs if is_chosen(run, None, labels or {}) and text in said(run).casefold()]
     return PageOfRuns(fit[first:end], len(fit))
 
 

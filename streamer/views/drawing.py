@@ -19,6 +19,7 @@ from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from html import escape
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from streamer.schemas.summaries import NO_PLAN, plan_words
 from streamer.text import UNSEEN, visible
@@ -843,7 +844,11 @@ def draw_runs(
     def run_cell(run: Any) -> Content:
         shown = h("a", {"href": link(run["run_id"])}, name(run["display_name"] or run["run_id"]))
         own = h("div", {"class": "note"}, name(run["run_id"])) if run["display_name"] else None
-        return h("div", {}, shown, own)
+        labels = [f"{key}={value}" for key, value in run["labels"].items()]
+        chips = [
+            h("a", {"class": "chip", "href": f"#/?{urlencode({'label': one})}"}, name(one)) for one in labels
+        ]
+        return h("div", {}, shown, own, h("div", {"class": "chips"}, *chips) if chips else None)
 
     look = Look(
         "Runs",

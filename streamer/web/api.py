@@ -405,7 +405,8 @@ async def _runs(web: Web, query: RunsQuery) -> Page[RunNow]:
     column = next(one for one in RUNS.columns if one.name == query.sort)
     descending = column.sort == "greatest" if query.descending is None else query.descending
     latest_first = column.name == "last" and descending
-    part: dict[str, Any] = {"search": query.search, "limit": None}
+    labels = dict(map(_label, query.label))
+    part: dict[str, Any] = {"search": query.search, "labels": labels, "limit": None}
     if latest_first:
         part |= {"offset": query.offset, "limit": query.limit}
     asked, now = await web.runs.at(query.as_of)

@@ -262,6 +262,7 @@ class RunsQuery(TimeQuery):
     search: str = optional(
         "In run id, name, benchmark or label (KEY=VALUE), in any case.", "", max_length=512
     )
+    label: list[str] = optional("Only runs with this label, KEY=VALUE; repeatable.", [])
     offset: int = optional("Skip so many.", 0, ge=0)
     sort: RunSort = optional("Order, by a column of the page; unknown values come last.", "last")
     descending: bool | None = optional("Greatest first; not given: as the page sorts first by the column.")

@@ -163,6 +163,14 @@ async def test_the_answers_are_those_of_a_reader(sink: RedisSink, plain: StateRe
         assert past.page_of_runs(search=search) == plain.page_of_runs(search=search)
     assert {run.labels["team"] for run in past.page_of_runs(search="TEAM=x").runs} == {"x"}
     assert past.page_of_runs(search="team=nobody").total == 0
+    for labels, search, found in (
+        ({"team": "x"}, "", ["n3", "n1"]),
+        ({"team": "x"}, "N1", ["n1"]),
+        ({"team": ""}, "", []),
+    ):
+        page = plain.page_of_runs(search=search, labels=labels)
+        assert past.page_of_runs(search=search, labels=labels) == page
+        assert ([run.run_id for run in page.runs], page.total) == (found, len(found))
     leaders = plain.leaders(plain.runs())
     assert past.leaders(past.runs()) == leaders
     assert {run: one.value for run, one in leaders.items()} == {"n1": 0.5, "n2": 1.0, "n3": 0.0}

@@ -216,6 +216,15 @@ def test_amounts_as_large_as_the_schema_allows_are_drawn() -> None:
         assert shown(draw_tiers(tiers, spread))["T0 baseline"]["Mean cost"] == "$1.79769e+308"
 
 
+def test_each_label_of_a_listed_run_leads_to_the_runs_that_have_it() -> None:
+    run = {**(a_run_change(labels={"a&b": "c=d %", "x": HOSTILE}).summary or {}), "state": "running"}
+    [(_, row)] = draw_runs([run], lambda run: run).rows
+    written = html_of(row)
+    assert '<a class="chip" href="#/?label=a%26b%3Dc%3Dd+%25">' in written
+    assert "<img" not in written
+    assert "\u202e" not in written
+
+
 @pytest.mark.parametrize(
     ("fields", "written"),
     [

@@ -606,6 +606,31 @@ def test_many_runs_stand_on_pages_and_are_found_by_a_search(unlocked_page: Page,
         page.goto("about:blank")
 
 
+def test_a_label_narrows_the_list_of_runs_beside_a_search_and_can_be_dropped(
+    unlocked_page: Page, logged: Settings
+) -> None:
+    page, odd = unlocked_page, {"team": "a&b=c d%"}
+    fed(logged, [a_plan(run_id=f"run {n}", tasks=4, labels=odd if n else {"team": "x"}) for n in range(3)])
+    with Serving(logged) as serving:
+        page.goto(f"http://127.0.0.1:{serving.port}/#/?search=run+")
+        live(page)
+        rows = page.locator("tbody tr")
+        expect(rows).to_have_count(3)
+        rows.get_by_role("link", name="team=a&b=c d%").first.click()
+        expect(rows).to_have_count(2)
+        page.reload()
+        expect(rows).to_have_count(2)
+        page.get_by_role("searchbox").fill("run 2")
+        expect(rows).to_have_count(1)
+        page.get_by_role("link", name="Without the label").click()
+        expect(rows).to_have_count(1)
+        assert "search=run+2" in page.url
+        assert "label" not in page.url
+        page.go_back()
+        expect(page.get_by_role("link", name="Without the label")).to_be_visible()
+        page.goto("about:blank")
+
+
 def test_speedup_and_advantage_are_drawn_over_event_time(unlocked_page: Page, logged: Settings) -> None:
     fed(logged)
     with Serving(logged) as serving:

@@ -3,28 +3,28 @@
 import { drawn } from "./api.js";
 import { howToBegin } from "./empty.js";
 import { Live } from "./live.js";
-import { card, DrawnTable, field, h, MAJOR, Pager } from "./shared.js";
+import { card, DrawnTable, field, h, MAJOR, name, Pager } from "./shared.js";
 import { Asking } from "./trouble.js";
 
 const PAGE = 100;
-const TYPING_MS = 250;
-const LATEST = { sort: "last", descending: true, offset: 0 };
+const LATEST = { sort: "last", descending: true, offset: 0, search: "", label: "" };
 // A page is asked for again so long after a run that it lacks has changed: the latest runs, and any other page.
 const LATEST_MS = 1000;
 const OTHERS_MS = 10000;
 
 export class Runs {
-  // options: {search} of the address; change(options): so that it can follow
+  // options: {search, label} of the address; change(options): so that it can follow
   constructor(options, change, state) {
-    this.query = { ...LATEST, search: options.search ?? "", limit: PAGE };
-    this.total = 0;
-    this.search = h("input", { type: "search", placeholder: "run, benchmark, label", value: this.query.search, oninput: () => this.later() });
+    const { search, label } = (this.query = { ...LATEST, search: options.search ?? "", label: options.label ?? "", limit: PAGE });
+    this.search = h("input", { type: "search", placeholder: "run, benchmark, label", value: search, oninput: () => this.later() });
     this.searching = field("Search", this.search);
     this.change = change;
     this.table = new DrawnTable("Runs", { onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }) });
     this.pager = new Pager(PAGE, (offset) => this.choose({ offset }));
     this.pager.element.hidden = true;
-    this.element = card("Runs", [this.searching], this.table.element, this.pager.element);
+    const chosen = label ? [h("a", { class: "chip", href: "#/", "aria-label": `Without the label ${label}` }, name(label), " ×")] : [];
+    this.element = card("Runs", [this.searching, ...chosen], this.table.element, this.pager.element);
+    this.element.addEventListener("click", ({ target }) => this.keep(target.closest("a.chip")));
     this.asking = new Asking(this.element, (signal) => this.load(signal));
     this.live = new Live("/api/updates", {
       view: () => ({ view: "runs" }),
@@ -57,36 +57,39 @@ export class Runs {
 
   // The list has other runs than the page shows.
   lacks() {
-    const latest = !this.query.search && Object.entries(LATEST).every(([key, value]) => this.query[key] === value);
+    const latest = Object.entries(LATEST).every(([key, value]) => this.query[key] === value);
     if (!this.begins) this.again ||= setTimeout(() => this.ask(), latest ? LATEST_MS : OTHERS_MS);
   }
 
   later() {
     clearTimeout(this.typing);
-    this.typing = setTimeout(() => {
-      this.change({ search: this.search.value });
-      this.choose({ search: this.search.value, offset: 0 });
-    }, TYPING_MS);
+    this.typing = setTimeout(() => this.choose({ search: this.search.value, offset: 0 }), 250);
+  }
+
+  // A label that is chosen or dropped leaves the search as it is.
+  keep(link) {
+    if (link && this.search.value) link.hash = `${link.hash}${link.hash.includes("?") ? "&" : "?"}${new URLSearchParams({ search: this.search.value })}`;
   }
 
   choose(change) {
-    Object.assign(this.query, change);
+    const { search, label } = Object.assign(this.query, change);
+    this.change({ search, label });
     this.ask();
   }
 
   ask() {
-    clearTimeout(this.again);
-    this.again = 0;
+    this.again = clearTimeout(this.again);
     return this.asking.ask();
   }
 
   async load(signal) {
     const { runs, matching } = await drawn("/api/runs", this.query, signal);
     if (runs[""].order.length === 0 && matching > 0) return void this.choose({ offset: 0 });
-    this.total = this.query.search ? Math.max(this.total, matching) : matching;
+    const narrowed = this.query.search || this.query.label;
+    this.total = narrowed ? Math.max(this.total ?? 0, matching) : matching;
     this.searching.hidden = this.total <= PAGE && !this.query.search;
     this.table.take(runs);
-    if (!this.total && !this.query.search) this.table.nothing?.firstChild.replaceChildren(howToBegin());
+    if (!this.total && !narrowed) this.table.nothing?.firstChild.replaceChildren(howToBegin());
     this.pager.show(this.query.offset, runs[""].order.length, matching, this.total);
     this.pager.element.hidden = this.total <= PAGE;
   }
@@ -100,9 +103,8 @@ export class Runs {
 
 // A cell of the board as it stands in a page of the runs, which has fewer columns.
 function placed([tag, { class: look = "", "data-id": _, ...attributes }, ...children], at) {
-  const classes = look.split(" ").filter((one) => one && one !== "minor" && one !== "unknown");
+  const classes = look.split(" ").filter((one) => one && one !== "minor");
   if (at > MAJOR) classes.push("minor");
-  if (look.includes("unknown")) classes.push("unknown");
   return [tag, { ...(classes.length ? { class: classes.join(" ") } : {}), ...attributes }, ...children];
 }
 
