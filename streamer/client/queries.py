@@ -744,8 +744,9 @@ def leader_of(run: RunSummary, board: Mapping[str, float]) -> Leader | None:
     of = BOARD_METRICS.get(run.primary_metric)
     higher = of.higher_is_better if of else reading is None or reading.direction == "higher"
     places = sorted(board, key=lambda label: (-board[label] if higher else board[label], label))
-    best = {"agent_model": places[0], "value": json_number(board[places[0]])} if places else None
-    return best and Leader.model_validate(best)
+    if not places:
+        return None
+    return Leader.model_validate({"agent_model": places[0], "value": json_number(board[places[0]])})
 
 
 def page_of_runs(
