@@ -42,12 +42,7 @@ Place = TypeVar("Place", bound=Hashable)
 
 
 def broken_down(run: RunState, places: Callable[[SlotKey, Slot], Iterable[Place]]) -> dict[Place, GroupState]:
-    """The trials of each place; a place without trials has no entry.
-
-    Args:
-        run: counted up to date.
-        places: where the trial of a slot counts.
-    """
+    """The trials of each place; a place without trials has no entry."""
     trials: dict[Place, list[tuple[SlotKey, Scored]]] = {}
     marks: Counter[tuple[Place, str]] = Counter()
     for key, slot in run.slots.items():
@@ -201,9 +196,10 @@ EndedTrials = dict[SlotKey, tuple[int, Scored]]
 
 
 def keep_ended(trials: EndedTrials, run: RunState) -> None:
-    """Keep what was counted since the last call; from now on the run counts only what curves need.
+    """Keep what was counted since the last call.
 
-    No other reader may take the scored trials or the summaries of the run.
+    From then on the run counts only what curves need: no other reader may take its scored trials or
+    summaries.
     """
     run.counts.measures = _COUNTED
     for key, judged in run.changes.take_scored().items():
@@ -222,7 +218,6 @@ def curves(run: RunState, points: int = POINTS, known: EndedTrials | None = None
     most points.
 
     Args:
-        run: its slots are read; nothing changes but that waiting trials are counted.
         points: at most so many for each curve, 2 or more; the first and the last trial are among them.
         known: what `keep_ended` kept while the run was folded; other trials are read and scored again.
     """
@@ -338,11 +333,7 @@ def _numbers(of: Subject[GroupState], *, is_last: bool) -> dict[str, Any]:
 
 
 class _Final:
-    """The interval of a group's final pass rate, at any moment (inference 5).
-
-    Args:
-        trials: of the group, as they ended.
-    """
+    """The interval of a group's final pass rate, at any moment (inference 5)."""
 
     def __init__(self, run: RunState, group_id: GroupId, planned: int, trials: list[SlotKey]) -> None:
         self._queue, self._planned = run.queue, planned
@@ -358,11 +349,8 @@ class _Final:
         self._starts = np.array([never if at is None else at for at in starts], np.int64)
 
     def interval(self, ended: int | None, at: int) -> dict[str, float] | None:
-        """None: there is none.
-
-        Args:
-            ended: how many of the trials had ended; None: all, and nothing more is known than now.
-            at: when the last of them did, microseconds.
+        """The interval after `ended` trials (None: all of them), of which the last ended at `at`
+        microseconds.
         """
         if ended is not None and not self._is_shuffled:
             return None

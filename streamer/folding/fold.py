@@ -1,7 +1,7 @@
 """The whole flow on one page: records are decoded, and each event joins its run. Pure.
 
-One pipeline folds one partition of the event topic in a worker, or a whole file in `streamer fold`.
-Records may come in any order, any number of times: the answer is the same. An event's way:
+One pipeline folds one partition of the event topic in a worker, or a whole file in `streamer fold`. Records
+may come in any order and any number of times. An event's way:
 
     bytes -> event       `decoded`, below, by `schemas.wire`; what is wrong becomes a rejection
     its run              `Run` in `run`, which also keeps the state pages
@@ -10,11 +10,8 @@ Records may come in any order, any number of times: the answer is the same. An e
     count                `GroupState` in `groups`
     changes              `Summaries` in `summaries`, once somebody takes them
 
-An exception while one run is folded stays with that run: what is in memory of it is dropped, its further
-records are held back and counted, and every other run goes on.
-
-Fold a file or a finished log: the same answer as the worker gives, without a broker.
-
+An exception while one run is folded stays with that run. Its state is dropped, its further records are held
+back and counted, and every other run goes on.
 >>> from streamer.schemas.wire import records_of_lines
 >>> lines = [b'{"type": "trial_result", "run_id": "r", "task_id": "t"}', b"garbage"]
 >>> folding = fold_records(records_of_lines(lines))
@@ -60,15 +57,14 @@ class Pipeline:
     Args:
         epoch: the one that every summary is published under; it grows with each new beginning of the log.
         writer: name of this worker process in page keys; None where no pages are kept.
-        prices: price table (R2), the default one if None.
-        owns: tells whether a run belongs to this partition; records of other runs are handed back
-            as misplaced. None: every run does.
-        takes_changes: whether the runs' changes are taken again and again; if not, scored trials that
-            changed are not noted, and those of all slots are taken.
+        owns: whether a run belongs to this partition; None: every run does. Other records come back
+          as misplaced.
+        takes_changes: false where all slots are read at the end, so that changed trials need no note.
 
     Attributes:
         as_of: greatest offset folded, -1 for none.
-        failed: runs that an exception set apart; a worker takes them out once it has written that down.
+        failed: the runs that an exception set apart, until a worker has written that down and takes
+          them out.
     """
 
     def __init__(
@@ -114,12 +110,9 @@ class Pipeline:
         return folded
 
     def load_page(self, key: str, value: bytes, *, settled_to: int = 0) -> None:
-        """Join a state page of any writer, in any order, any number of times; see :meth:`Run.load_page`.
+        """Join a state page of any writer, in any order, any number of times.
 
-        An exception sets the run of the page apart.
-
-        Raises:
-            PageFromTheFuture: a newer version wrote it.
+        An exception sets the run of the page apart, but :class:`PageFromTheFuture` is raised.
         """
         run_id = run_of_page(key)
         if run_id in self._quarantined:
@@ -154,10 +147,7 @@ class Pipeline:
         return self._runs[run_id]
 
     def fail(self, run_id: str, error: Exception, record: LogRecord | None = None) -> None:
-        """Set a run apart: something was raised while it was folded, summarised or saved.
-
-        Nothing that is in memory of it can be trusted any more.
-        """
+        """Set a run apart after an exception, since its state in memory can no longer be trusted."""
         run = self._runs.get(run_id)
         self.adopt(Failure.of(run_id, error, record, -1 if run is None else run.state.state_version))
 
@@ -234,18 +224,13 @@ class Folded:
     """The result of folding a batch of records.
 
     Attributes:
-        touched: runs that records were folded into.
-        rejections: for the records that are no events.
-        misplaced: records of runs that this pipeline does not own, with the run.
-        of_closed: likewise of runs that are closed.
+        misplaced, of_closed: records of runs that this pipeline does not own, or that are closed,
+          each with its run.
         deletions: run to the greatest revision up to which a held run is to be deleted.
-        records: how many there were.
         counted: events that changed their run.
-        duplicates: events that said what was known.
+        duplicates: events that said nothing new.
         superseded: results that lost their slot (R17).
         ignored: results that were withdrawn, or whose run was deleted.
-        quarantined_events: records of runs that are set apart; they stay in the log and are not folded.
-        unknown_fields: fields of events that this version does not know.
         missing_times: times that count as missing: without a zone, or outside 2000 to 2200.
     """
 
@@ -294,8 +279,7 @@ def decoded(record: LogRecord, folded: Folded) -> Inside | None:
 def event_in(value: bytes | None) -> tuple[Inside | Reason, int, Collection[str]]:
     """The event that the bytes of a record hold, or why the worker rejects them; never raises.
 
-    Returns:
-        Beside it, how many times of the event count as missing, and its fields that no event has.
+        Beside it come the number of its times that count as missing, and its unknown fields.
 
     >>> event_in(b'{"type": "run_started", "run_id": "r", "grading_profile": "x"}')[0].code
     'unknown_grading_profile'
@@ -361,14 +345,7 @@ class NoSuchRun(Exception):
 
 @dataclass(slots=True)
 class Folding:
-    """The result of a fold.
-
-    Attributes:
-        pipeline: the state of every run, to look deeper into.
-        counts: records by what they did, over everything folded; its lists stay empty.
-        rejected: how many records were rejected.
-        exits: see :func:`fold_records`.
-    """
+    """The result of a fold; `counts` covers everything folded, and its lists stay empty."""
 
     pipeline: Pipeline
     counts: Folded = field(default_factory=Folded)
@@ -385,12 +362,7 @@ class Folding:
         return sorted(run_id for run_id in self.pipeline.runs() if self.pipeline.run(run_id).state.exists)
 
     def chosen(self, run_id: str | None) -> str:
-        """The run of this id, or the only one there is.
-
-        Raises:
-            NoSuchRun: there is none of this id, or several without a choice.
-            CannotBeFolded: an exception sets it apart.
-        """
+        """The run of this id, or the only one there is."""
         run_ids, failed = self.runs(), self.pipeline.failed
         if run_id in failed or (failed and not run_ids):
             raise CannotBeFolded(failed[run_id or next(iter(failed))])
@@ -428,19 +400,12 @@ def fold_records(
     takes_changes: bool = False,
     exits: bool = False,
 ) -> Folding:
-    """Fold records, in any order and any number of copies. For runs that fail see `failed`.
+    """Fold records, in any order and any number of copies; runs that fail are in `failed`.
 
     Args:
-        records: read once, in batches; they are not kept.
-        prices: price table (R2), the default one if None.
-        epoch: the one that the summaries carry.
-        owns: only runs of which this is true of their id; every run if None.
         on_rejected: called with every record that could not be folded.
-        as_of: fold those at or before this position; they are of one partition, or of a file, in its order.
-        step: so many records are folded at once.
-        after: called after each step.
-        takes_changes: see :class:`~streamer.folding.fold.Pipeline`.
-        exits: the process ends once it has printed the result, so it never looks through it for garbage.
+        as_of: the last position to fold; the records are of one partition or file, in its order.
+        exits: the process ends after printing the result, so no garbage is ever collected.
 
     Raises:
         BadPosition: the records cannot be folded up to that position. Without `as_of` nothing is raised.
@@ -463,11 +428,7 @@ def fold_records(
 
 @contextmanager
 def _no_garbage_collection(*, for_good: bool) -> Iterator[None]:
-    """Folding leaves no cycles behind, and looking for some takes a sixth of the time.
-
-    Args:
-        for_good: what there is afterwards is never looked through, nor freed if it is garbage.
-    """
+    """Folding leaves no cycles behind, and looking for some takes a sixth of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

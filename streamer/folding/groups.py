@@ -43,13 +43,7 @@ class FormulaCodeSums:
     """Sums over trials that carry FormulaCode's sections. `merge` and `unmerge` are inverse.
 
     Attributes:
-        trials: how many.
-        failures: how many of them failed.
-        fallbacks, claimed: how many have advantages by the fallback, or claimed ones.
-        num_benchmarks, num_valid_benchmarks: of all trials together.
-        with_benchmarks: how many count with benchmarks.
-        speedup: of the trials that have one.
-        speedup_percentage: likewise (F8).
+        fallbacks, claimed: trials whose advantages come from the fallback, or are claimed.
         advantages: level to the advantages of the trials that have them.
         logs: level to log(1 + advantage) of those above -1 (F7).
     """
@@ -189,19 +183,13 @@ class Tally:
     """What a run and each of its groups count alike.
 
     Attributes:
-        trials: how many.
-        resolved: how many are resolved.
-        no_verdict: how many have no verdict (R19).
-        numeric: how many have numbers alone, so they are not among these (R31).
-        incomplete: multi-agent trials that lack a planned agent, which may still come (R10).
-        infrastructure_failures: how many are unresolved because the infrastructure failed.
-        scores_out_of_range: how many have a judge's score outside 0 to 1, which counts as none (R13).
+        numeric: trials that have numbers alone; these are not in `trials` (R31).
+        incomplete: multi-agent trials that still lack a planned agent (R10).
+        infrastructure_failures: unresolved trials whose infrastructure failed.
+        scores_out_of_range: trials whose judge's score lies outside 0 to 1, and counts as missing
+          (R13).
         has_verdicts: false where the numbers rest on no verdict, see `as_ruled`.
-        failure_modes: trials by failure mode.
         owners: trials by agent, model and tier; pass@k stands where those are all the same (R11).
-        numeric_tasks: numeric and incomplete trials by task.
-        pass_at_k: the attempts of trials that have a verdict, or could.
-        sums: metric to its sum.
     """
 
     __slots__ = ()
@@ -221,11 +209,11 @@ class Tally:
     sums: dict[str, ExactSum]
 
     def as_ruled(self, verdicts: bool | None) -> Self:
-        """The same as its summary says it: without what rests on a verdict where no verdict counts (R31).
+        """The tally without the numbers that rest on a verdict, where no verdict counts (R31).
 
         Args:
-            verdicts: whether trials have a verdict, as the plan says; None: they have if one passed, or if no
-                trial has numbers alone.
+            verdicts: what the plan says; None: trials have verdicts if one passed, or if none has
+              numbers alone.
         """
         seen = self.resolved > 0 or not self.numeric
         if not self.trials or (seen if verdicts is None else verdicts):
@@ -260,14 +248,10 @@ class GroupState(Tally):
     """State of one group; `GROUP` in `summaries` says what its summary has.
 
     Attributes:
-        passes: how many succeeded (R20).
         passes_with_cost: how many succeeded at a known cost (R14).
-        unscored: how many may still get a judge's score: they have none, and no failure mode (R13).
+        unscored: trials that may still get a judge's score: they have none, and no failure mode
+          (R13).
         superseded, conflicts, impoverished, failures_rerun: of its slots; these are set, not merged.
-        subtests: trials by subtest.
-        distributions: metric to its values.
-        named: named metric to its values (R30).
-        formulacode: sums over the trials that carry FormulaCode's sections.
     """
 
     __slots__ = (
@@ -310,9 +294,7 @@ class GroupState(Tally):
     def of(cls, trials: Sequence[tuple[SlotKey, Scored]], measures: Collection[str] = MEASURES) -> Self:
         """The state of some trials.
 
-        Args:
-            measures: the numbers of a score that are wanted. With a choice of them, failure modes, owners and
-                attempts are left out, too.
+        With a choice of `measures`, failure modes, owners and attempts are left out too.
         """
         group = cls()
         keys, scores = [key for key, _ in trials], [scored for _, scored in trials]
@@ -359,11 +341,7 @@ class GroupState(Tally):
         self._change(other, 1)
 
     def unmerge(self, other: GroupState) -> None:
-        """Undo one `merge` of the other.
-
-        Raises:
-            StatsError: a trial is not there; the group is then of no use any more.
-        """
+        """Undo one `merge` of the other."""
         self._change(other, -1)
 
     def _change(self, other: GroupState, sign: int) -> None:
@@ -402,10 +380,9 @@ class GroupState(Tally):
         return self.verdict_trials - self.passes
 
     def grade_basis(self, judged: bool | None) -> GradeBasis | None:
-        """What the grade rests on (R13); None: there is no trial, or none with a verdict (R31).
+        """What the grade rests on (R13); None without any trial that has a verdict (R31).
 
-        Args:
-            judged: what the plan says; None: as seen.
+        `judged` is what the plan says; None: as seen.
         """
         if not self.trials or not self.has_verdicts:
             return None
@@ -486,16 +463,10 @@ class Outcome:
     """Outcome of one trial: a slot of its own, or all sub-trials of a trial group (R10).
 
     Attributes:
-        task_id: the task.
-        tier: the prompt tier; None where there is none.
-        resolved: the verdict, None without one (R19).
-        failure_mode: of the sub-trial that decides.
         speedup_percentage: FormulaCode's, of the sub-trial that decides; None where not measured (F8).
         compared: False if only baselines took part; such a trial is left out of pass@k (R4).
-        infrastructure_failure: it is unresolved because the infrastructure failed.
-        with_benchmarks: the sub-trial that decides counts with benchmarks.
-        unmeasured_failure: the sub-trial that decides failed, and no section of the group is FormulaCode's.
-        numeric: the sub-trial that decides has numbers alone (R31).
+        unmeasured_failure: the deciding sub-trial failed, and no sub-trial has a section of
+          FormulaCode.
         incomplete: a planned agent is still to come, so the trial has no verdict yet (R10).
     """
 
@@ -524,9 +495,6 @@ class RunTotals(Tally):
 
     Attributes:
         owners: several agents together are under :data:`SEVERAL`, baselines are left out.
-        attempts: of all trials that have a verdict, or could.
-        pass_at_k: the attempts in which not only baselines took part (R4).
-        with_formulacode: slots that carry FormulaCode's sections, or whose trial group does.
     """
 
     def __init__(self) -> None:
@@ -577,11 +545,7 @@ class RunTotals(Tally):
             count(self.owners, (*SEVERAL, outcome.tier), sign)
 
     def count_trials(self, group: GroupState, sign: int, owner: Owner, *, compared: bool) -> None:
-        """Count trials of their own of one agent:model in one tier, or take them back.
-
-        Args:
-            compared: the agent is no baseline.
-        """
+        """Count trials of their own of one agent:model in one tier, or take them back."""
         self.trials += sign * group.trials
         self.resolved += sign * group.resolved
         self.no_verdict += sign * group.no_verdict
@@ -652,12 +616,6 @@ class Counts:
     """Groups and totals, and the scored trials that wait to be counted in them.
 
     Counting many trials at once costs a tenth of counting each as it comes, so trials wait until `count`.
-
-    Attributes:
-        groups: those that had trials at the last `count`.
-        totals: as of the last `count`.
-        waiting: how many trials wait.
-        measures: numbers of a score that are counted, `pass_rate` among them.
     """
 
     def __init__(self) -> None:

@@ -40,12 +40,7 @@ PlanRank = tuple[int, str]
 
 
 class Declared(NamedTuple, Generic[T]):
-    """What one plan says.
-
-    Attributes:
-        value: what it says.
-        at: when that was declared, microseconds since 1970; None: not known.
-    """
+    """What one plan says, and when it said so in microseconds since 1970, where that is known."""
 
     value: T
     at: int | None
@@ -56,7 +51,7 @@ class Declared(NamedTuple, Generic[T]):
 
 
 class Plan:
-    """Join of every plan event of a run: per field, the greatest (revision, fingerprint) that set it.
+    """The plan events of a run as one: per field, the greatest (revision, fingerprint) that set it.
 
     The join is associative, commutative and idempotent, so the order of the events never matters.
     """
@@ -147,7 +142,7 @@ class Plan:
 
     @property
     def ledger(self) -> Declared[Ledger] | None:
-        """The ledger that the plan named first, by `planned_at`: a later plan moves no candidate.
+        """The ledger that the plan named first, by `planned_at`; a later plan moves no candidate.
 
         Its time is not known where none of the plans has one.
         """
@@ -156,11 +151,7 @@ class Plan:
         return min(plans, key=_by_time)[1] if plans else None
 
     def agents_before(self, began: int | None) -> set[tuple[str, str]]:
-        """The agents that a complete plan named before the first trial, as `agent_models` names them.
-
-        Args:
-            began: when that was, by the times of `Roster.began`.
-        """
+        """The agents that a complete plan named before the first trial, as `agent_models` names them."""
         plans = [of for one in (self, *self._in_order) for of in one._agents.values()]
         return {agent for of in plans if of.precedes(began) for agent in _agents_of(of.value)}
 
@@ -291,14 +282,10 @@ class GroupPlan:
     """What the plan of a run says of one group.
 
     Attributes:
-        trials: planned trials of the group; None: not planned (R26).
-        declared: the same where the plan itself says all of it; None: part of it is assumed, or as seen.
-        undeclared: it would say all of it, but leaves out tiers or subtests that were seen.
-        attempts: planned attempts at each task; None: not planned.
-        tasks: planned tasks; None: not planned.
-        judged: whether trials get a judge's score; None: as seen (R13).
-        awaits_scores: scores may still come.
-        incomplete: more of the plan is to come, so how many trials are missing is not known.
+        trials: planned trials of the group; None: no plan (R26).
+        declared: the same where the plan states all of it; None: part of it is assumed or seen.
+        undeclared: the plan states trials, but leaves out tiers or subtests that were seen.
+        incomplete: the plan is not complete, so the number of missing trials is unknown.
     """
 
     trials: int | None
@@ -319,17 +306,10 @@ class GroupPlan:
 class Denominators:
     """Planned trials of each group of a run, from its plan and, where that is silent, from what was seen.
 
-    A tiered run whose plan says nothing is held to the specification's 10 runs per tier (R26); an
-    untiered one has no denominator (None). While a plan is not complete, nothing has one. A plan beyond
-    2**53 trials is held to 2**53: the tiers and agents that were seen are factors, and have no limit.
+    A tiered run without a plan is held to the specification's 10 runs per tier (R26). An untiered one has
+    no denominator (None), nor has any group while a plan is not complete. The maximum is 2**53.
 
-    It answers for the run as it stands when it is made. What the answers share is worked out once: a plan
-    may name thousands of agents, and each of the run's groups asks.
-
-    Args:
-        plan: of the run.
-        groups: of the run, counted up to date.
-        is_baseline: tells whether an agent is one (R10).
+    The answers hold for the moment at which this object is made.
     """
 
     def __init__(
@@ -497,11 +477,10 @@ def _join(fields: dict[str, Any], name: str, rank: PlanRank, value: Any) -> bool
 def _joined(parts: Sequence[Mapping[str, Any]], count: int) -> dict[str, Any]:
     """The fields of a run in parts: tasks and agents of all parts, and what the parts agree on (R34).
 
-    Each part has an order of its own. How these make one is not known, so several parts have none.
+    Each part has an order of its own, so several parts together have no order.
 
     Args:
-        parts: the fields of each part that was seen.
-        count: how many parts the run has; 0: those that were seen.
+        count: parts of the run; 0: those that were seen.
     """
     names = set[str]().union(*parts)
     agreed = {
@@ -571,13 +550,7 @@ def _product(*factors: int) -> int:
 class Queue:
     """Where a run's trials stand in its queue, and which of them its first plan had.
 
-    Args:
-        run_id: the run, for ties.
-
     Attributes:
-        order: the order that counts.
-        difficulty: 0 to 1 by task.
-        began: asks for :meth:`Roster.began`.
         places: entries of the first plan that are still planned; None: the plan has no order.
     """
 
@@ -608,8 +581,8 @@ class Queue:
     def place(self, key: SlotKey) -> int | None:
         """Number of a slot's place, from 0; None: it has none in the plan's order.
 
-        All tiers and subtests of a task share a place. In an order of several rounds, a trial whose round is
-        named by its shard has none.
+        All tiers and subtests of a task share a place. In an order of several rounds, a trial has
+        none if its shard names the round.
         """
         if key.shard and self._has_rounds:
             return None
@@ -647,12 +620,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """A plan that is not the first one any more.
-
-    Attributes:
-        first, now: planned tasks then and now; None: their names are not known.
-        first_attempts, now_attempts: planned attempts at each task.
-    """
+    """A plan that has changed since the first one; tasks are None where their names are unknown."""
 
     first: frozenset[str] | None
     now: frozenset[str] | None

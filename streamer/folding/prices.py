@@ -41,15 +41,7 @@ _FIELDS = ("input", "output", "cache_read", "cache_write", "aliases", "source")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Price of one model, exact.
-
-    Attributes:
-        input: USD per fresh input token.
-        output: USD per output token.
-        cache_read: USD per input token read from a cache; None: unknown.
-        cache_write: USD per input token written to a cache; None: unknown.
-        source: where the price comes from, for people.
-    """
+    """The exact price of one model in USD per token; a cache price is None if it is unknown."""
 
     input: Fraction
     output: Fraction
@@ -183,8 +175,8 @@ AS_OF = datetime(9999, 1, 1, 12, tzinfo=UTC)
 def snapshot_price(name: str) -> tuple[str, Price] | None:
     """The library's own id of a model and its price, or None if it knows no price for that name.
 
-    Of prices that rise with the size of a request the base is taken, since a trial's tokens are
-    sums over requests of unknown sizes.
+    Of prices that rise with the size of a request the base applies: a trial's requests have unknown
+    sizes.
     """
     for provider, model in _readings(name):
         try:
@@ -233,9 +225,9 @@ _CLAUDE_ON_BEDROCK = re.compile(r"(?:.*[./])?anthropic\.(claude-.+)-v\d+(?::\d+)
 
 
 def spellings(name: str) -> Iterator[str]:
-    """The names that a model's price may stand under, the most telling first.
+    """The names that a model's price may stand under, the most specific first.
 
-    Behind a gateway, teams put names of their own before the model's. So each shorter rest counts there.
+    Gateways put names of their own before the model's, so each shorter rest counts too.
 
     >>> list(spellings("litellm_proxy/team/claude-opus-4-5"))
     ['litellm_proxy/team/claude-opus-4-5', 'team/claude-opus-4-5', 'claude-opus-4-5']
@@ -392,10 +384,7 @@ class PriceTable:
         return "built-in" if any(price is entry.price for entry in _default_entries()) else "genai-prices"
 
     def entries(self) -> tuple[Entry, ...]:
-        """What the user's table and ours hold, the user's first, each with the price that applies.
-
-        Our entries that the user's replace are left out, and all of genai-prices.
-        """
+        """The entries of the user's table and then ours, as far as they apply, without genai-prices."""
         taken = {name for entry in self._user for name in entry.names}
         ours = (entry for entry in _default_entries() if not taken.issuperset(entry.names))
         return (*self._user, *(Entry(entry.names, self._named[entry.names[0]]) for entry in ours))
@@ -410,10 +399,9 @@ class PriceTable:
     ) -> float | None:
         """Estimated cost in USD: the exact sum of tokens x price, rounded once (R18).
 
-        None if the model has no price, or if input or output tokens are unknown: half of the tokens
-        would pass for the whole cost (R1). Cache tokens that are unknown add nothing. Cache tokens
-        whose price is unknown cost what fresh input costs, as with a provider that has no cache
-        price: an upper bound for reads, never nothing.
+        None if the model has no price, or if input or output tokens are unknown (R1). Unknown cache
+        tokens add nothing. Cache tokens without a price cost as much as fresh input, an upper bound
+        for reads.
 
         >>> PriceTable.default().cost("gpt-4o", 1000, 100)
         0.0065

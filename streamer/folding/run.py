@@ -171,13 +171,9 @@ _ENTRY_BYTES = 64
 
 
 class StatePage:
-    """One page of slots as it was last written or read; slots that lie on it have their events here.
+    """A page of slots as last written or read; its slots have their events here.
 
-    Attributes:
-        number: of this writer's page; None for one that another writer wrote.
-        keys: the slots that belong on it, in the order in which it was last written, then the new ones.
-        value: its bytes.
-        size: about how many bytes the slots take.
+    `number` is None for a page of another writer. `keys` has the written slots first, then the new ones.
     """
 
     __slots__ = ("keys", "number", "size", "value")
@@ -219,10 +215,9 @@ class PageBook:
         self._foreign[key] = slots
 
     def writes(self) -> list[PageWrite]:
-        """Take what is out of date. Values come first, tombstones after them.
+        """The pages that are out of date: values first, tombstones after them.
 
-        The values must be acknowledged before the tombstones are sent: a tombstone removes a page
-        whose slots the values hold.
+        The values must be acknowledged first, since a tombstone removes a page whose slots they hold.
         """
         run, tombstones = self.run, []
         changed = run.changes.take_pages()
@@ -337,10 +332,10 @@ def slot_bytes(slot: Slot) -> int:
 
 
 def join_page(run: RunState, key: str, value: bytes) -> int:
-    """Join a page of any writer into the run; the number of slots it held.
+    """Join a page of any writer into the run, and return the number of its slots.
 
-    Idempotent and commutative. An event that an earlier version accepted, and this one does not, is left
-    out. Raises :class:`PageError` for a page this version cannot read.
+    Idempotent and commutative. Events that this version no longer accepts are left out. Raises
+    :class:`PageError` for a page this version cannot read.
     """
     try:
         header, body = opened(value)
@@ -428,17 +423,10 @@ MOST_IN_FLIGHT = 1_000
 
 
 class Run:
-    """Joins events, and hands over what changed: each `take_*` gives what no earlier one gave.
+    """The fold of one run: joins events, and each `take_*` returns what changed since the last call.
 
     Args:
-        writer: name of the worker process in page keys; None where no pages are kept.
-        takes_changes: changes will be taken again and again. If not, scored trials that changed are not
-            noted, and those of all slots are taken.
-
-    Attributes:
-        state: the slots, the plan, and what follows from them; for reading.
-        comparisons: the agents compared, and the tasks; for reading.
-        in_flight_taken: the trials in flight as they were taken last; None: there never were any.
+        takes_changes: false where all slots are read at the end, so that changed trials need no note.
     """
 
     def __init__(
@@ -466,12 +454,7 @@ class Run:
         return self.state.apply(event, raw, offset, timestamp_ms)
 
     def take_changes(self, *, notify: bool = True, comparison: bool = True) -> RunUpdate:
-        """Everything that changed, from one moment.
-
-        Args:
-            notify: False: grades move silently.
-            comparison: False: neither the comparison of the agents nor the tasks are taken.
-        """
+        """Everything that changed, from one moment; without `notify` grades move silently."""
         changes = self.take_summaries(notify=notify, comparison=comparison)
         changes.scored = self.take_scored()
         return changes
@@ -490,10 +473,7 @@ class Run:
         return RunUpdate(self.state.run_id, summaries, in_flight, tasks, notifications=told if notify else [])
 
     def take_scored(self, most: int | None = None) -> list[ScoredChange]:
-        """Scored trials that changed, `most` of them if that is given; [] if none waits.
-
-        They cost the same now or later, summaries do not.
-        """
+        """The scored trials that changed, `most` of them at a time: they can wait, summaries cannot."""
         state, run_id = self.state, self.state.run_id
         way = {
             "epoch": self._epoch,
@@ -538,12 +518,9 @@ class Run:
         return self._summaries.of_run()
 
     def in_flight(self, most: int) -> list[dict[str, Any]]:
-        """The trials that have started and have no result, the longest first; [] once the run has finished.
+        """The trials that have started without a result, the longest first; [] once the run has finished.
 
         Each has the fields of its slot, `started_at` (null: not known, these come last) and `position`.
-
-        Args:
-            most: so many of them at most.
         """
         state = self.state
         if state.plan.finished is not None:
@@ -584,11 +561,8 @@ class Run:
         """Join a state page of any writer, in any order, any number of times.
 
         Args:
-            settled_to: everything that follows from events before this offset is published. Scored trials
-                of slots on pages that have seen no later ones need not be taken after a recovery.
-
-        Raises:
-            PageError: the page cannot be read.
+            settled_to: results of events before this offset are published, so that pages without
+              later events need no scored trials after a recovery.
         """
         slots = join_page(self.state, key, value)
         if self._pages is not None:

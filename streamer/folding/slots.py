@@ -1,8 +1,7 @@
 """Slots: the rule that decides which result stands at a place of a run (R17).
 
-What a slot has seen is a map from fingerprint to the greatest (revision, finished_at) that this
-content came with, and a floor. Joining two such maps is associative, commutative and idempotent:
-copies of a slot can be merged in any order, any number of times.
+A slot keeps a floor and, for each fingerprint, the greatest (revision, finished_at) seen. Copies of a slot
+can be merged in any order, any number of times.
 """
 
 from __future__ import annotations
@@ -97,9 +96,6 @@ def slot_key(event: SlotEvent) -> SlotKey:
 def slot_topic_key(run_key: str, key: SlotKey) -> str:
     """Key of a slot in the topic `scored-trials`: its parts percent-encoded, joined by `|`.
 
-    Args:
-        run_key: the run's id, percent-encoded.
-
     >>> slot_topic_key("r", SlotKey("", "a|b", 1, "c", "d/e", "T0", None))
     'r||a%7Cb|1|c|d%2Fe|T0|'
     """
@@ -177,12 +173,7 @@ class Place(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What a `trial_started` says (inference 3).
-
-    Attributes:
-        started_at: microseconds since 1970; None: not known.
-        position: how many trials had started before; None: not counted.
-    """
+    """A `trial_started` (inference 3): microseconds since 1970, and how many trials started before."""
 
     revision: int
     started_at: int | None = None
@@ -197,11 +188,10 @@ class Start(NamedTuple):
 
 
 class LateScore(NamedTuple):
-    """What a `trial_scored` says (R32); None: it says nothing of that.
+    """What a `trial_scored` says (R32); None: nothing.
 
     Attributes:
         of_revision: revision of the result that was scored; None: whichever stands.
-        metrics: each is a value by itself.
     """
 
     revision: int
@@ -230,10 +220,10 @@ class LateScore(NamedTuple):
 
 
 def with_scores(event: Result, scores: Sequence[LateScore]) -> Result:
-    """The result with what late scores say of it (R32), whatever their order.
+    """The result with its late scores (R32), whatever their order.
 
-    Of those that apply, the greatest (revision, fingerprint) decides each value. A value of the result's own
-    yields to a greater revision only, and a verdict of its own never.
+    For each value the greatest (revision, fingerprint) decides. The result's own value yields to a
+    greater revision only, its own verdict never.
     """
     if not scores:
         return event
@@ -292,11 +282,7 @@ _NOTHING_RARE = _Rare()
 class Slot(Struct, gc=False, eq=False):
     """What one slot holds; no part of a cycle, so the garbage collector need not know it.
 
-    Attributes:
-        revision: the winner's, None while the slot is empty.
-        page: the state page that holds the slot; None: no page holds it yet.
-        index: its place on that page, from 0.
-        row: its row in the roster, -1 for none.
+    `index` is the place on that page from 0, `row` the row in the roster or -1.
     """
 
     revision: int | None = None
@@ -549,16 +535,11 @@ _MOST_JUDGED = 4_096
 
 @dataclass(frozen=True, slots=True)
 class SummaryChange:
-    """One summary that changed; `value` None is a tombstone (the run was deleted, the group emptied).
+    """One summary that changed; the value None is a tombstone: the run was deleted or the group emptied.
 
     Attributes:
-        run_id: the run, not encoded.
-        group: which group of the run it describes.
         value: canonical published bytes, shared by topic and Redis; None: tombstone.
-        summary: the same as a dict (what `value` parses to); None: tombstone.
-        epoch: grows with every new beginning of the log; a higher one wins.
         state_version: offset of the last event folded into the run; -1: none.
-        digest: digest of the summary; "" for a tombstone.
     """
 
     run_id: str
@@ -586,15 +567,7 @@ class SummaryChange:
 
 
 class InFlightChange(NamedTuple):
-    """The trials in flight of one run, after they changed.
-
-    Attributes:
-        run_id: the run, not encoded.
-        trials: :func:`~streamer.folding.slots.slot_in_run` of each trial to its JSON; {}: no trial is in
-            flight.
-        epoch: as of the summaries.
-        state_version: likewise.
-    """
+    """The trials in flight of one run after a change: the JSON of each by :func:`slot_in_run`."""
 
     run_id: str
     trials: dict[str, bytes]
@@ -603,14 +576,7 @@ class InFlightChange(NamedTuple):
 
 
 class TasksChange(NamedTuple):
-    """The outcomes of a run's agents task by task, after they changed.
-
-    Attributes:
-        run_id: the run, not encoded.
-        packed: as :func:`packed` makes it, because the worker keeps it for as long as it has the run.
-        epoch: as of the summaries.
-        state_version: likewise.
-    """
+    """The outcomes of a run's agents task by task, after a change; :func:`packed` keeps them small."""
 
     run_id: str
     packed: bytes
@@ -625,7 +591,7 @@ class TasksChange(NamedTuple):
 
 
 def packed(fields: Mapping[str, str]) -> bytes:
-    """A hash of Redis in a tenth of its size; b"" of none. Equal fields give equal bytes in a process.
+    """A hash of Redis in a tenth of its size; b"" if empty. Equal fields give equal bytes in a process.
 
     >>> TasksChange("run", packed({"t": '{"a:m":[1,1,0]}'}), 1, 0).fields
     {'t': '{"a:m":[1,1,0]}'}
@@ -660,10 +626,7 @@ class PageWrite:
 
 @dataclass(slots=True)
 class RunUpdate:
-    """All that changed in one run, from one consistent state.
-
-    `in_flight` and `tasks` are None where they are the same as before.
-    """
+    """All changes of one run from one consistent state; `in_flight` and `tasks` are None if unchanged."""
 
     run_id: str
     summaries: list[SummaryChange] = field(default_factory=list)
@@ -715,12 +678,7 @@ class PageChanges(NamedTuple):
 
 
 class RunChanges:
-    """Collects changes. Each `take_*` hands over what came since the last one.
-
-    Args:
-        scored_trials: collect slots whose scored trial changed; False where they are not taken.
-        pages: likewise what has to be saved.
-    """
+    """Collects changes. Each `take_*` hands over what came since the last one."""
 
     def __init__(self, *, scored_trials: bool = True, pages: bool = True) -> None:
         self.collects_scored_trials = scored_trials
@@ -750,11 +708,7 @@ class RunChanges:
         self._rescorings.append(rescoring)
 
     def scored_trial(self, key: SlotKey, judged: Judged | None = None) -> None:
-        """The scored trial of a slot changed.
-
-        Args:
-            judged: what stands in the slot, if it is at hand; kept for a limited number of slots.
-        """
+        """Note a changed trial; `judged`, if at hand, is kept for a limited number of slots."""
         if self.collects_scored_trials:
             self._scored[key] = judged if len(self._scored) < _MOST_JUDGED else None
 
@@ -782,11 +736,7 @@ class RunChanges:
         return taken
 
     def take_scored(self, most: int | None = None) -> dict[SlotKey, Judged | None]:
-        """Hand over slots whose scored trial changed, and what stands in them where it is at hand.
-
-        Args:
-            most: so many of them at most, the latest first; None: all.
-        """
+        """Hand over slots whose scored trial changed, the latest first, with scores that are at hand."""
         if most is not None and len(self._scored) > most:
             return dict(self._scored.popitem() for _ in range(most))
         taken, self._scored = self._scored, {}

@@ -77,14 +77,7 @@ _NOT_PUBLISHED = ("cache_read_tokens", "cache_write_tokens", "pending", "score_o
 
 
 class Scores:
-    """Scores the slots of one run.
-
-    Everything here follows from the slots and the rules, and could be derived from them again at any time.
-
-    Attributes:
-        rules: what the trials are scored by.
-        roster: the trials in rows.
-    """
+    """The scores of one run's slots; slots and rules can give them again at any time."""
 
     def __init__(
         self, slots: dict[SlotKey, Slot], prices: PriceTable, counts: Counts, changes: RunChanges
@@ -160,13 +153,11 @@ class Scores:
         index: int | None,
         event: Result | None,
     ) -> None:
-        """Another result stands in the slot, or none, or other late scores: score again what that concerns.
+        """Score again after a slot got or lost a result or a late score.
 
         Args:
             raw: the event that stood in it before, empty if none did.
-            late_scores: the late scores that the slot had then.
             index: that event's position in a multi-agent trial.
-            event: the event that stands in it now, if it is at hand.
         """
         group = key.trial_group
         if index is not None:
@@ -185,13 +176,7 @@ class Scores:
             self._score_group(group, key)
 
     def scored_trial(self, run_id: str, key: SlotKey, judged: Judged | None = None) -> bytes | None:
-        """The scored trial of a slot with its digest, open at the end: the provenance fields follow.
-
-        None: the slot is empty.
-
-        Args:
-            judged: the trial that stands in the slot and its score, if they are at hand.
-        """
+        """The scored trial of a slot with its digest, or None for an empty slot."""
         slot = self._slots.get(key)
         if slot is None or slot.revision is None:
             return None
@@ -332,19 +317,13 @@ class Scores:
 class RunState:
     """One run: which result stands in each slot, what the plan says, and what follows from both.
 
-    Groups and totals are as of the last :meth:`count`.
+    Groups and totals are those of the last :meth:`count`.
 
     Attributes:
-        slots: what every result ever seen left behind.
-        plan: what the plan events say together.
-        queue: the order in which it starts trials.
-        scores: the scores of what stands in the slots.
-        counts: groups and totals.
-        changes: what changed since somebody took it.
-        superseded: results that lost their slot.
         conflicts: slots in which the fingerprint alone decided (R17).
-        impoverished: slots whose result lacks the verdict or cost that another event of the slot had (R32).
-        failures_rerun: slots whose result passes after a plain failure of an earlier revision (inference 3).
+        impoverished: slots whose result lacks a verdict or cost that another event of the slot has
+          (R32).
+        failures_rerun: slots that pass after a plain failure of an earlier revision (inference 3).
         state_version: offset of the last event folded, -1 for none.
         last_event_at: greatest event time folded, microseconds since 1970; NO_TIME for none.
         deleted_to: events up to this revision are ignored, None if the run was never deleted.
@@ -399,8 +378,8 @@ class RunState:
     def open_states(self) -> int:
         """Bits of the rows whose trials have no final value (R19), as of the last `count`.
 
-        A trial without a verdict is open until the run has ended. Then only those are open that a judge is
-        to judge (R13).
+        A trial without a verdict is open until the run has ended. After that, only trials that await
+        a judge are open (R13).
         """
         if self.has_ended:
             return UNJUDGED if self.plan.awaits_scores and self.plan.finished else 0
@@ -417,11 +396,7 @@ class RunState:
         return bool(planned) and planned == rows.count(STORED, STORED) and not open_rows
 
     def evidence(self, group_id: GroupId, open_states: int | None = None) -> Evidence:
-        """What the trials of a group say.
-
-        Args:
-            open_states: see the method of that name; None: it is asked.
-        """
+        """The evidence of a group's trials."""
         if open_states is None:
             open_states = self.open_states()
         finished = self.plan.finished is not None
@@ -437,8 +412,6 @@ class RunState:
         """Fold one event.
 
         Args:
-            raw: the event as received.
-            offset: its place in the log.
             timestamp_ms: the record's, Unix milliseconds; negative: unknown.
         """
         if offset > self.state_version:
@@ -489,11 +462,7 @@ class RunState:
         return Effect.SUPERSEDED if changed else Effect.DUPLICATE
 
     def join_first(self, event: Result, page: Page, index: int) -> bool:
-        """Join a result that lies on a state page; False, and nothing happened, if its slot has been seen.
-
-        Args:
-            index: its place on the page.
-        """
+        """Join a result at an index of a state page; False, without effect, if its slot has been seen."""
         key = slot_key(event)
         if key in self.slots:
             return False
@@ -564,9 +533,9 @@ class RunState:
         self.may_stand_scored(key)
 
     def may_stand_scored(self, key: SlotKey) -> None:
-        """Whoever saved that the slot is empty may have ended before its scored trial was withdrawn.
+        """The slot may have been saved as empty before its scored trial was withdrawn.
 
-        A log that is folded again beside a deletion that is known already meets the deleted trials so.
+        This also happens when a log is folded again beside a deletion that is known already.
         """
         slot = self.slots.get(key)
         if slot is None or slot.revision is None:
@@ -659,11 +628,7 @@ def agents_of(run: RunState) -> list[GroupId]:
 
 
 def candidates_of(run: RunState, baseline: str) -> list[GroupId]:
-    """The agent:models that a run enters into its ledger (inference 8a).
-
-    Args:
-        baseline: the text that names the baseline, which is no candidate.
-    """
+    """The agent:models that a run enters into its ledger (inference 8a)."""
     agents = agents_of(run)
     return [group for group in agents if baseline not in _texts(run, group, agents)]
 
@@ -705,12 +670,7 @@ AgentModel = tuple[str, str]
 
 @dataclass(frozen=True)
 class MissingTrials:
-    """Multi-agent trials that lack an agent; to be read only.
-
-    Attributes:
-        sums: FormulaCode's sums over them; each has a speedup of 1.0.
-        tasks: how many there are of each task.
-    """
+    """Multi-agent trials that lack an agent; to be read only."""
 
     sums: FormulaCodeSums = field(default_factory=FormulaCodeSums)
     tasks: Counter[str] = field(default_factory=Counter)
@@ -730,12 +690,10 @@ class MissingTrials:
 def missing_sub_trials(run: RunState) -> dict[AgentModel, MissingTrials]:
     """The multi-agent trials that lack a planned agent, by agent:model.
 
-    Empty until the run has finished: before that, the sub-trial may still come. Empty too where no trial
-    of the run carries FormulaCode's sections. nop is never failed, so it is left out. The plan of a pooled
-    run names the agents of all its shards, so a shard only lacks agents that it has elsewhere.
+    The result is empty until the run has finished, and without FormulaCode's sections. nop is left out. A
+    shard only lacks agents that it has elsewhere.
 
-    The work grows with the results there are, not with planned agents times trials: agents without any
-    sub-trial share what they lack.
+    The work grows with the results, not with planned agents times trials.
     """
     planned = {owner for owner in run.plan.agent_models() if owner[0] != NOP}
     if (
@@ -757,7 +715,7 @@ def missing_sub_trials(run: RunState) -> dict[AgentModel, MissingTrials]:
 def incomplete_trials(run: RunState) -> list[tuple[TrialGroupKey, Outcome]]:
     """The multi-agent trials that lack a planned agent, and how they count in the run (R10).
 
-    Until the run has ended they do not count. Afterwards they count as if that agent had crashed.
+    They count once the run has ended, as if that agent had crashed.
     """
     if not run.scores.trial_groups():
         return []
@@ -777,10 +735,7 @@ def incomplete_trials(run: RunState) -> list[tuple[TrialGroupKey, Outcome]]:
 class _Shard:
     """The multi-agent trials of one shard.
 
-    Attributes:
-        groups: the trials.
-        expected: the agents of which each should have a sub-trial.
-        owned: the trials that have a result of an agent, as a sub-trial or beside it (R10).
+    owned: trials that have a result of an agent, as a sub-trial or beside it (R10).
     """
 
     def __init__(self, run: RunState) -> None:

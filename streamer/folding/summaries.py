@@ -1,10 +1,8 @@
-"""Summarising: what the state of a run says of each group, only what changed, all from one moment.
+"""Summaries of a run's groups: only those that changed, all from one moment.
 
-Where does a field of a summary get its value? The tables at the end of this module name the computation of
-each field: `AGENT_MODEL`, `TIER`, `RUN_FIELDS`, and `FORMULACODE` for its block. They are bound to the
-classes in `streamer.schemas.summaries`: a field that only one of the two has fails at import.
-`Summaries.take` asks for the groups that changed, and seals each body with its version and digest. Trials
-are counted in `groups`. What may be concluded from them comes from `uncertainty`.
+The tables at the end name the computation of each field: `AGENT_MODEL`, `TIER`, `RUN_FIELDS` and
+`FORMULACODE`. A field missing here or in `streamer.schemas.summaries` fails at import. `Summaries.take` seals
+each body with its version and digest.
 """
 
 from __future__ import annotations
@@ -62,16 +60,7 @@ C = TypeVar("C", bound=Tally)
 
 
 class Summaries:
-    """The summaries of a run. Remembers what was taken last, and gives what has changed since.
-
-    Args:
-        run: the state that is summarised.
-        epoch: the one that every summary carries.
-        made_with: fingerprint of the prices and rules, which every summary names.
-
-    Attributes:
-        final_missing: why an agent:model has no interval of its final pass rate; None: it has one.
-    """
+    """The summaries of a run, each compared with what was taken last."""
 
     def __init__(self, run: RunState, epoch: int, made_with: str = "") -> None:
         self.run = run
@@ -87,10 +76,9 @@ class Summaries:
         self._open_states = 0
 
     def take(self, changed: set[GroupId]) -> list[SummaryChange]:
-        """The summaries that say something else than when they were taken last, tombstones included.
+        """The summaries that have changed since the last call, tombstones included.
 
-        Args:
-            changed: groups of the run, counted up to date, that trials were counted in or out of since.
+        `changed` has the groups whose trials changed. They must be counted up to date.
         """
         at, before = Moment(self.run), self._missing
         self._missing = at.missing
@@ -123,11 +111,7 @@ class Summaries:
         return [(group_id.kind, group_id.topic_key(self.run.run_id)) for group_id in self._taken]
 
     def _due(self, changed: set[GroupId], at: Moment, lacking: set[AgentModel]) -> set[GroupId]:
-        """Groups that changed, and those that a change elsewhere in the run can move.
-
-        Args:
-            lacking: planned agents that lack a sub-trial in some trial, or lacked one when last taken.
-        """
+        """Groups that changed, and those that a change elsewhere in the run can move."""
         run, groups, roster, queue = self.run, at.groups, self.run.scores.roster, self.run.queue
         due, everyone = set(changed), run.every_group()
         shape = [(group_id, len(group.subtests)) for group_id, group in groups.items()]
@@ -211,11 +195,7 @@ def sealed(
 
 
 def board_value(metric: BoardMetric, of: Subject[GroupState]) -> float | None:
-    """What the summary of an agent:model says of a METRIC; None where it is unknown.
-
-    Args:
-        metric: a built-in one, or a named one.
-    """
+    """What the summary of an agent:model says of a METRIC; None where it is unknown."""
     part, *path = metric.path
     if part not in ("statistics", "metrics"):
         return metric.value(computed({part: AGENT_MODEL[part]}, of))
@@ -281,13 +261,10 @@ class Moment:
 class Subject(Generic[C]):
     """A group of a run at one moment, or the run itself: what the fields of its summary are computed from.
 
-    Args:
-        counted: its trials.
-
     Attributes:
-        unruled: these as they are.
+        unruled: its trials as counted.
         counted: these as ruled (R31).
-        has_boards: it is an agent:model over the run, so that its means have errors.
+        has_boards: an agent:model over the whole run, whose means have errors.
     """
 
     def __init__(self, at: Moment, group_id: GroupId, counted: C) -> None:
@@ -357,11 +334,7 @@ def _json(value: Any) -> Any:
 
 
 def bound(message: type[Message], fields: dict[str, F]) -> dict[str, F]:
-    """The fields, if the written-out class has the same.
-
-    Raises:
-        TypeError: one is missing or has no place there; add it to both.
-    """
+    """The fields, if the written-out class has the same."""
     written_out = message.model_fields.keys() - Published.model_fields - {"type"}
     if differing := sorted(fields.keys() ^ written_out):
         raise TypeError(f"{message.__name__} and its table of fields differ in {', '.join(differing)}")
@@ -413,9 +386,9 @@ def run_body(at: Moment) -> dict[str, Any] | None:
 
 
 def primary_metric(plan: Plan, *, has_verdicts: bool = True) -> str:
-    """What boards are ordered by: one of their metrics, or `metrics/NAME`.
+    """The metric that orders boards: a built-in one, or `metrics/NAME`.
 
-    Without verdicts there is no pass rate (R31). Then it is the only named metric that the plan has.
+    Without verdicts (R31) it is the only named metric that the plan has.
     """
     names = list(plan.get("metrics") or ())
     only = NAMED + names[0] if len(names) == 1 and not has_verdicts else PRIMARY_METRIC
@@ -454,9 +427,9 @@ def ledger_entry(run: RunState) -> dict[str, Any] | None:
 
 
 def archived_lines(run: RunState) -> dict[str, LedgerLine] | None:
-    """What its ledger said of a run that was archived, by agent:model; None: it was not archived.
+    """The ledger's lines of an archived run, by agent:model; None: not archived.
 
-    Lines count above a deletion of the run alone. Trials that stand keep the place, and get no verdict by it.
+    Only lines above a deletion of the run count. Trials get no verdict by them.
     """
     declared = run.plan.ledger
     return None if declared is None or run.deleted_to is None else declared.value.lines
@@ -498,7 +471,7 @@ def uplift(group: GroupState, baseline: GroupState | None, judged: bool | None) 
 def delta(group: GroupState, baseline: GroupState | None, judged: bool | None) -> float | None:
     """The grade's score minus the baseline tier's, -1 to 1 (R23).
 
-    None if either is missing, or they rest on other bases.
+    None if either is missing, or if their scores rest on different bases.
     """
     pair = _grade_scores(group, baseline, judged)
     return pair[0] - pair[1] if pair else None
@@ -538,17 +511,14 @@ def tier_uplift(score: float, baseline: float) -> float | None:
 def variance_of_medians(medians: Iterable[float], ddof: int) -> float | None:
     """Variance of the tiers' medians (S6), exact and rounded once (R18).
 
-    None: no median at all (R16). One: 0.0. Values that are not finite enter no sum (R18).
-    A variance beyond the largest float is Infinity.
+        None: no median at all (R16). One: 0.0. Values that are not finite enter no sum (R18).
+        A variance beyond the largest float is Infinity.
+    With `ddof` 0 the divisor is n (population), with 1 it is n - 1 (sample).
 
-    Args:
-        medians: one per tier that has one.
-        ddof: 0 divides by n (population), 1 by n - 1 (sample).
-
-    >>> variance_of_medians([0.25, 0.5, 1.0], ddof=1)
-    0.14583333333333334
-    >>> variance_of_medians([0.5], ddof=1), variance_of_medians([], ddof=0)
-    (0.0, None)
+        >>> variance_of_medians([0.25, 0.5, 1.0], ddof=1)
+        0.14583333333333334
+        >>> variance_of_medians([0.5], ddof=1), variance_of_medians([], ddof=0)
+        (0.0, None)
     """
     return ExactSum.of([median for median in medians if math.isfinite(median)]).variance(ddof)
 
@@ -611,7 +581,7 @@ def _progress(of: Subject[RunTotals]) -> dict[str, Any]:
 def costs_by_agent_model(groups: Mapping[str, GroupState]) -> dict[str, Any]:
     """Label of an agent:model to its known cost in USD, None for none.
 
-    Where those are more than fit, the dearest have entries, ties by label; the others' sum is `other`.
+    Beyond the size limit only the dearest have entries, ties by label; `other` is the sum of the rest.
     """
     sums = {label: group.costs for label, group in groups.items()}
     costs = {label: _json(cost.total()) if cost.count else None for label, cost in sums.items()}
@@ -712,11 +682,7 @@ def _tokens(of: Subject[Any]) -> dict[str, int | float | None]:
 
 
 class Measured(NamedTuple):
-    """What FormulaCode's numbers of an agent:model are computed from.
-
-    Attributes:
-        sums: of its trials, of those that lack it, and of failures without a section (R21).
-    """
+    """The base of FormulaCode's numbers: own trials, missing ones, and failures without a section (R21)."""
 
     of: Subject[GroupState]
     sums: FormulaCodeSums
@@ -743,8 +709,8 @@ class Measured(NamedTuple):
 def formulacode(of: Subject[GroupState]) -> dict[str, Any] | None:
     """FormulaCode's numbers of an agent:model; None in a run without any of its sections.
 
-    A trial that ended without any payload counts as a failure of an agent that changed nothing (R21). nop
-    never counts as failed, and baselines have no error.
+    A trial without any payload counts as a failure that changed nothing (R21). nop never fails, and
+    baselines have no error.
     """
     if not of.at.with_formulacode:
         return None

@@ -73,20 +73,13 @@ _NEVER = int(np.iinfo(np.int64).max)
 
 
 class Rows:
-    """Trials of one agent:model in one tier, column by column; a row is never moved or given to another slot.
+    """Trials of one agent:model in one tier, column by column; a row always keeps its slot.
 
-    Attributes:
-        keys: the slots.
-        tasks: numbers of their tasks.
-        states: bits of :data:`STORED` and its like.
-        times: when the stored result started or else ended, microseconds since 1970; _NEVER: not known.
-        started: row to the smallest time that a start named.
-        positions: row to the smallest position that a start named.
-        values: metric of :data:`MEANS`, or named one as `metrics/NAME` (R30), to its values; NaN where a
-            trial has none.
-        speedups: row to the task speedup of a trial that carries FormulaCode's sections, or whose trial
-            group does; None: not measured.
-        provenance: row to what its trial was made with, of the fields that comparisons read (R36).
+    times: start or else end of the stored result, microseconds since 1970. _NEVER: not known.
+    values: metric of :data:`MEANS` or `metrics/NAME` (R30) to its values. NaN: missing.
+    speedups: row to the task speedup where the trial group has FormulaCode's sections; None: not
+      measured.
+    provenance: row to what its trial was made with, of the fields that comparisons read (R36).
     """
 
     def __init__(self) -> None:
@@ -211,11 +204,7 @@ class Lineup:
 
 
 class Roster:
-    """Rows of all slots of a run; the agents that are baselines stay out of pooled tiers (R4).
-
-    Attributes:
-        positions_changed: how often a position came or changed.
-    """
+    """Rows of all slots of a run; the agents that are baselines stay out of pooled tiers (R4)."""
 
     def __init__(self, is_baseline: Callable[[str], bool]) -> None:
         self._is_baseline = is_baseline
@@ -249,9 +238,9 @@ class Roster:
             rows.provenance[slot.row] = self._provenance.setdefault(tuple(said), dict(said))
 
     def began(self) -> int | None:
-        """When the first trial started, or ended if that is earlier or all that is known; in microseconds.
+        """The earliest start, or end if that is all there is, in microseconds.
 
-        NO_TIME: there are results without any time. None: there is neither a result nor a start with a time.
+        NO_TIME: results without any time. None: no result and no start with a time.
         """
         if self._began is None:
             self._began = min((rows.began() for rows in self._rows.values()), default=_NEVER)
@@ -355,11 +344,8 @@ def error_of(values: Clusters) -> MeanError | None:
 class Evidence:
     """What the trials of one group say, read from its rows.
 
-    Args:
-        group: its totals.
         lineup: its rows.
-        finished: the harness said that the run is over, so nothing is in flight.
-        open_states: bits of the rows without a final value, see :meth:`RunState.open_states`.
+        finished: the harness ended the run, so nothing is in flight.
 
     Attributes:
         known: trials with a final value (inference 3).
@@ -405,10 +391,7 @@ class Evidence:
         return rate_interval(self.pass_rate)
 
     def means(self, metric: str) -> Clusters:
-        """A metric, or a named one as `metrics/NAME`, of the trials that have it, by task.
-
-        Nothing where a value is infinite.
-        """
+        """The values of a metric or `metrics/NAME` by task; empty if one is infinite."""
         group = self._group
         named = group.named.get(metric.removeprefix(NAMED)) if metric.startswith(NAMED) else None
         distribution = named or group.distributions.get(metric)
@@ -430,9 +413,7 @@ class Evidence:
     def speedups(self, sums: ExactSum, missing: Counter[str]) -> Clusters:
         """The speedups that FormulaCode's mean is over, by task; of an agent that is no baseline (R21).
 
-        Args:
-            sums: of all of them.
-            missing: task to the trials in which the agent was planned and has no sub-trial: 1.0 each.
+        missing: task to the trials in which the agent was planned and has no sub-trial: 1.0 each.
         """
         if not missing and self._one_attempt_each:
             return Clusters.of_single(sums.count, *sums.whole())
@@ -506,8 +487,7 @@ def conclusion(
 ) -> Conclusion:
     """The interval of the final pass rate, or why there is none (inference 5).
 
-    Args:
-        stored: outcomes of the rows that stood at an earlier moment, as known then; None: as they are now.
+    `stored` has the outcomes of the rows at an earlier moment; None: now.
     """
     if not planned:
         return Conclusion(None, FinalMissing.NO_PLAN)

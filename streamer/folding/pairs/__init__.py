@@ -1,8 +1,7 @@
 """The comparison of a run's agents: counts of every two, and the rank of each (inference 7).
 
-It follows from the trials as they stand, so the order of events, duplicates and retractions cannot matter.
-How a pair becomes a rank: `TaskTable` reads the trials, `pair_counts` counts, `pair_evidence` weighs the
-counts, `ranks_so_far` ranks, and at the end `ranks_at_end` does.
+The order of events, duplicates and retractions cannot matter. `TaskTable` reads the trials, `pair_counts`
+counts, `pair_evidence` weighs the counts, and `ranks_so_far` and `ranks_at_end` rank.
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ class Trials(NamedTuple):
 
     Attributes:
         planned: trials that are planned, started or in; 0 where nothing is known and nothing is planned.
-        low: those that passed.
-        high: those that may pass in the end: the passed ones and the unknown ones.
+        high: those that passed or may still pass.
     """
 
     planned: NDArray[np.int32]
@@ -69,10 +67,10 @@ Numbers = NDArray[np.int64]
 
 
 class Apart(NamedTuple):
-    """What two agents of a run may not be compared by, [agent, other agent] (R36, inference 10).
+    """The trials of two agents that may not be compared, [agent, other agent] (R36, inference 10).
 
     Attributes:
-        pairs: [agent, other agent, column] of the pairs that are left out.
+        pairs: the pairs that are left out, [agent, other agent, column].
         missing: pairs that are left out and have no column: attempts at such a task that were not seen.
         left_out: tasks that are left out; of a refused pair all that are common or may be.
         refused: fewer than half of the common tasks remain, so that all are left out.
@@ -87,17 +85,9 @@ class Apart(NamedTuple):
 class TaskTable:
     """The trials of some agents of a run, as they stand.
 
-    Args:
-        run: the run.
-        agents: agent:models of it, at least one.
-
     Attributes:
-        sides: the agents.
         planned: pairs of every two agents; None: not planned, so only trials that were seen count.
-        exceeded: more pairs were seen than planned, so the plan counts for nothing.
-        columns: of the pairs.
-        tasks: columns of the tasks.
-        task_of: the task's column of each pair.
+        exceeded: more pairs were seen than planned, so the plan is ignored.
     """
 
     def __init__(self, run: RunState, agents: Sequence[GroupId]) -> None:
@@ -141,9 +131,9 @@ class TaskTable:
         return Trials(planned, passed, passed + planned - final)
 
     def orders(self) -> list[list[int] | None]:
-        """For each agent the columns of the pairs in its order, -1 for a pair of which nothing is known.
+        """The columns of the pairs in each agent's order; -1 stands for an unknown pair.
 
-        None: it has no such order. In a run with one queue all agents share one.
+        None: the agent has no order. In a run with one queue all agents share one.
         """
         planned, run = self.planned or 0, self.sides[0].run
         self.evidence_missing = evidence_missing(run, run.run_id)
@@ -172,9 +162,9 @@ class TaskTable:
         return {task_key(*task): canonical_json(counts).decode() for task, counts in fields.items()}
 
     def apart(self) -> Apart | None:
-        """The tasks at which the results of two agents were made in different ways; None: there are none.
+        """The tasks at which the results of two agents were made in different ways, or None.
 
-        Nothing is known of a task to which an agent has no result: its trials may say what they like yet.
+        A task without a result of one of the agents is not among them.
         """
         if not any(side.provenance for side in self.sides):
             return None
@@ -215,11 +205,8 @@ class TaskTable:
 class PairCounts(NamedTuple):
     """Counts of every two agents, [agent, other agent, prefix]; the last prefix is all that is planned.
 
-    Attributes:
-        won: pairs that the first agent wins for certain.
-        can_win: pairs that it may win in the end, the won ones included.
-
-    What the first agent loses is what the second one wins.
+        Won pairs are certain. Pairs that can be won include them.
+    The second agent wins what the first one loses.
     """
 
     won: Numbers
@@ -237,13 +224,9 @@ def pair_counts(
     """Count in prefixes of the order of the side that began later.
 
     Args:
-        trials: of all agents.
         unseen: planned columns of which nothing is known; they may be won by either side.
-        orders: for each agent its columns in order, -1 for an unknown one; None: no order, so that only the
-            last prefix says something.
-        later: whether the first agent began later than the second.
-        sizes: how many columns each prefix has, ascending.
-        apart: pairs that neither side wins, since their trials were made in different ways.
+        orders: the columns of each agent in order, -1 for an unknown one; None: only the last prefix
+          counts.
     """
     agents = len(trials.low)
     won, can_win = (np.zeros((agents, agents, len(sizes)), np.int64) for _ in range(2))
@@ -281,8 +264,7 @@ def pair_counts(
 def _together(cells: NDArray[np.bool_], apart: Apart | None = None) -> Numbers:
     """In how many columns that are not apart both of two agents have a mark.
 
-    Products of floats are fast, and exact here. `marks @ marks.T` would spread over all cores, and its
-    threads spin while others need them.
+    Products of floats are fast, and exact here. `marks @ marks.T` would start threads on all cores.
     """
     marks = cells.astype(np.float64)
     counts: Numbers = np.einsum("ac,bc->ab", marks, marks).astype(np.int64)
@@ -313,11 +295,9 @@ MOST_RANKED_TASKS = 10_000
 
 
 class ComparisonTable(TaskTable):
-    """Every two agents of a run, counted.
+    """The counts of every two agents of a run.
 
-    Attributes:
-        evidence: of every two; None: no plan, and the run goes on.
-        ended: the plan, or the finished run, lacks no final value.
+    `evidence` is None while a run without a plan goes on.
     """
 
     def __init__(
@@ -429,10 +409,7 @@ class ComparisonTable(TaskTable):
 
     @cached_property
     def _possible_wins(self) -> list[list[Passes]]:
-        """How often each agent will have won against each other one in the end.
-
-        This is `final_of_prefixes` for all of them at once: few counts differ within a prefix.
-        """
+        """How often each agent will have won against each other one in the end."""
         planned = self.planned or 1
         sizes = prefixes(planned, DIFFERENCE_PREFIXES)
         won, can_win = (part[:, :, np.isin(self._sizes, sizes)] for part in self._counts)
@@ -445,11 +422,10 @@ class ComparisonTable(TaskTable):
 
 
 class EvidenceTable(NamedTuple):
-    """What may be said of every two agents while a run goes on, [agent, other agent].
+    """The evidence about every two agents while a run goes on, [agent, other agent].
 
     Attributes:
         worse: evidence that the first agent is worse, at least 1.
-        behind: whether the first agent may be called worse, because the mean says so too.
     """
 
     worse: NDArray[np.float64]
@@ -490,16 +466,10 @@ def ranks_so_far(labels: Sequence[str], evidence: EvidenceTable) -> dict[str, Pl
 def ranks_at_end(
     labels: Sequence[str], trials: Trials, tasks: ArrayLike, apart: Apart | None = None
 ) -> dict[str, Place]:
-    """The places of all agents by the sign test over tasks, once everything is in.
+    """The ranks of all agents by the sign test over tasks, at the end of a run.
 
-    A task is won by who passes it more often in the attempts that both have. An agent stands behind another
+    An agent wins a task by passing it more often in the attempts that both have. It ranks behind another
     one only if it also passes less often in all trials of the common tasks.
-
-    Args:
-        labels: of the agents.
-        trials: of all agents, pair by pair.
-        tasks: the task of each pair.
-        apart: pairs that do not count, since their trials were made in different ways.
     """
     order = np.argsort(tasks, kind="stable")
     first = np.flatnonzero(np.diff(np.asarray(tasks)[order], prepend=-1))
@@ -550,16 +520,9 @@ MOST_AGENTS = 60
 
 
 class Comparisons:
-    """The comparison of a run, and its tasks. Remembers what was taken last.
+    """The comparison of a run, and its tasks, each with what was taken last.
 
-    Args:
-        run: the state that is compared.
-        summaries: of the run; they are worked out before the comparison is.
-        epoch: as of the summaries.
-        made_with: likewise.
-
-    Attributes:
-        tasks_taken: the tasks as they were taken last; None: there never were any.
+    The run's `summaries` must be worked out first. `tasks_taken` is None before the first time.
     """
 
     def __init__(self, run: RunState, summaries: Summaries, epoch: int, made_with: str) -> None:

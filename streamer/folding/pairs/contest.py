@@ -1,7 +1,7 @@
 """Sides and pairs: the trials of one agent, and two agents matched trial by trial in order (inference 7).
 
-A pair is the same attempt at the same task, of the same tier and subtest, and both sides must plan it. The
-pairs stand in the order of the side that began later. Where there is none, they are compared at the end only.
+A pair is the same attempt at the same task, tier and subtest, planned by both sides. The pairs stand in the
+order of the side that began later. Without an order they are compared at the end only.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from streamer.statistics.pairs import (
 def by_place(
     run_id: str, placed: Iterable[tuple[Pairing, int]], planned: int, others: set[int]
 ) -> list[Pairing | None]:
-    """As many trials in order as are planned, None for one that may be any.
+    """The planned number of trials in order; None stands for an unknown trial.
 
-    Ties go by a hash, never by the name of a task. `others` are places of trials that are not asked for.
+    Ties go by a hash, never by the name of a task. Places in `others` are left out.
     """
     ordered = sorted(placed, key=lambda at: (at[1], digest(run_id, str(at[0]))))
     gaps = with_gaps([place for _, place in ordered], planned, others)
@@ -62,10 +62,10 @@ class EvidenceMissing(StrEnum):
 
 
 def evidence_missing(run: RunState, *sides: str) -> EvidenceMissing | None:
-    """Why evidence about these runs may not take its pairs in the order of `run`; None: it may (inference 5).
+    """The reason why evidence may not take its pairs in the order of `run`, or None (inference 5).
 
-    Evidence refutes that neither side is favoured on any task. Under that no order misleads but one that was
-    made of a side's own results. So an order that was chosen has to say from what.
+    Evidence refutes that neither side is favoured on any task. Only an order made from a side's own
+    results can mislead it, so a chosen order has to state its source.
     """
     history = run.plan.get("order_history") or ()
     if set(sides) & set(history):
@@ -82,16 +82,9 @@ class Contestant:
     """The trials of one agent:model, named as pairs are.
 
     Args:
-        run: its run; counted up to date here.
-        group: the agent:model, over all tiers.
         fixed: nothing more comes, as from a file.
         numbers: a metric is judged, so trials that have numbers alone count as known (R31).
         open_states: as `RunState.open_states` gives them; None: it is asked.
-
-    Attributes:
-        pairings: of every trial of which anything is known.
-        numeric: which of these have numbers alone.
-        unnumbered: those whose attempt has no number yet.
     """
 
     def __init__(
@@ -117,7 +110,7 @@ class Contestant:
     def outcomes(self) -> dict[Pairing, Outcome]:
         """The outcome of every trial that is in, has started, or is planned by name.
 
-        Where the plan only counts its tasks, the attempts at those that were seen are named.
+        Where the plan only counts its tasks, the attempts seen stand for it.
         """
         outcomes = self.evidence.outcomes()
         rows = zip(self.pairings, self._rows.tolist(), self.numeric.tolist(), strict=True)
@@ -281,9 +274,9 @@ class Contestant:
     def ordered(
         self, trials: Collection[Pairing], planned: int, declared: int
     ) -> list[Pairing | None] | None:
-        """Some of its trials in order: None stands for a trial that may be any; None at all: no order.
+        """Some of the trials in order, or None without an order; a None among them may be any trial.
 
-        There will be `planned` of them; `declared` are those that its plan has.
+        There are `planned` of them in the end, and the plan itself has `declared`.
         """
         queue = self.run.queue
         if queue.has_grown or len(trials) > planned:
@@ -331,10 +324,7 @@ class Contestant:
 
 
 class Unmatched(StrEnum):
-    """Why two sides are compared at the end only: the first reason here that applies.
-
-    `UNMATCHED` of `views/decide/gate.py` has them for people.
-    """
+    """The first reason why two sides are compared at the end only."""
 
     NOTHING_IN_COMMON = "nothing_in_common"
     PLAN_EXCEEDED = "plan_exceeded"
@@ -342,25 +332,21 @@ class Unmatched(StrEnum):
 
 
 class Matched:
-    """Both sides, trial by trial and task by task, as they stand; the order of events cannot matter.
+    """The two sides, trial by trial and task by task; the order of events cannot matter.
 
     Args:
-        ours, theirs: the sides.
         left_out: tasks of both that are no pairs, because their trials were made in different ways (R36).
 
     Attributes:
-        pairs: the common ones, in any order; planned ones of which nothing is known may be missing.
-        planned: how many there will be; trials without a name count, as far as they may be common.
+        pairs: the common ones in any order, without planned ones of which nothing is known.
+        planned: how many pairs there are in the end; trials without a name count where they may be
+          common.
         ordered: pairs in the order of the side that began later; it may end early. None: no order.
-        kind: where that order comes from.
-        order_missing: why that order allows no interval; None: it does.
-        evidence_missing: why that order shows nothing about tasks like these; None: it may.
-        tasks: the common ones.
-        planned_tasks: how many there will be at most.
-        unpaired: trials of the common tasks that the other side does not plan; they are in no pair.
-        only_ours, only_theirs: tasks that the other side does not have, sorted; [] while that is open.
-        unmatched: why there is nothing to say before the end; None: there is, and `pairs` are all.
-        over: nothing more is awaited on either side.
+        order_missing: why that order allows no interval.
+        evidence_missing: why that order is no evidence about tasks like these.
+        unpaired: trials of the common tasks that the other side does not plan.
+        only_ours, only_theirs: tasks of one side alone, sorted; [] while that is open.
+        unmatched: why nothing can be said before the end; without a reason `pairs` are all.
     """
 
     def __init__(
@@ -423,7 +409,7 @@ class Matched:
     def _unseen(self, common: list[Task]) -> int:
         """Common tasks at most, beyond those that are named on both sides.
 
-        A planned task without a name may be one that the other side names, or none names: the most are taken.
+        A planned task without a name may be any of the other side's, so the greatest number is taken.
         """
         ours, theirs = self._ours.unnamed, self._theirs.unnamed
         named = len(common) + len(self._left_out)

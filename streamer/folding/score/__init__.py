@@ -50,8 +50,6 @@ class GradingProfile:
         thresholds: (lower bound, grade), bounds descending and inclusive; below the last is F. Without any
             there are no grades.
         ddof: 0 for the variance of a population, 1 for the variance of a sample.
-        pass_weight: weight of the pass rate in the composite.
-        impl_weight: weight of the implementation rate in the composite.
     """
 
     name: str
@@ -160,19 +158,15 @@ NOP = "nop"
 
 @dataclass(frozen=True, slots=True)
 class ScoringRules:
-    """What the trials of one run are scored by; two equal ones give every trial the same score.
+    """The rules that score the trials of one run; equal rules give every trial the same score.
 
     Attributes:
-        prices: what tokens cost (R2).
-        profile: grades and weights (R12).
         named_baselines: agents that the plan names as baselines beside nop and oracle (R10).
-        infrastructure: failure modes that the plan names as the infrastructure's; None: the table
-            of :mod:`streamer.folding.score` decides.
-        harness: the one that the plan names, for trials that name none.
-        oracle_planned: the plan names an oracle, whose result decides on the failed tests of the others (D8).
-        sole_agent: the plan names one agent, so an oracle is judged without another one's result (R20).
-        verdicts: whether every trial has a verdict, or waits for one; False: no trial has
-            a verdict that counts. None: as seen (R31).
+        infrastructure: the plan's failure modes of the infrastructure; None: the module's table
+          decides.
+        oracle_planned: the oracle's result decides how many failed tests others may have (D8).
+        sole_agent: the plan has one agent, so an oracle is judged by itself (R20).
+        verdicts: whether every trial has or awaits a verdict; None: as seen (R31).
     """
 
     prices: PriceTable
@@ -225,11 +219,6 @@ def is_infrastructure_failure(
 ) -> bool:
     """Whether a failure mode is the infrastructure's.
 
-    Args:
-        harness: which harness wrote the result; None: not known.
-        failure_mode: as the harness says; None: there is none.
-        named: failure modes that the plan names in place of the table; None: it names none.
-
     >>> is_infrastructure_failure("terminal-bench", "unknown_agent_error", None)
     True
     >>> is_infrastructure_failure("terminal-bench", "agent_timeout", None)
@@ -256,15 +245,10 @@ MEASURED = tuple(Measurements.model_fields)
 if TYPE_CHECKING:
 
     class Scored(TrialScore):
-        """The score of one trial: a `TrialScore`, and what is not published with it.
+        """The score of one trial, with unpublished parts.
 
-        Attributes:
-            cache_read_tokens: as the event has it.
-            cache_write_tokens: likewise.
-            pending: the success is not final: a verdict is missing, or the planned oracle's result.
-            score_out_of_range: the event has a judge's score outside 0 to 1, so it counts as none (R13).
-            formulacode: speedups, advantages and failure flags; None where neither the trial nor its group
-                carries any of FormulaCode's sections.
+        A `pending` success still lacks a verdict or the planned oracle's result. `score_out_of_range` marks a
+        judge's score outside 0 to 1, which counts as missing (R13).
         """
 
         cost_of_pass: float | None  # Infinity where the trial failed
@@ -302,8 +286,7 @@ def score_trial_group(events: Sequence[Result], rules: ScoringRules, *, ended: b
     Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9). A failed agent
     counts with the benchmarks that any sub-trial of the group knows (R21).
 
-    Args:
-        ended: no other sub-trial will come. An oracle alone is then judged absolutely (R20).
+    With `ended`, no other sub-trial comes, and an oracle alone is judged absolutely (R20).
     """
     alone = len(events) == 1 and (ended or rules.sole_agent)
     group = _Group(events, None if alone else _oracle_failures(events))
@@ -313,8 +296,7 @@ def score_trial_group(events: Sequence[Result], rules: ScoringRules, *, ended: b
 def deciding_sub_trial(events: Sequence[Result], is_baseline: Callable[[str], bool]) -> Result | None:
     """The sub-trial that stands for the whole trial (R10, D2), whatever the order; None: there is none.
 
-    It is the one with the highest agent index that is no baseline or, where all are baselines, the
-    highest of them.
+    That is the highest agent index that is no baseline or, among baselines alone, the highest.
     """
     return max(events, key=lambda e: (not is_baseline(e.agent), *position(e)), default=None)
 
@@ -325,13 +307,7 @@ def position(event: Result) -> tuple[int, str, str]:
 
 
 class _Group:
-    """What the scores of the sub-trials of one trial have in common.
-
-    Attributes:
-        allowed_failures: how many tests may fail, as many as the oracle's; None: no oracle, no failures.
-        with_formulacode: any sub-trial carries FormulaCode's sections.
-        has_no_reference: the oracle's log has no readable counts of its tests (R20).
-    """
+    """The common facts of one trial's sub-trials; without an oracle no failed test is allowed (R20)."""
 
     def __init__(self, events: Sequence[Result], allowed_failures: int | None) -> None:
         self._events = events
@@ -441,7 +417,7 @@ def _verdict(event: Result, success: bool | None) -> tuple[bool | None, VerdictS
 def _changed_nothing(event: Result, success: bool | None) -> bool:
     """Whether the agent failed, so that it counts as one that changed nothing (R21); never nop (R4).
 
-    Measured benchmarks stand where tests, snapshot, verdict and failure mode are all missing.
+    Without tests, snapshot, verdict and failure mode, measured benchmarks stand.
     """
     if success is not False or event.agent == NOP:
         return False
@@ -488,7 +464,7 @@ def _has_counts(tests: TestCounts | None) -> bool:
 def _cost(event: Result, rules: ScoringRules) -> tuple[float | None, CostSource | None]:
     """The reported cost (0.0 is a value, R1), else tokens x price, else unknown (R2).
 
-    An agent that is no baseline and has no tokens was not counted by anybody: its cost is unknown, not $0.
+    An agent without tokens was not counted, so its cost is unknown, not $0; baselines excepted.
     """
     if event.cost_usd is not None:
         return event.cost_usd, "reported"
@@ -513,7 +489,6 @@ def cost_of_pass(cost_per_pass: float | None, passes: int) -> float | None:
     Args:
         cost_per_pass: the known costs, failed trials' included, over the passes among the trials with a
             known cost; None: no pass has a known cost.
-        passes: how many trials passed, at a known cost or not.
 
     >>> cost_of_pass(0.5, 8), cost_of_pass(None, 8), cost_of_pass(None, 0)
     (0.5, None, inf)

@@ -33,12 +33,8 @@ Pair = tuple[str, float | None, float | None]
 
 
 class Speedup(NamedTuple):
-    """One benchmark. Values > 1 mean faster than the baseline (nop); None means invalid or missing (A1).
-
-    Attributes:
-        name: the benchmark.
-        agent: speedup of the agent, valid or None.
-        oracle: speedup of the human solution, valid or None.
+    """The valid speedups of one benchmark: > 1 is faster than the baseline (nop), None invalid or missing
+    (A1).
     """
 
     name: str
@@ -59,9 +55,8 @@ def speedups(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> list[Spe
 def effective_pairs(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> list[Pair]:
     """The effective speedups as plain tuples, which are cheaper.
 
-    With `fallback` the agent is treated as if it had changed nothing: its value is 1.0, and the oracle's
-    is kept if it is valid (R21). No oracle value is invented, and entries that are not objects are
-    dropped (C1).
+    With `fallback` the agent's value is 1.0, and the oracle's is kept if it is valid (R21). Entries that
+    are not objects are dropped (C1).
     """
     if fallback:
         return [(name, 1.0, oracle_speedup(e)) for name, e in benchmarks.items() if isinstance(e, dict)]
@@ -89,9 +84,8 @@ def has_oracle(benchmarks: Mapping[str, JsonValue]) -> bool:
 def benchmarks_of(group: Sequence[Result]) -> Entries:
     """Every benchmark that a sub-trial of the group knows, with the first valid oracle value of it.
 
-    The oracle's own entries come first, then the others' by position, so the order of the events never
-    matters. A benchmark without any oracle value stays without one. Entries that are not objects are left
-    out (C1).
+    The oracle's own entries come first, then the others' by position, whatever the order of events.
+    Entries that are not objects are left out (C1).
     """
     merged: Entries = {}
     for sub_trial in sorted(group, key=_oracle_first):
@@ -176,12 +170,7 @@ class BenchmarkName(NamedTuple):
 
 
 class Grouping(NamedTuple):
-    """Groups of benchmarks, as places in the order of the names.
-
-    Attributes:
-        singles: the groups of one.
-        larger: of every other group how to take its values from a list.
-    """
+    """Groups of benchmarks, as indices into the names: `singles` have one member."""
 
     singles: tuple[int, ...]
     larger: tuple[Callable[[Sequence[float]], tuple[float, ...]], ...]
@@ -192,10 +181,7 @@ def advantages(
 ) -> tuple[float, float, float, float]:
     """The advantages of levels 1 to 4 (A5, A6): means of gmean(agent) - gmean(oracle); 0.0 of nothing.
 
-    Args:
-        names: of the valid benchmarks (A1).
-        agent: logarithms of the agent's speedups, in the order of the names.
-        oracle: likewise of the oracle.
+    `names` are the valid benchmarks (A1). The other arguments are logarithms of speedups in that order.
     """
     groupings = _remembered(names) if len(names) <= _MOST_REMEMBERED else _groupings(names)
     means: dict[int, float] = {}
@@ -229,7 +215,7 @@ def _gmeans(grouping: Grouping, logs: list[float]) -> list[float]:
 
 @lru_cache(maxsize=_KEPT_NAMES)
 def benchmark_name(name: str) -> BenchmarkName:
-    """Split a benchmark's name. Names repeat across trials: each is parsed once.
+    """The parts of a benchmark's name, each parsed once because names repeat across trials.
 
     >>> benchmark_name("pkg.sub.Class.time_x(10, 'a')")
     BenchmarkName(module='pkg.sub', class_='Class', function='time_x')
@@ -285,12 +271,10 @@ class TaskMetrics:
     """Metrics of one agent on one task.
 
     Attributes:
-        task_speedup: geometric mean over the valid benchmarks. Without any None, since nothing was measured,
-            and after a fallback 1.0 (R21).
+        task_speedup: geometric mean over the valid benchmarks; None: none measured; 1.0 after a
+          fallback (R21).
         advantages: by module, class and function, and over all, levels 1 to 4 (A6). None if no benchmark
             has an oracle value at all (R22), or no valid one (R21).
-        num_benchmarks: entries, invalid ones included (A4).
-        num_valid_benchmarks: valid entries (A1).
     """
 
     task_speedup: float | None
@@ -332,14 +316,11 @@ class FormulaCodeScore:
     Attributes:
         pytest_failed: the test suite failed, relative to the oracle's where there is one (D8, R5).
         snapshot_failed: the snapshot comparison failed (D10).
-        fallback: the agent failed and counts with the known benchmarks, each at 1.0 (R21). False without
-            known benchmarks, though its speedup is 1.0 all the same (C3).
+        fallback: the agent failed, and each known benchmark counts as 1.0 (R21). Without known
+          benchmarks it is false, though the speedup is 1.0 (C3).
         task_speedup: None if not measured (R21).
-        advantages: in the order of :data:`ADVANTAGES`; None if unknown (R21, R22), also one by one where
-            a log claims only some.
-        claimed: True if the advantages are those that a log states without speedups (R3).
-        num_benchmarks: 0 if not measured.
-        num_valid_benchmarks: 0 if not measured.
+        advantages: in the order of :data:`ADVANTAGES`; None if unknown (R21, R22), also single ones.
+        claimed: a log states the advantages without speedups (R3).
         speedup_percentage: (task_speedup - 1) x 100, None where that is beyond the range of floats;
             without benchmarks as the old result format gives it.
         has_no_reference: the tests are judged by an oracle without readable counts, so by 0 failures (R20).
@@ -360,12 +341,9 @@ class FormulaCodeScore:
 def formulacode_score(
     event: Result, *, pytest_failed: bool, snapshot_failed: bool, reverted_to: Entries | None
 ) -> FormulaCodeScore:
-    """Score a trial of which it, or another sub-trial of its group, carries any of FormulaCode's sections.
+    """Score a trial whose group carries any of FormulaCode's sections.
 
-    Args:
-        pytest_failed: see :class:`FormulaCodeScore`.
-        snapshot_failed: likewise.
-        reverted_to: the benchmarks that a failed agent counts with, each unchanged; None: it did not fail.
+    A failed agent counts with the benchmarks of `reverted_to`, each unchanged; None: it did not fail.
     """
     if reverted_to is not None:
         return _reverted(reverted_to, pytest_failed, snapshot_failed, event.speedup_percentage)
@@ -401,8 +379,7 @@ def _reverted(
 ) -> FormulaCodeScore:
     """Score of an agent that failed: 1.0 for each known benchmark; without any, unknown advantages (R21).
 
-    Args:
-        percentage: what the old result format says; it stands where no benchmark is known (F8).
+    The `percentage` of the old result format stands where no benchmark is known (F8).
     """
     metrics = task_metrics(entries, fallback=True)
     is_old = not entries and percentage is not None
@@ -487,11 +464,7 @@ def task_payload(
     cost_usd: float | None,
     trajectory_length: int | None,
 ) -> dict[str, Any]:
-    """Payload of one agent on one task; `per_benchmark_speedups` is null where not measured (R21).
-
-    Args:
-        group: all sub-trials of the trial, this one too; needed only for a fallback.
-    """
+    """Payload of one agent on one task; `per_benchmark_speedups` is null where not measured (R21)."""
     advantages = score.advantages or (None,) * len(ADVANTAGES)
     payload: dict[str, Any] = {
         "per_benchmark_speedups": None,
