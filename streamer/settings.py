@@ -1,9 +1,9 @@
 """Settings of every command and of the worker: `STREAMER_*` variables, or a TOML file, or arguments.
 
-The first source with a value wins: arguments, environment, the configuration file, the discovery file of a
-running `streamer up`, the defaults. `STREAMER_CONFIG` names the configuration file, which must be there;
-empty means no file. Without it `streamer.toml` in the working directory is read, if it exists. Somebody else
-may have put it there. So where it decides where to connect, no credential from another source is used.
+The first source with a value wins: arguments, environment, configuration file, discovery file of a running
+`streamer up`, defaults. `STREAMER_CONFIG` names the configuration file; empty means none. Without it an
+existing `streamer.toml` in the working directory is read, which others may have put there. So where it
+decides where to connect, no credential from another source is used.
 """
 
 # Annotations are evaluated, as in `schemas/base.py`.
@@ -292,9 +292,9 @@ class Settings(BaseModel):
 
 
 def _from_file() -> tuple[bool, dict[str, Any]]:
-    """Whether the configuration file was only found, and its settings; none without one.
+    """Whether the configuration file was found rather than named, and its settings.
 
-    A file that is named must be there.
+    A named file must exist.
     """
     named = os.environ.get("STREAMER_CONFIG")
     file = Path(DEFAULT_CONFIG_FILE if named is None else named).expanduser()
@@ -344,13 +344,8 @@ CONNECTION = KAFKA_ADDRESS + REDIS_ADDRESS
 
 
 class Sources(NamedTuple):
-    """Where the settings come from.
-
-    Attributes:
-        implicit: whether the file was only found in the working directory, not named.
-        file: its settings.
-        environment: the settings of the environment.
-        given: the arguments.
+    """The sources of the settings; `implicit` marks a file that was found in the working directory, not
+    named.
     """
 
     implicit: bool
@@ -421,11 +416,7 @@ def what_is_wrong(error: ValidationError) -> str:
 
 
 def secret_in(file: Path) -> str:
-    """The secret that a file holds: its text without the line end.
-
-    Raises:
-        ValueError: the file cannot be read, or holds nothing.
-    """
+    """The secret in a file, without the line end; ValueError without a readable or any secret."""
     try:
         secret = file.read_text(encoding="utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
@@ -458,13 +449,9 @@ PROBE_SECONDS = 1.5
 
 
 def mismatch(host: str, port: int, hello: bytes, *, tls: bool) -> str | None:
-    """What is wrong if one side uses TLS and the other does not; None if they agree, or it stays unknown.
+    """The mismatch if only one side uses TLS; None if both agree, or if that stays unknown.
 
-    Args:
-        host: of the server.
-        port: of the server.
-        hello: what a server without TLS answers.
-        tls: whether we use TLS.
+    `hello` is the first answer of a server without TLS.
     """
     if tls and not _answers_tls(host, port) and _answers(host, port, hello):
         return "does not speak TLS at this port"

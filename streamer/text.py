@@ -60,7 +60,7 @@ def shown(value: object) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """So many of a thing; "": its plural has an s more.
+    """A number with its noun; without a `plural` the noun gets an s.
 
     >>> counted(0, "trial"), counted(1, "trial"), counted(1200, "planned trial")
     ('0 trials', '1 trial', '1,200 planned trials')
@@ -78,7 +78,7 @@ def dollars(value: Any) -> str:
 
 
 def estimated(part: Any, cost: Any) -> str:
-    """How much of a cost is tokens x price, as the harness reported none (R2); "" for nothing.
+    """The part of a cost that is tokens x price instead of reported (R2); "" for nothing.
 
     >>> estimated(1.25, 10.5), estimated(2.5, 2.5), estimated(0.0, 2.5), estimated(None, None)
     ('$1.2500 of it estimated', 'estimated', '', '')
@@ -110,10 +110,6 @@ def percent(value: float | None) -> str:
 
 def points(difference: float | None, digits: int = 1) -> str:
     """A difference of two shares, in percentage points with its sign; only no difference is 0.
-
-    Args:
-        difference: of the shares, so 0.01 is a point; None: not known.
-        digits: decimals, 1 or more.
 
     >>> points(0.0333), points(-0.5), points(0.0), points(-0.0), points(None)
     ('+3.3 points', '-50.0 points', '+0.0 points', '+0.0 points', '–')
@@ -213,9 +209,7 @@ def start_of(text: str, width: int) -> str:
 def folded(text: str, width: int) -> list[str]:
     """Text as lines of at most this width: broken at spaces, and within a word that alone is wider.
 
-    Args:
-        text: any.
-        width: 1 or more; a character of two columns is a line even where there is one.
+    The width is 1 or more; a character of two columns is a line even where there is one.
 
     >>> folded("a line of words", 9), folded("abcdefgh i", 3), folded("", 5)
     (['a line of', 'words'], ['abc', 'def', 'gh', 'i'], [''])

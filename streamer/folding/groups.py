@@ -212,8 +212,7 @@ class Tally:
         """The tally without the numbers that rest on a verdict, where no verdict counts (R31).
 
         Args:
-            verdicts: what the plan says; None: trials have verdicts if one passed, or if none has
-              numbers alone.
+            verdicts: what the plan says; None: as the trials show.
         """
         seen = self.resolved > 0 or not self.numeric
         if not self.trials or (seen if verdicts is None else verdicts):

@@ -735,7 +735,8 @@ def incomplete_trials(run: RunState) -> list[tuple[TrialGroupKey, Outcome]]:
 class _Shard:
     """The multi-agent trials of one shard.
 
-    owned: trials that have a result of an agent, as a sub-trial or beside it (R10).
+    Attributes:
+        owned: trials that have a result of an agent, as a sub-trial or beside it (R10).
     """
 
     def __init__(self, run: RunState) -> None:

@@ -511,8 +511,8 @@ def tier_uplift(score: float, baseline: float) -> float | None:
 def variance_of_medians(medians: Iterable[float], ddof: int) -> float | None:
     """Variance of the tiers' medians (S6), exact and rounded once (R18).
 
-        None: no median at all (R16). One: 0.0. Values that are not finite enter no sum (R18).
-        A variance beyond the largest float is Infinity.
+    None: no median at all (R16). One: 0.0. Values that are not finite enter no sum (R18).
+    A variance beyond the largest float is Infinity.
     With `ddof` 0 the divisor is n (population), with 1 it is n - 1 (sample).
 
         >>> variance_of_medians([0.25, 0.5, 1.0], ddof=1)

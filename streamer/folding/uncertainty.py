@@ -75,11 +75,11 @@ _NEVER = int(np.iinfo(np.int64).max)
 class Rows:
     """Trials of one agent:model in one tier, column by column; a row always keeps its slot.
 
-    times: start or else end of the stored result, microseconds since 1970. _NEVER: not known.
-    values: metric of :data:`MEANS` or `metrics/NAME` (R30) to its values. NaN: missing.
-    speedups: row to the task speedup where the trial group has FormulaCode's sections; None: not
-      measured.
-    provenance: row to what its trial was made with, of the fields that comparisons read (R36).
+    Attributes:
+        times: start or else end of the stored result, microseconds since 1970; _NEVER: not known.
+        values: metric of :data:`MEANS` or `metrics/NAME` (R30) to its values; NaN where missing.
+        speedups: row to the task speedup, where the group has FormulaCode's sections; None: not measured.
+        provenance: row to what its trial was made with, of the fields that comparisons read (R36).
     """
 
     def __init__(self) -> None:
@@ -344,8 +344,7 @@ def error_of(values: Clusters) -> MeanError | None:
 class Evidence:
     """What the trials of one group say, read from its rows.
 
-        lineup: its rows.
-        finished: the harness ended the run, so nothing is in flight.
+    Nothing is in flight in a `finished` run, because the harness ended it.
 
     Attributes:
         known: trials with a final value (inference 3).
@@ -413,7 +412,7 @@ class Evidence:
     def speedups(self, sums: ExactSum, missing: Counter[str]) -> Clusters:
         """The speedups that FormulaCode's mean is over, by task; of an agent that is no baseline (R21).
 
-        missing: task to the trials in which the agent was planned and has no sub-trial: 1.0 each.
+        Each `missing` trial, in which the agent was planned and has no sub-trial, counts as 1.0.
         """
         if not missing and self._one_attempt_each:
             return Clusters.of_single(sums.count, *sums.whole())

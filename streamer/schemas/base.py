@@ -202,7 +202,7 @@ def task_key(tier: str | None, subtest: str | None, task_id: str) -> str:
 EVENT_SCHEMA_VERSION = 2
 """Version of the event schema that this code knows; it reads every version up to this one.
 
-An event that says nothing has version 1. Version 2 adds fields and `trial_scored`, and changes nothing else.
+Events without a version have version 1. Version 2 adds fields and `trial_scored`.
 """
 
 SEMANTICS_VERSION = 3
@@ -417,7 +417,7 @@ def optional(description: str, default: Any = None, **constraints: Any) -> Any:
 class Message(BaseModel):
     """Base of every message: no text where a number belongs, no NaN, immutable once built.
 
-    Unknown fields are kept, so that a reader can read what an older or a newer version wrote.
+    Unknown fields are kept, so that messages of older and newer versions can be read.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow", defer_build=True)
@@ -444,8 +444,6 @@ FIREWORKS_PATH = "accounts/fireworks/models/"
 
 def model_for_reporting(name: str) -> str:
     """The name that reports and slots use (E10): no leading "@", a provider prefix is kept.
-
-    So `openai/gpt-5` and `gpt-5` are different models in reports, though they cost the same.
 
     >>> model_for_reporting("@openai/gpt-5")
     'openai/gpt-5'

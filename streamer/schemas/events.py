@@ -623,10 +623,7 @@ _DEFAULTS: dict[str, list[tuple[str, Any]]] = {
 
 
 def known_content(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """An event's known fields that differ from their default, without the revision: its fingerprint's (R17).
-
-    Times are in UTC and a default that is written out is left out, so equal results have equal content.
-    """
+    """The known fields of an event for its fingerprint (R17): no revision, no defaults, times in UTC."""
     content = {name: value for name, value in fields.items() if value is not None}
     for name in _NO_CONTENT:
         content.pop(name, None)
@@ -685,15 +682,9 @@ def missing_times(event: Event, raw: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BoardMetric:
-    """One METRIC of the boards.
+    """One METRIC of the boards; `path` leads to its number in an agent:model summary.
 
-    Attributes:
-        name: the METRIC in `streamer:{RUN}:board:METRIC`.
-        path: fields to follow from the agent:model summary to the number.
-        higher_is_better: direction of the board.
-        unit: unit of the number; "1" for a plain ratio.
-        description: what it is, for people.
-        label: heading for people; None: the name.
+    The `unit` "1" is a plain ratio, and a missing `label` means the name.
     """
 
     name: str
@@ -771,8 +762,7 @@ BOARD_METRICS: dict[str, BoardMetric] = {
 def named_metric(name: str, says: Mapping[str, Any]) -> BoardMetric:
     """The board `metrics/NAME` of a named metric (R30).
 
-    Args:
-        says: how to read it: `direction`, `unit`, `label`, as a summary has them.
+    `says` has its `direction`, `unit` and `label`, as in a summary.
     """
     unit, label = says.get("unit") or "1", says.get("label") or name
     higher = says.get("direction") != "lower"

@@ -1,7 +1,6 @@
 """JSON Schema of every message and one AsyncAPI 3 document of every topic, made from the models.
 
-The output is deterministic; the copies under schemas/ are made by `make schema`, and a test fails
-when they are stale.
+The output is deterministic. `make schema` writes the copies under schemas/.
 """
 
 from __future__ import annotations
@@ -163,10 +162,10 @@ class _Generator(GenerateJsonSchema):
 
 
 def _portable(schema: Any) -> Any:
-    """Say in every dialect of regular expressions, and say aloud, what the models mean.
+    """The schema in words that every dialect of regular expressions understands.
 
-    `\\p{Cc}` is unknown to many validators, and `$` matches before a last newline in some: the ban on
-    control characters becomes a `not`. Models that ignore unknown fields say `additionalProperties: true`.
+    Many validators do not know `\\p{Cc}`, and `$` may match before a last newline. Models that ignore
+    unknown fields say `additionalProperties: true`.
     """
     if isinstance(schema, list):
         return [_portable(item) for item in schema]

@@ -96,10 +96,7 @@ def _field(name: str, schema: dict[str, Any], field: FieldInfo) -> tuple[str, An
 
 
 def _kind(schema: dict[str, Any]) -> Any:
-    """The types that msgspec accepts without null; None for a field that only pydantic can judge.
-
-    Text is ASCII without control characters when it gets here, so that pattern is kept already.
-    """
+    """The types that msgspec accepts without null; None for a field that only pydantic can judge."""
     if "enum" in schema or "const" in schema:
         return Literal[tuple(schema.get("enum", (schema.get("const"),)))]
     if schema.get("format") == "date-time":
@@ -122,10 +119,7 @@ def _kind(schema: dict[str, Any]) -> Any:
 
 
 def _dict(schema: dict[str, Any]) -> Any:
-    """The dictionaries that msgspec accepts: of simple values, with one pattern for all keys; else None.
-
-    `_KEY_FITS` has the pattern.
-    """
+    """The dictionaries of simple values with one pattern for all keys (`_KEY_FITS`); else None."""
     patterns, names = schema.get("patternProperties", {}), schema.get("propertyNames", {})
     if not _UNDERSTOOD_OF_DICTS.issuperset(schema) or not _UNDERSTOOD.issuperset(names) or len(patterns) != 1:
         return None
@@ -192,7 +186,7 @@ def read(value: bytes | None) -> Inside | Reason:
 def canonical_content(trial: Result, model: str) -> bytes:
     """Canonical JSON of :func:`streamer.schemas.events.known_content`, with the model by that name.
 
-    msgspec leaves out what *is* the default, which text that was read never is, though it be equal.
+    msgspec leaves out a default by identity, and text that was read is never identical.
     """
     if model == UNKNOWN != trial.model:
         return canonical_json(orjson.loads(canonical_content(trial, trial.model)) | {"model": model})
@@ -238,8 +232,7 @@ def plain_event(value: bytes | None) -> Result | TrialStart | None:
 def plain_trial(value: bytes | None) -> Result | None:
     """The result in `value` if it is a usual one; None: `decode` has to look at it.
 
-    Text beyond ASCII, escapes and times in other zones than UTC are not usual. So control characters cannot
-    occur: JSON allows them as escapes only, except U+007F.
+    Text beyond ASCII, escapes and times outside UTC are not usual, so control characters cannot occur.
 
     >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t"}').task_id
     't'

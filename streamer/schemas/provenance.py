@@ -1,6 +1,6 @@
-"""Provenance: what trials were made with, field by field, and in which fields two of them differ (R36). Pure.
+"""Provenance: the fields that say how trials were made, and where two trials differ (R36). Pure.
 
-Values are compared as they are normalised: 600, 600.0, 10m and 600s are one timeout.
+Values are normalised first: 600, 600.0, 10m and 600s are one timeout.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s?(ms|s|m|h|d)(?:ecs?|econds?|ins?|inut
 def normalised(name: str, value: str) -> str:
     """A value of a field in the one way in which it is compared.
 
-    Equal parts are one: attempts and agents may spell a value differently.
+    Attempts and agents may spell a value differently, so equal parts count once.
 
     >>> [normalised("timeout", value) for value in ("600", "600.0", "10m", "600 s", "600, 600.0")]
     ['600', '600', '600', '600', '600']
@@ -94,13 +94,7 @@ Values = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Made:
-    """What one side was made with.
-
-    Attributes:
-        run: what its run says of all trials.
-        tasks: each of its tasks, by `task_key`, and what the trials there say in place of the run.
-        varies: the fields that its run tries out.
-    """
+    """The provenance of one side: its run, its tasks by `task_key` in place of the run, and tried fields."""
 
     run: Values
     tasks: Mapping[str, Values]

@@ -391,7 +391,7 @@ class TasksOfRun(NamedTuple):
 
     @classmethod
     def of(cls, fields: Iterable[tuple[str, str | bytes]]) -> Self:
-        """From the fields of the hash; ValidationError: a value has another shape.
+        """The tasks from the fields of the hash; a value of another shape raises ValidationError.
 
         Trials with numbers alone have a provenance and no outcome (R31).
 
@@ -806,9 +806,8 @@ def state_of(run: RunSummary | Mapping[str, Any], now: datetime | None) -> State
     | no | no | yes | no | unfinished |
 
     Args:
-        run: its summary, as the model or as the dict of its JSON.
-        now: the time of asking. An event ahead of it counts as heard just now. None: the time is not known,
-            as of a line of a file. A run is then not silent.
+        now: the time of asking; an event ahead of it counts as heard just now. None, as for a line of
+          a file: the run is not silent.
     """
     summary = run if isinstance(run, RunSummary) else RunSummary.model_validate(run)
     if is_fulfilled(summary):

@@ -1,7 +1,7 @@
 """Bytes, events, topics: canonical JSON with its digest, decoding, rejections, which version is newer.
 
-Canonical means: UTF-8, keys sorted by code point, no white space, shortest float that reads back
-equal (orjson with `OPT_SORT_KEYS`). Two summaries with equal canonical bytes are the same answer.
+Canonical JSON is UTF-8 with sorted keys, no white space and the shortest exact floats (orjson with
+`OPT_SORT_KEYS`). Two summaries with equal canonical bytes are the same answer.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
 encode_plain: Callable[[msgspec.Struct], bytes] = msgspec.json.Encoder(order="deterministic").encode
 """Canonical bytes of a Struct whose fields are in order, in half the time.
 
-Only where it holds dictionaries, text, times in UTC, integers, truth values, nulls and floats up to
-:data:`PLAIN`.
+Its values may be dictionaries, text, times in UTC, integers, booleans, nulls and floats up to :data:`PLAIN`.
 """
 
 PLAIN = 1e15
@@ -77,9 +76,6 @@ NOT_DIGESTED = frozenset(
 
 def canonical_json(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
     """Canonical bytes of a JSON value; times in UTC become text.
-
-    Args:
-        default: makes JSON values of times and of other types; None: times in UTC become text.
 
     >>> canonical_json({"b": 1.0, "a": None})
     b'{"a":null,"b":1.0}'
@@ -146,12 +142,7 @@ _validate: Callable[[bytes], AnyEvent] = EVENT.validator.validate_json
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a record was not folded.
-
-    Attributes:
-        code: stable, for programs.
-        message: a sentence for people.
-    """
+    """The reason why a record was not folded: a stable code for programs, and a sentence for people."""
 
     code: str
     message: str
@@ -196,10 +187,9 @@ def decode(value: bytes | None) -> AnyEvent | Reason:
 
 
 def _with_plain_benchmarks(value: bytes) -> AnyEvent | None:
-    """The result in `value`, if it has benchmarks and all their values are floats; None: validate it whole.
+    """The result in `value`, if all values of its benchmarks are floats; None: validate it whole.
 
-    A large dictionary of ratios is most of an event's bytes. orjson reads it in half the time, and looking at
-    its values needs no model. The other fields are validated as usual.
+    orjson reads a large dictionary of ratios in half the time. The other fields are validated as usual.
     """
     if len(value) < LARGE_EVENT_BYTES or b'"benchmarks"' not in value:
         return None
@@ -275,7 +265,7 @@ def score_refused(event: object) -> Reason | None:
 
 
 def missing_times_remark(run_id: str, count: int) -> str:
-    """What to say of a run whose events state times that count as missing.
+    """A sentence about a run whose events state times that count as missing.
 
     >>> missing_times_remark("nightly", 2)[:60]
     "Run 'nightly': 2 times without a zone, or outside 2000 to 22"
@@ -351,7 +341,7 @@ class Record(Struct, frozen=True, gc=False):
 def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Record]:
     """Records of NDJSON lines: the offset is the line's number from 0, the topic the name of the source.
 
-    Blank lines are ignored; a byte order mark and CRLF are tolerated.
+    Blank lines, a byte order mark and CRLF are tolerated.
     """
     left = iter(lines)
     first = (line.removeprefix(_BOM) for line in islice(left, 1))
@@ -384,12 +374,7 @@ class BadPosition(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in one partition of the log, or in a file: an offset, or a time.
-
-    Attributes:
-        offset: of a record, as `state_version` says it; of a file the line's number from 0. None: a time.
-        at: in UTC; compared with the timestamps of records. None: an offset.
-    """
+    """A place in one partition or file: an offset (a line's number from 0 in a file), or a time in UTC."""
 
     offset: int | None = None
     at: datetime | None = None
@@ -398,8 +383,7 @@ class Position:
     def of(cls, text: str) -> Self:
         """The position that a user writes.
 
-        Raises:
-            BadPosition: it is neither an offset nor a time with a zone.
+        A text that is neither an offset nor a time with a zone raises BadPosition.
 
         >>> Position.of("41").offset, str(Position.of("2026-01-31T10:30:00+01:00"))
         (41, '2026-01-31T09:30:00Z')
@@ -414,11 +398,7 @@ class Position:
             ) from None
 
     def includes(self, record: LogRecord) -> bool:
-        """Whether a record lies at or before the position.
-
-        Raises:
-            BadPosition: the position is a time, and the record has none.
-        """
+        """Whether a record lies at or before the position; BadPosition without a needed time."""
         if self.at is None:
             return self.offset is None or record.offset <= self.offset
         if record.timestamp < 0:
@@ -437,9 +417,6 @@ class Position:
 
 def up_to(records: Iterable[LogRecord], position: Position | None) -> Iterator[LogRecord]:
     """The records of one partition, or of a file, at or before a position; all with lower offsets come first.
-
-    Args:
-        position: None: all records.
 
     Raises:
         BadPosition: the log ends before that offset, or the position is a time and a record has none.
@@ -470,14 +447,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run cannot be folded, saved or published.
+    """The exception because of which a run cannot be folded, saved or published.
 
-    Attributes:
-        run_id: the run.
-        reason: what was raised, one line.
-        record: the event at which it was raised; None if no event can be named.
-        at: offset of the last event that the run had seen, -1 for none.
-        trace: where it was raised, for our own eyes.
+    `record` is the event at which it was raised, if known. `at` is the offset of the run's last event, -1 for
+    none.
     """
 
     run_id: str
@@ -605,15 +578,10 @@ class Topic:
     """One topic without its namespace prefix.
 
     Attributes:
-        name: the topic's name in the default namespace.
-        title: a few words for people.
-        description: what lies in it.
-        key: what the record key is.
-        action: what the worker does with it, `receive` or `send`.
-        messages: `type` of its values; none where the format is private to the worker.
-        compacted: True: Kafka keeps the latest value of each key; a record without a value is a tombstone.
-        retention_ms: milliseconds that records are kept, -1 without a limit; None: the broker's default.
-        partitions: how many it is made with unless the deployment says otherwise.
+        messages: the `type` of its values; empty where the format is private to the worker.
+        compacted: Kafka keeps the latest value of each key; a record without a value is a tombstone.
+        retention_ms: -1: without a limit; None: the broker's default.
+        partitions: the number unless the deployment sets another.
     """
 
     name: str
@@ -727,13 +695,7 @@ SummaryKind = Literal["agent_model", "tier", "run", "comparison"]
 class GroupId:
     """An agent:model, a tier, an agent:model within a tier, or with nothing set the run itself.
 
-    The comparison of a run's agents has an id of the same kind, since it travels as summaries do.
-
-    Attributes:
-        tier: set for tiers, and for an agent:model within one; not encoded.
-        agent: set for an agent:model, also within a tier; not encoded.
-        model: set where the agent is.
-        compared: the comparison of the run's agents; nothing else is set then.
+    The comparison of a run's agents has such an id too. Tier and agent are not encoded.
 
     >>> agent, tier = GroupId(None, "a", "m"), GroupId("T0")
     >>> agent.kind, agent.topic_key("r"), agent.redis_suffix

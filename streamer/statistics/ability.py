@@ -1,9 +1,7 @@
-"""How good an agent is on tasks like these: the tasks are a sample (inference 6).
+"""The ability of an agent on tasks like these: the tasks are a sample (inference 6).
 
-Attempts at one task are alike, so the task is the unit: every error is clustered by task (Miller, "Adding
-error bars to evals", arXiv 2411.00640, 2024). All of it follows from the attempts and the passes of each
-task. Integers and fractions inside, one correctly rounded root: equal counts give equal bits on every
-machine.
+Attempts at one task are alike, so every error is clustered by task (Miller, "Adding error bars to evals",
+arXiv 2411.00640, 2024). Integers and fractions with one rounded root give the same bits on every machine.
 """
 
 from __future__ import annotations
@@ -33,9 +31,8 @@ _ATTEMPT = 1 << 32
 class PassAtK:
     """pass@k over tasks with n attempts each, c of them passed (R11, F10).
 
-    pass@k is the mean over the tasks with n >= k of 1 - C(n - c, k) / C(n, k). This is the unbiased
-    estimate of Chen et al., "Evaluating Large Language Models Trained on Code" (2021). It is computed
-    as a fraction and rounded once. The tasks of equal (n, c) are counted together.
+    It is the mean over the tasks with n >= k of 1 - C(n - c, k) / C(n, k), rounded once. This is the
+    unbiased estimate of Chen et al., "Evaluating Large Language Models Trained on Code" (2021).
 
     >>> attempts = PassAtK()
     >>> for task, passed in (("a", True), ("a", False), ("b", False), ("b", False), ("c", True)):
@@ -92,9 +89,8 @@ class PassAtK:
     ) -> dict[str, dict[str, Any]]:
         """pass@k by k as text, in ascending order: {"value", "tasks_covered", "partial"}; {} of nothing.
 
-        k is 1, the powers of two, 5 and 10, up to the larger of the planned attempts and the most that a
-        task has. A k that no task covers yet has value None; it is partial until all tasks, planned and
-        seen, cover it.
+        k is 1, the powers of two, 5 and 10, up to the most planned or seen attempts at a task. The
+        value is None while no task covers k. It is partial until all planned and seen tasks do.
         """
         if not self._tasks:
             return {}
@@ -141,7 +137,7 @@ Counts = Iterable[tuple[int, int, int]]
 
 
 def pass_at_k(k: int, counts: Counts) -> tuple[float | None, int]:
-    """pass@k over the tasks with at least k attempts (R11), and how many tasks that are.
+    """pass@k over the tasks with at least k attempts (R11), and the number of these tasks.
 
     >>> pass_at_k(2, [(4, 1, 1), (1, 1, 5)])
     (0.5, 1)
@@ -151,10 +147,10 @@ def pass_at_k(k: int, counts: Counts) -> tuple[float | None, int]:
 
 
 def pass_hat_k(k: int, counts: Counts) -> tuple[float | None, int]:
-    """pass^k over the tasks with at least k attempts, and how many tasks that are.
+    """pass^k over the tasks with at least k attempts, and the number of these tasks.
 
-    It is the probability that all of k attempts pass (Yao et al., "tau-bench", arXiv 2406.12045, 2024). That
-    is the mean of C(c, k) / C(n, k) over the tasks with n >= k, rounded once. None if no task has k.
+    It is the probability that all of k attempts pass (Yao et al., "tau-bench", arXiv 2406.12045, 2024):
+    the mean of C(c, k) / C(n, k) over these tasks. It is rounded once, and None if no task has k.
 
     >>> [pass_hat_k(k, [(4, 1, 1), (4, 4, 1)]) for k in (1, 4, 8)]
     [(0.625, 2), (0.5, 2), (None, 0)]
@@ -198,16 +194,14 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Clusters:
-    """A number per trial, summed up by task: all that the clustered error needs to know.
+    """Sums by task of a number per trial: all that the clustered error needs.
 
     Attributes:
-        tasks: with at least one trial; G.
-        trials: n, the sum of all n_i.
-        sizes: sum of n_i^2.
-        total: sum of the tasks' sums c_i, which are whole multiples of 1 / `unit`; in such multiples.
+        tasks, trials, sizes: G tasks, n = sum of n_i trials, and sum of n_i^2.
+        total: sum of the tasks' sums c_i, in multiples of 1 / `unit`.
         squares: sum of c_i^2, in multiples of 1 / `unit`^2.
         products: sum of n_i c_i, in multiples of 1 / `unit`.
-        unit: 1 for counts. Integers are several times faster than fractions.
+        unit: 1 for counts; integers are several times faster than fractions.
     """
 
     tasks: int = 0
@@ -243,11 +237,9 @@ class Clusters:
 
     @classmethod
     def of_single(cls, trials: int, total: int, squares: int, unit: int) -> Clusters:
-        """The clusters of one trial for each task: how many, the sum of their values, and of their squares.
+        """The clusters of one trial per task, from count, sum and sum of squares of the values.
 
-        Args:
-            total: in multiples of 1 / `unit`.
-            squares: in multiples of 1 / `unit`^2.
+        `total` is in multiples of 1 / `unit`, `squares` in multiples of 1 / `unit`^2.
 
         >>> Clusters.of_single(2, 3, 5, 4) == Clusters.of_sums([(1, 0.5), (1, 0.25)])
         True
@@ -300,7 +292,7 @@ class Clusters:
         return spread * self.tasks, (self.tasks - 1) * n**4 * self.unit**2
 
     def standard_error(self) -> float | None:
-        """How far the mean would be off with other tasks of this kind; None with fewer than two tasks.
+        """The expected error of the mean with other tasks of this kind; None with fewer than two tasks.
 
         >>> Clusters.of_counts([(1, 1, 1), (1, 0, 3)]).standard_error()
         0.25
@@ -326,20 +318,13 @@ class Clusters:
 
 
 def rate_interval(counts: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
-    """Wilson's interval of a pass rate with as many trials as the clusters are worth (inference 6).
+    """Wilson's interval of a pass rate, 0 to 1, for clustered trials (inference 6); None below two tasks.
 
-    They are worth n* = min(n, p(1-p) / se^2) (Korn and Graubard, 1998). Tasks that agree perfectly, with an
-    error of 0, are worth n. If all trials passed, or none, they cannot show how alike they are, and are worth
-    one trial for each task. The quantile is Student's, with G-1 degrees of freedom.
+    The trials are worth n* = min(n, p(1-p) / se^2) (Korn and Graubard, 1998), or n with an error of 0. If
+    all trials passed or failed, each task is worth one. The quantile is Student's, with G-1 degrees of
+    freedom.
 
-    Args:
-        counts: their `total` is the number of passes.
-        alpha: 1 - level, exact.
-
-    Returns:
-        Both ends, 0 to 1; None with fewer than two tasks.
-
-    Ten tasks with five attempts each, all passed: Wilson's interval of 50 independent trials began at 0.907.
+    Ten tasks with five attempts each, all passed (50 independent trials would begin at 0.907):
 
     >>> rate_interval(Clusters.of_counts([(5, 5, 10)]))
     Interval(low=0.6614913773398167, high=1.0)
@@ -358,7 +343,7 @@ def rate_interval(counts: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
 
 
 def mean_interval(values: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
-    """The t interval of a mean, of costs, durations, speedups and the like; None with fewer than two tasks.
+    """The t interval of a mean of costs, durations or speedups; None with fewer than two tasks.
 
     mean +- t * standard error, with G-1 degrees of freedom.
 
@@ -378,13 +363,13 @@ def mean_interval(values: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
 
 
 class Repeats(NamedTuple):
-    """What several attempts at the same task say (inference 6).
+    """The repeatability of tasks with several attempts (inference 6).
 
     Attributes:
-        standard_error: how far the pass rate of these tasks would be off if all were attempted again.
-        tasks_covered: tasks with at least two attempts. Everything here is about them alone.
-        flips: share of them with both outcomes. It grows with the attempts.
-        disagreement: chance that two attempts at one of them have different outcomes. It does not.
+        standard_error: of the pass rate if the same tasks were attempted again.
+        tasks_covered: tasks with at least two attempts; the other fields are about these.
+        flips: share of tasks with both outcomes. It grows with the attempts.
+        disagreement: chance that two attempts at a task differ. It does not grow with the attempts.
     """
 
     standard_error: float
@@ -394,10 +379,9 @@ class Repeats(NamedTuple):
 
 
 def repeats(counts: Counts) -> Repeats | None:
-    """What the tasks with at least two attempts say; None where there is none.
+    """The repeatability of tasks with at least two attempts; None without such a task.
 
-    The error is sqrt(sum n_i^2 p_i (1-p_i) / (n_i-1)) / sum n_i, and n_i^2 p_i (1-p_i) is c_i (n_i - c_i).
-    Terminal-Bench prints it behind +-.
+    The error is sqrt(sum c_i (n_i - c_i) / (n_i-1)) / sum n_i, which Terminal-Bench prints behind +-.
 
     >>> repeats([(2, 1, 1), (2, 2, 3), (1, 0, 5)])
     Repeats(standard_error=0.125, tasks_covered=4, flips=0.25, disagreement=0.25)
@@ -424,8 +408,8 @@ class ErrorParts(NamedTuple):
     """The variance of a pass rate in two parts; their sum is the square of its standard error (inference 6).
 
     Attributes:
-        tasks: from the choice of the tasks. It stays, however often the same tasks are attempted.
-        repeats: from chance at each task. More attempts make it smaller.
+        tasks: from the choice of the tasks; more attempts leave it as it is.
+        repeats: from chance at each task; more attempts make it smaller.
     """
 
     tasks: float
@@ -443,12 +427,10 @@ class ErrorParts(NamedTuple):
         return cls(variance - repeats, repeats)
 
     def error_with(self, tasks: int, trials: int, *, attempts: int = 0, more_tasks: int = 0) -> float:
-        """The standard error to be expected of a larger run.
+        """The expected standard error of a larger run.
 
-        Args:
-            tasks, trials: of this run, each at least 1.
-            attempts: more attempts at each task.
-            more_tasks: more tasks of this kind, each attempted as often as these on average.
+        `attempts` are added at each of the present tasks. `more_tasks` are attempted as often on
+        average.
 
         >>> ErrorParts(0.03, 0.02).error_with(10, 20, attempts=2, more_tasks=30)
         0.1
@@ -458,12 +440,12 @@ class ErrorParts(NamedTuple):
 
 
 class JudgeError(NamedTuple):
-    """What judges bring to the error of a mean; shares are shares of the square of that error (inference 6).
+    """The part of judges in the error of a mean, in shares of the squared error (inference 6).
 
     Attributes:
-        standard_error: of the mean, clustered by task.
-        repeats: share of chance at each task; None: a task has one trial.
-        judge: share of how scores of one trial differ, a part of `repeats`; None: no trial has two scores.
+        repeats: share of chance at each task; None: some task has one trial.
+        judge: share of differing scores of one trial, a part of `repeats`; None: no trial has two
+          scores.
         judged_again: trials with two scores or more.
         judged: trials whose value a judge gave.
     """
@@ -478,13 +460,11 @@ class JudgeError(NamedTuple):
 def judge_error(trials: Sequence[tuple[Hashable, float, Sequence[float]]]) -> JudgeError | None:
     """The part of judges in the error of a mean; None with fewer than two tasks, without error, or judge.
 
-    The value of each judged trial has the noise of one score in it. So J of n trials bring J s^2 / n^2. Here
-    s^2 is the sample variance of the scores of one trial, a mean over the trials that have several. Chance at
-    each task brings sum n_i s_i^2 / n^2, with the sample variance s_i^2 of the values of task i. The judge
-    is a part of it, so it is never taken to be larger.
+    With J of n trials judged, judges bring J s^2 / n^2. Here s^2 is the mean sample variance of one
+    trial's scores. Chance at each task brings sum n_i s_i^2 / n^2, with the sample variance s_i^2 of task
+    i. It bounds the judges' part.
 
-    Args:
-        trials: the task of each, the value that counts, and every score that judges gave it.
+    Each trial has its task, the value that counts, and all scores by judges.
 
     >>> trials = [("a", 0.25, [0.5, 0.25]), ("a", 0.75, [0.75]), ("b", 1.0, [1.0]), ("b", 1.0, [1.0])]
     >>> judge_error(trials)
@@ -556,14 +536,7 @@ class Reach(NamedTuple):
 
 
 class Attempted(NamedTuple):
-    """One task, or several that are alike.
-
-    Attributes:
-        attempts: with a final value.
-        passes: among them.
-        missing: planned attempts without a final value.
-        tasks: so many tasks have these numbers.
-    """
+    """Tasks with equal numbers of attempts with a final value, of passes, and of missing planned attempts."""
 
     attempts: int
     passes: int
@@ -601,9 +574,7 @@ def reachable_pass_at_k(k: int, tasks: Iterable[Attempted]) -> Reach | None:
 def median(ascending: Sequence[float], planned: int) -> Reach:
     """The median (S5) of values from 0 to 1 over all planned trials: the missing ones all 0, or all 1.
 
-    Args:
-        ascending: the known values, in ascending order.
-        planned: at least as many, and at least 1, or StatsError.
+    `planned` is at least 1 and at least the number of `ascending` values, or StatsError.
 
     >>> median([0.5, 0.8, 0.9], planned=4)
     Reach(low=0.65, high=0.8500000000000001)
@@ -627,7 +598,7 @@ def decided(reach: Reach, label: Callable[[float], _Label]) -> bool:
 
 
 def cannot_be_overtaken(leader: Reach, other: Reach) -> bool:
-    """Whether the leader ends before the other, whatever is still to come. Equal ends are a tie, and no lead.
+    """Whether the leader ends before the other, whatever comes. Equal ends are a tie.
 
     >>> leader = Reach(0.6, 0.9)
     >>> cannot_be_overtaken(leader, Reach(0.3, 0.59)), cannot_be_overtaken(leader, Reach(0.3, 0.6))
@@ -656,13 +627,10 @@ def _median_with(ascending: Sequence[float], value: float, times: int) -> float:
 def tasks_are_fair(common: int, totals: tuple[int, int], starts: Sequence[float | None]) -> bool:
     """Whether the common tasks of two sides that ran different ones are a fair sample (inference 7).
 
-    They are where they are the whole plan of one side, made before the other side began. Otherwise results
-    may have chosen them: tasks that failed once pass more often the next time.
+    They are where they are the whole plan of one side, made before the other side began. Otherwise
+    results may have chosen them.
 
-    Args:
-        common: how many there are.
-        totals: all tasks of each side.
-        starts: when each side began, in the same unit; None: not known, so nothing is fair.
+    `common` counts them, and `totals` all tasks of each side. Without both `starts` nothing is fair.
 
     >>> tasks_are_fair(3, (3, 5), (1, 2)), tasks_are_fair(3, (3, 5), (2, 1))
     (True, False)

@@ -33,7 +33,7 @@ Memory that one distribution gives back then fits another one, however much they
 class Distribution:
     """Median, mean, mode, minimum, maximum, standard deviation and count of one metric of one group.
 
-    It keeps the values as doubles in ascending order, in blocks, 8 bytes each, and their :class:`ExactSum`.
+    The values are kept in ascending order, 8 bytes each, with their :class:`ExactSum`.
 
     Infinite values have their place in the order and can be the mode. They enter no sum: the mean is then
     infinite, NaN between inf and -inf, and the standard deviation is unknown (R14, R18, S9). NaN enters
@@ -160,8 +160,7 @@ class Distribution:
     def mode(self) -> float | None:
         """The most frequent value, compared as it is; of several the smallest (R15).
 
-        With all values distinct it is the smallest one. Infinite values count like others. Of nothing it is
-        None.
+        With all values distinct it is the smallest one. None when empty.
         """
         if not self._blocks:
             return None
@@ -186,7 +185,7 @@ class Distribution:
     def summary(self, ddof: int = 0) -> dict[str, Any]:
         """The statistics as they travel in JSON (R14); of nothing: count 0, the rest None (R16).
 
-        To be read only: asked again without a change, it is the same object.
+        The object is to be read only, since it is the same until something changes.
         """
         if self._said is None or self._said[0] != ddof:
             self._said = (ddof, self._numbers(ddof))

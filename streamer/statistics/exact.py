@@ -42,8 +42,8 @@ def quotient(numerator: int, denominator: int) -> float:
 def root_of_quotient(numerator: int, denominator: int) -> float:
     """The float nearest to the square root of the fraction (both >= 0); beyond the range: infinite.
 
-    The integer root is rounded to odd. So only the second rounding counts, the one to a float (Boldo and
-    Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+    The integer root is rounded to odd, so only the rounding to a float counts (Boldo and Melquiond,
+    "Emulation of FMA and correctly rounded sums", 2008).
 
     >>> root_of_quotient(2, 1), root_of_quotient(10**600, 1)
     (1.4142135623730951, 1e+300)
@@ -62,8 +62,8 @@ def _root_to_odd(numerator: int, denominator: int) -> int:
 def middle_of(lower: float, upper: float) -> float:
     """The correctly rounded mean of two values.
 
-    Halving a sum is exact or, among the subnormals, the only rounding; where the sum overflows, both are
-    large and halving them first is exact.
+    Halving a sum is exact, or among subnormals the only rounding. Where the sum overflows, both are
+    halved first.
 
     >>> middle_of(1.5e308, 1.7e308), middle_of(5e-324, 1e-323), middle_of(float("-inf"), float("inf"))
     (1.6e+308, 1e-323, nan)
@@ -101,10 +101,9 @@ def whole(values: Sequence[float]) -> tuple[list[int], int]:
 
 
 class StatsError(ValueError):
-    """A value that a statistic cannot take, or was asked to give back without having it.
+    """A value that a statistic cannot take, or does not have to give back.
 
-    It always means a mistake of the caller (bad input from outside is dealt with before it gets here);
-    the statistic is left as it was.
+    It is always a mistake of the caller; the statistic is left as it was.
     """
 
     @classmethod
@@ -127,10 +126,8 @@ class StatsError(ValueError):
 class ExactSum:
     """Sum and sum of squares of finite floats, as integers over a common power of two (R18).
 
-    Every finite float is an integer over a power of two, so both sums are exact. Adding and removing are
-    inverse to the last bit. One correctly rounded division at the end gives the answer. The common power
-    is the greatest that any value so far has needed, or any column that values came with. It grows when
-    a finer one comes, and starts again at 1 when the last value leaves.
+    Every finite float is an integer over a power of two, so both sums are exact, and removing undoes
+    adding. One correctly rounded division gives the answer.
 
     With the sum S and the sum of squares Q of n values:
 
@@ -194,8 +191,7 @@ class ExactSum:
     def remove(self, value: float) -> None:
         """Undo one `add` of the value.
 
-        No values are kept, so that only some mistakes show: taking from nothing, and what leaves a
-        remainder that no values have. Those raise StatsError.
+        The values are not kept, so only some mistakes raise StatsError.
         """
         self.unmerge(ExactSum.of((value,)))
 
@@ -293,10 +289,7 @@ class ExactSum:
         self.count += 1
 
     def _extend_in_units(self, values: Sequence[float]) -> bool:
-        """Count the values in, in units so fine that the smallest is whole; False: they lie too far apart.
-
-        Floats multiply by a power of two without rounding, so the units are exact.
-        """
+        """Count the values in, in units that make the smallest whole; False: they lie too far apart."""
         smallest = min(map(abs, filter(None, values)), default=1)
         finer = 0 if isinstance(smallest, int) else FLOAT_BITS - frexp(smallest)[1]
         if finer > LARGEST_EXPONENT:
@@ -329,14 +322,10 @@ class ExactSum:
 
 
 def sign_test(fewer: int, more: int) -> float:
-    """Two-sided p-value of the sign test: how often so lopsided a result would come of fair coins.
+    """Two-sided p-value of the sign test: how often fair coins give so lopsided a result.
 
-    Of pairs that differ, `fewer` went one way and `more` the other; ties are left out beforehand (Dixon and
-    Mood, "The statistical sign test", 1946). With one pass or fail on each side of a pair it is McNemar's
-    exact test. Integers inside, one rounding at the end; the order of the arguments does not matter.
-
-    Args:
-        fewer, more: >= 0; of no pairs at all the answer is 1.0: nothing speaks against chance.
+    Of pairs that differ, `fewer` went one way and `more` the other (Dixon and Mood, "The statistical sign
+    test", 1946). For one trial per side it is McNemar's exact test. Without pairs it is 1.0.
 
     >>> sign_test(0, 5), sign_test(5, 0), sign_test(1, 4), sign_test(3, 3), sign_test(0, 0)
     (0.0625, 0.0625, 0.375, 1.0, 1.0)
@@ -381,9 +370,7 @@ _TANGENT_NUMBERS = (1, 2, 16, 272, 7936, 353792, 22368256, 1903757312, 209865342
 def normal(alpha: Fraction) -> float:
     """z such that a standard normal number lies outside of [-z, z] with probability alpha.
 
-    Args:
-        alpha: 1e-20 or more and below 1; otherwise StatsError.
-
+    `alpha` is 1e-20 or more and below 1; otherwise StatsError.
     The probability inside is `z d (1 + z^2/3 + z^4/(3 5) + ...)`, with the density d of |z|.
 
     >>> normal(Fraction(1, 20))
@@ -405,17 +392,14 @@ def normal(alpha: Fraction) -> float:
 def student_t(alpha: Fraction, degrees: int) -> float:
     """t such that Student's t with so many degrees of freedom lies outside of [-t, t] with probability alpha.
 
-    Args:
-        alpha: 1e-20 or more and below 1; otherwise StatsError.
-        degrees: 1 or more; otherwise StatsError.
+    `alpha` is 1e-20 or more and below 1, and `degrees` is 1 or more; otherwise StatsError.
 
     With v degrees of freedom, s^2 = t^2/(v+t^2) and c^2 = 1 - s^2, let m = 2 s c^v / B(1/2, v/2). Then
 
         inside [-t, t]:  m (1 + s^2 (v+1)/3 + s^4 (v+1)(v+3)/(3 5) + ...)
         outside:         m (1 + c^2 (v+1)/(v+2) + c^4 (v+1)(v+3)/((v+2)(v+4)) + ...) / v
 
-    These are the incomplete beta function from either end (Abramowitz and Stegun 26.5.4 and 26.7.1). All
-    terms are positive, and the smaller of s and c needs few of them.
+    These are the incomplete beta function from either end (Abramowitz and Stegun 26.5.4, 26.7.1).
 
     >>> student_t(Fraction(1, 20), 1), student_t(Fraction(1, 20), 9), student_t(Fraction(1, 20), 10_000)
     (12.706204736174705, 2.2621571627982053, 1.9602012398906263)
@@ -442,11 +426,6 @@ def _solved(inside: Decimal, t: Decimal, at: Callable[[Decimal], tuple[Decimal, 
     """The t with so much probability in [-t, t]: Newton's method, rounded once at its end.
 
     The probability is concave in t: from below the root, no step passes it.
-
-    Args:
-        inside: the probability.
-        t: a guess, below the root or close to it.
-        at: t times the density of |t|, and the probability inside [-t, t].
     """
     while True:
         slope, value = at(t)

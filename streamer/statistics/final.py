@@ -56,12 +56,9 @@ Outcome = bool | None
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """How many of the planned trials will have passed in the end: from `low` to `high`, both possible.
+    """The possible numbers of planned trials that pass in the end, from `low` to `high`.
 
-    Attributes:
-        low, high: whole trials; `low > high` says that no number is possible any more: the assumptions do not
-            hold.
-        planned: trials, at least one.
+    If `low > high`, no number is possible: the assumptions do not hold.
     """
 
     low: int
@@ -115,16 +112,14 @@ def final(
     alpha: Fraction = ALPHA,
     looks: int = PREFIXES,
 ) -> Passes:
-    """Which final numbers of passes are possible (inference 5).
+    """The possible final numbers of passes (inference 5).
 
     Args:
-        outcomes: of the first plan's trials, in the order of the plan. It may end early: the rest is unknown.
-        planned: trials of the first plan, 1 or more; a plan with fewer trials than outcomes raises
-            StatsError.
-        later: outcomes of all trials that joined the plan after the run had begun. They are counted both
-            ways.
-        alpha: chance of an interval that misses at any look, between 0 and 1, exact.
-        looks: how many prefixes are looked at.
+        outcomes: of the first plan's trials in order; the rest is unknown.
+        planned: trials of the first plan, 1 or more; StatsError if there are more outcomes.
+        later: outcomes of all trials that joined the plan after the run had begun, counted both ways.
+        alpha: chance, exact, that the interval misses at any look.
+        looks: the number of prefixes that are looked at.
 
     Ten trials of a plan of 89, five of them passed, and then one more of which nothing is known:
 
@@ -135,7 +130,7 @@ def final(
     >>> final([True, None, False, True], planned=4)
     Passes(low=2, high=3, planned=4)
 
-    Twenty passes and then 25 failures do not happen in an order that has nothing to do with the outcomes:
+    An order that has nothing to do with the outcomes does not give 20 passes and then 25 failures:
 
     >>> final([True] * 20 + [False] * 25, planned=89).empty
     True
@@ -148,7 +143,7 @@ def final(
 def final_of_prefixes(
     planned: int, counts: Iterable[tuple[int, int, int]], alpha: Fraction = ALPHA
 ) -> Passes:
-    """The same of counts: trials, passes and unknowns of each prefix.
+    """The possible final passes from trials, passes and unknowns of each prefix.
 
     >>> final_of_prefixes(89, [(10, 5, 0), (45, 20, 3)])
     Passes(low=27, high=59, planned=89)
@@ -164,17 +159,14 @@ def final_of_prefixes(
 def final_without_order(
     passed: int, failed: int, planned: int, concurrency: int, stopped: int = 0, alpha: Fraction = ALPHA
 ) -> Passes:
-    """The same where only the number of trials that run at once is known (inference 3).
+    """The possible final passes where only the concurrency is known (inference 3).
 
-    Trials start in shuffled order, so those that have started are a prefix of it. At most `concurrency` of
-    them are still running. With those counted as unknown, one prefix is known without any order.
+    Trials start in shuffled order, and at most `concurrency` of them still run. With these as unknown,
+    one prefix is known without any order.
 
     Args:
-        passed, failed: trials with a final value.
-        planned: trials of the plan, at least `passed + failed`, and at least 1.
-        concurrency: trials that run at once, 1 or more.
-        stopped: other trials that started and have no final value: crashed, cancelled, retracted, waiting for
-            a judge.
+        stopped: other started trials without a final value: crashed, cancelled, retracted, or not
+          judged yet.
 
     >>> final_without_order(passed=20, failed=25, planned=89, concurrency=8)
     Passes(low=23, high=58, planned=89)
@@ -190,7 +182,7 @@ def final_without_order(
 
 @lru_cache(maxsize=1024)
 def prefixes(planned: int, looks: int = PREFIXES) -> tuple[int, ...]:
-    """How many trials each prefix has: ceil(jN/looks) for j = 1 to `looks`, each once.
+    """The number of trials in each prefix: ceil(jN/looks) for j = 1 to `looks`, each once.
 
     >>> prefixes(5), prefixes(130)[:6], len(prefixes(130)), prefixes(130)[-1]
     ((1, 2, 3, 4, 5), (3, 5, 7, 9, 11, 13), 64, 130)
@@ -239,8 +231,7 @@ def at_prefixes(outcomes: Sequence[Outcome], sizes: Sequence[int]) -> Iterator[t
 def _lowest(planned: int, seen: int, passed: int, numerator: int, denominator: int) -> int:
     """Bisection between the least that is left possible and the M that explains the prefix best.
 
-    The ratio grows up to that M. It is at least 1 there, because its mean over all M is 1; so that M is
-    possible.
+    The ratio grows up to that M. There it is at least 1, since its mean over all M is 1.
     """
     failed = seen - passed
     best = passed if not seen else (planned + 1) * passed // seen
@@ -282,13 +273,9 @@ def _log_factorials(bits: int) -> list[float]:
 def hash_shuffled(tasks: Iterable[str], seed: str) -> list[str]:
     """The tasks in a random order that everybody with the same seed gets.
 
-    Sorted by the sha256 of the seed and the task. A task that stands in the list several times is shuffled as
-    several trials. The order of the input does not matter. A task more or less leaves the order of the others
-    as it is.
-
-    Args:
-        tasks: names.
-        seed: any text that was not picked by its result, as the run's name.
+    They are sorted by the sha256 of seed and task, each repeat as a trial. The order of the input does
+    not matter, and other tasks do not move them.
+        The seed must not be picked by its result; the run's name will do.
 
     >>> hash_shuffled(["a", "b", "c", "d", "e"], seed="nightly")
     ['e', 'a', 'c', 'b', 'd']
@@ -300,14 +287,10 @@ def hash_shuffled(tasks: Iterable[str], seed: str) -> list[str]:
 
 
 def shuffled_rounds(tasks: Sequence[str], attempts: int, seed: str) -> list[tuple[str, int]]:
-    """Each trial once, in rounds: every task has its first attempt before one has its second.
+    """The trials in rounds: every task has its first attempt before one has its second.
 
-    Each round is shuffled for itself, the first one as :func:`hash_shuffled` has it.
+    Each round is shuffled for itself, the first as by :func:`hash_shuffled`.
 
-    Args:
-        tasks: names, each once.
-        attempts: at each task, >= 1.
-        seed: as in :func:`hash_shuffled`.
 
     >>> shuffled_rounds(["a", "b", "c"], 2, seed="nightly")
     [('a', 1), ('c', 1), ('b', 1), ('b', 2), ('c', 2), ('a', 2)]
@@ -346,15 +329,9 @@ _WEAKEST = (OrderKind.CHOSEN, OrderKind.UNKNOWN, OrderKind.SHUFFLED)
 
 
 class OrderPlan(NamedTuple):
-    """What one complete plan of a run says of its order.
+    """One complete plan's view of its order; `at` is in microseconds since 1970, None if undated.
 
-    Attributes:
-        at: when it was declared, microseconds since 1970; None: undated.
-        revision: of the plan.
-        order: the queue; None: it has none.
-        kind: None: it says nothing of that.
-        concurrency: trials that run at once; None: unknown.
-        lists_trials: False: it has neither tasks nor an order, and may only weaken the kind.
+    Without `lists_trials` it has neither tasks nor an order, and may only weaken the kind.
     """
 
     at: int | None
@@ -375,12 +352,9 @@ class DeclaredOrder:
     """The order that counts among all plans of a run (inference 3).
 
     Attributes:
-        entries: the queue; None: the plans have none.
         kind: where it comes from, if it was declared before the first trial started.
-        concurrency: trials that run at once; None: unknown.
-        at: when it was declared, microseconds since 1970; None: undated.
         changed: a later plan has another order.
-        contradicted: the plans have several orders, and nothing says which was first. None counts.
+        contradicted: the plans have several orders without a known first one, so none counts.
     """
 
     entries: tuple[OrderEntry, ...] | None = None
@@ -391,10 +365,10 @@ class DeclaredOrder:
     contradicted: bool = False
 
     def kind_at(self, began: int | None) -> OrderKind:
-        """The kind in a run whose first trial started then, microseconds since 1970.
+        """The kind in a run whose first trial started at `began`, microseconds since 1970.
 
-        A shuffle counts only if it was declared by then. A negative time stands for results without any time.
-        None: nothing has started.
+        A shuffle counts only if it was declared by then. A negative time means results without any
+        time, None that nothing has started.
         """
         late = self.at is not None and began is not None and self.at > began
         return OrderKind.UNKNOWN if late and self.kind is OrderKind.SHUFFLED else self.kind
@@ -403,11 +377,7 @@ class DeclaredOrder:
 def declared_order(plans: Iterable[OrderPlan], *, too_many: bool = False) -> DeclaredOrder:
     """The first plan decides order and concurrency; every later one can only weaken the kind (inference 3).
 
-    Plans at the same place count as one.
-
-    Args:
-        plans: all complete plans, in any order.
-        too_many: there may be more of them, so the first is not known.
+    With `too_many` plans the first one is not known.
 
     >>> first = OrderPlan(5, 1, ("a", "b"), OrderKind.SHUFFLED)
     >>> resumed = OrderPlan(9, 2, ("b", "a"), OrderKind.SHUFFLED)
@@ -465,12 +435,10 @@ class Trial(NamedTuple):
     """A trial that has started, or that has a place in the queue.
 
     Attributes:
-        slot: its key. It must tell the trials of an agent:model apart.
-        task: what it attempts.
-        outcome: None without a final value: waiting, running, crashed with retries left, cancelled,
-            retracted, or without its judge's score.
-        place: number in the queue from 0, or the smallest position that a start or a result named; None:
-            unknown.
+        slot: a key that is unique within an agent:model.
+        outcome: None without a final value: waiting, running, cancelled, retracted, not judged, or to
+          be retried.
+        place: number in the queue from 0, or the smallest position that a start or result named.
     """
 
     slot: str
@@ -500,13 +468,10 @@ def in_order(run: str, trials: Iterable[Trial]) -> list[Trial]:
 def sequence(ordered: Sequence[Trial], planned: int, others: Collection[int] = ()) -> list[Outcome]:
     """The outcomes as the interval takes them: in order, with an unknown trial at each free place.
 
-    Such a trial may have started without our knowing. Of the `planned - len(ordered)` trials that are not
-    there, as many as there are gaps are put into them, the first gaps first. That only widens the interval.
+    An unknown trial may have started unnoticed. Missing trials fill the gaps, the first gaps first, which
+    only widens the interval.
 
-    Args:
-        ordered: trials in the order of `in_order`, at most as many as planned.
-        planned: trials of the plan.
-        others: places that belong to trials of other agents or to withdrawn ones. They are no gaps.
+    `others` are places of other agents' or withdrawn trials, which are no gaps.
 
     >>> ordered = [Trial("a", "a", True, place=0), Trial("b", "b", False, place=3)]
     >>> sequence(ordered, planned=9)
@@ -539,12 +504,9 @@ def with_gaps(places: Sequence[int | None], planned: int, others: Collection[int
 
 
 def attempts_together(tasks: Sequence[str]) -> bool:
-    """Whether all attempts at a task lie one after the other: few tasks are then seen early.
+    """Whether all attempts at a task lie one after the other.
 
-    One attempt at each task is no such order.
-
-    Args:
-        tasks: the task of each trial, in order.
+    One attempt at each task is no such order. Few tasks are seen early in it.
 
     >>> [attempts_together(order) for order in ("abc", "aabbc", "abcabc", "abacbc")]
     [False, True, False, False]
@@ -582,9 +544,9 @@ def follows_difficulty(tasks: Sequence[str], difficulty: Mapping[str, float]) ->
     is compared with the normal distribution, two-sided, at `DIFFICULTY_LEVEL`.
 
     Args:
-        tasks: the whole planned order. A task that comes again counts where it came first.
-        difficulty: 0 to 1 by task; tasks without one are left out. With fewer than two, or if all are the
-            same, nothing is followed.
+        tasks: the whole planned order; a task counts where it came first.
+        difficulty: 0 to 1 by task; others are left out. Fewer than two or equal ones are never
+          followed.
 
     >>> tasks = [f"t{number}" for number in range(20)]
     >>> follows_difficulty(tasks, {task: number / 20 for number, task in enumerate(tasks)})
@@ -603,12 +565,8 @@ def follows_outcome(outcomes: Sequence[Outcome], planned: int) -> bool:
     """Whether passes lie early or late in the order: a rank-sum test at a quarter, a half and all of the
     plan.
 
-    Each look takes exactly the first N/4, N/2 or N trials, as soon as all of these have a final value.
-    Finished trials beyond are left out, because which of them are finished depends on their outcomes.
-
-    Args:
-        outcomes: in order, from the first trial.
-        planned: trials of the plan, N.
+    Each look takes the first N/4, N/2 or N planned trials once all have a final value. Later ones are
+    left out, because which of them finish first depends on their outcomes.
 
     >>> follows_outcome([True] * 20 + [False] * 20, planned=80)
     True
@@ -689,15 +647,14 @@ class TrialPlan:
 
     Attributes:
         trials: of the first plan; None: unknown.
-        kind: where the order comes from.
-        concurrency: trials that run at once; None: unknown. With a declared shuffle it stands in for an order
-            that is not known. Every listed trial without a final value then counts as unknown besides.
+        concurrency: trials that run at once. With a declared shuffle it replaces an unknown order,
+          and every listed trial without a final value counts as unknown.
         difficulty: 0 to 1 by task, known before the run.
         others: places in the order that belong to other agents or to withdrawn trials.
         starts_fit: every result has a start, and no more trials run than `concurrency`.
         contradicted: the plans have several orders, and none counts.
-        places: places in the queue of the plan; None: the order comes from elsewhere. With at most half
-            as many places as trials, the attempts at a task share one: they run together.
+        places: places in the plan's queue; None: the order comes from elsewhere. With at most half as
+          many places as trials, the attempts at a task share one.
     """
 
     trials: int | None
@@ -723,12 +680,8 @@ def conclude(
 ) -> Conclusion:
     """The interval of the final pass rate, or why there is none.
 
-    Args:
-        run: its name, for ties.
-        plan: the first plan.
-        trials: of the first plan, if they have started, have a result, or have a place in the queue.
-        later: outcomes of all trials that joined the plan after the run had begun.
-        alpha: chance of an interval that ever misses.
+    `later` has the outcomes of all trials that joined the plan after the run had begun. `run`
+    breaks ties.
 
     >>> trials = [Trial(f"t{n}", f"t{n}", outcome=n % 2 == 0, place=n) for n in range(10)]
     >>> conclude("r", TrialPlan(89, OrderKind.SHUFFLED), trials).passes
@@ -749,12 +702,7 @@ MOST_TRIALS = 100_000
 
 
 def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | None:
-    """Why there can be no interval, before it is computed; None: there can.
-
-    Args:
-        plan: the first plan.
-        ordered: its trials, in the order of `in_order`.
-    """
+    """The reason why there can be no interval, or None; `ordered` is as by `in_order`."""
     missing = missing_in_plan(plan, len(ordered), placed=_placed(ordered))
     if missing or plan.trials is None:
         return missing
@@ -767,12 +715,9 @@ def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | 
 
 
 def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissing | None:
-    """Why the plan alone leaves no interval; None: it may leave one.
+    """The reason why the plan alone leaves no interval for so many started trials, or None.
 
-    Args:
-        plan: the first plan.
-        trials: so many of them have started, or have a result.
-        placed: all of these have a place in the order.
+    With `placed`, all of them have a place in the order.
     """
     if not plan.trials:
         return FinalMissing.NO_PLAN

@@ -1,10 +1,8 @@
 """Many candidates and one error: verdicts of a ledger, and which candidates of a race may be dropped.
 
-- A ledger judges candidate after candidate, each against a baseline: "is it better?" (inference 8a). Of all
-  "better" verdicts at most 5 % are false on average, however many candidates come and whenever you look.
+- A ledger judges each candidate against a baseline (inference 8a). Of all "better" verdicts at most 5 % are
+false on average, however many candidates come and whenever you look.
 - A race compares candidates that were declared together. With 95 % probability no drop is ever wrong.
-
-Everything is pure. Evidence comes from `streamer.statistics.pairs`.
 """
 
 from __future__ import annotations
@@ -29,13 +27,10 @@ _SERIES_TERMS = 12
 
 
 def adjusted(largest: float) -> float:
-    """An e-value of the largest value that an e-process has had: (M - 1 - ln M) / ln^2 M, and 1/2 at M = 1.
+    """An e-value of the largest value M of an e-process: (M - 1 - ln M) / ln^2 M, and 1/2 at M = 1.
 
-    The largest value itself is not one: looking on until it is large would always help. Source: Shafer, Shen,
-    Vereshchagin and Vovk, "Test martingales, Bayes factors and p-values", 2011.
-
-    Args:
-        largest: M, from 1.
+    The largest value, 1 or more, is no e-value itself. Source: Shafer, Shen, Vereshchagin and Vovk, "Test
+    martingales, Bayes factors and p-values", 2011.
 
     >>> adjusted(1.0), round(adjusted(20.0), 12), round(adjusted(31.875), 12)
     (0.5, 1.783322181482, 2.287441089045)
@@ -52,13 +47,12 @@ def adjusted(largest: float) -> float:
 def evidence_better(ordered: Sequence[Compared], every: Sequence[Compared], planned: int) -> float:
     """The evidence that the candidate is better than the baseline, above 0; an e-value at any moment.
 
-    It is the mean of two e-values. One is over all planned pairs, where unknown ones count against the
-    candidate. The other one comes from the largest value over the prefixes of the order.
+    It is the mean of two e-values: one over all planned pairs with unknown ones against the candidate,
+    and one from the largest value over the prefixes of the order.
 
     Args:
-        ordered: pairs in order, the baseline's outcome first; []: there is no order.
+        ordered: pairs in order, the baseline's outcome first; [] without an order.
         every: all pairs that are known, in any order.
-        planned: pairs, at least as many.
 
     >>> from streamer.statistics.pairs import Pair
     >>> better, worse = [Pair(False, True)] * 30, [Pair(True, False)] * 30
@@ -83,7 +77,7 @@ TOTAL = 2.1097428012368919745
 
 
 def share(place: int) -> float:
-    """The share of alpha that the candidate at a place has, from 1; all shares together are 1.
+    """The share of alpha for the candidate at a place, from 1; all shares together are 1.
 
     >>> [round(share(place), 6) for place in (1, 2, 10, 100)]
     [0.493276, 0.130906, 0.007494, 0.00022]
@@ -94,10 +88,7 @@ def share(place: int) -> float:
 class Judged(NamedTuple):
     """The verdict on one candidate of a ledger.
 
-    Attributes:
-        level: its part of alpha; more with each "better" verdict before it.
-        needed: evidence from which on it is better: 1 / level.
-        better: whether it is.
+    `level` is its part of alpha, which grows with each "better" verdict before it, and `needed` is 1 / level.
     """
 
     level: float
@@ -111,8 +102,7 @@ def judged(evidence: Iterable[float], alpha: Fraction = ALPHA) -> list[Judged]:
     The candidates' evidence may depend on each other in any way. Source: Xu and Ramdas, "Online multiple
     testing with e-values", 2024 (e-LOND).
 
-    Args:
-        evidence: of each candidate, in the order in which they were declared; 0: nothing is known.
+    The evidence is in the order in which the candidates were declared; 0: nothing is known.
 
     >>> [one.better for one in judged([1000.0, 80.0, 80.0])], [one.better for one in judged([0.0, 160.0])]
     ([True, True, False], [False, True])
@@ -135,14 +125,13 @@ def drops(
 ) -> list[Direction]:
     """The candidates that may be dropped now, each with the one that it is worse than.
 
-    Holm's method over all directed pairs, as for ranks. Holm over "worse than the leader" would not hold,
-    since the data choose the leader. A candidate is dropped when it is worse than one that is not. So at
-    least one stays. The strongest evidence decides first.
+    Holm's method over all directed pairs, as for ranks, because the data choose the leader. A candidate
+    is dropped when it is worse than one that stays. The strongest evidence decides first.
 
     Args:
-        evidence: (worse, better) to the largest evidence of it at any look; 0 unless the mean agrees.
-        racing: those that are not dropped yet; a baseline that is never dropped is among them.
-        hypotheses: all directed pairs of the race, m(m-1) of m candidates; m against one baseline.
+        evidence: (worse, better) to its largest evidence at any look; 0 unless the mean agrees.
+        racing: those that are not dropped yet, with a baseline that is never dropped.
+        hypotheses: directed pairs of the race: m(m-1) among m candidates, m against one baseline.
         alpha: chance that any drop is ever wrong.
 
     >>> seen = {("a", "b"): 5e3, ("c", "a"): 9e4, ("b", "c"): 1e2}

@@ -1,7 +1,7 @@
-"""What two sets of trials at the same tasks say of each other: one pure function (inference 7).
+"""The comparison of two sets of trials at the same tasks: one pure function (inference 7).
 
-The worker, the readers, the page, the report and `streamer compare` all call `paired`. It needs to know of
-each task only how many trials of each side are in, how many passed, and how many are still unknown.
+Worker, readers, page, report and `streamer compare` all call `paired`. For each task it needs only the
+numbers of known, passed and unknown trials of each side.
 """
 
 from __future__ import annotations
@@ -67,12 +67,7 @@ class Ends(NamedTuple):
 
 
 class FinalDifference(NamedTuple):
-    """Our final passes less theirs, over all planned pairs: from `low` to `high`.
-
-    Attributes:
-        low, high: whole pairs. `low > high` says that no difference is possible: the assumptions do not hold.
-        planned: pairs.
-    """
+    """Our final passes less theirs over all planned pairs; `low > high`: the assumptions do not hold."""
 
     low: int
     high: int
@@ -91,12 +86,10 @@ class FinalDifference(NamedTuple):
 def final_difference(
     pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPHA, every: Sequence[Compared] = ()
 ) -> FinalDifference:
-    """Which final differences are possible: wins and losses each by section 5, at half of alpha.
+    """The possible final differences: wins and losses each by section 5, at half of alpha.
 
-    Args:
-        pairs: in order; what is not listed is unknown.
-        planned: pairs, at least as many, and at least 1; otherwise StatsError.
-        every: all pairs, in any order, also those without a place in the order: the last prefix has them.
+    Unlisted `pairs` are unknown. `planned` is at least 1 and their number, or StatsError. `every` adds
+    pairs without a place in the order to the last prefix.
 
     >>> pairs = [Pair(False, True), Pair(True, True), Pair(False, False)] * 10
     >>> final_difference(pairs, planned=89), final_difference(pairs, planned=30)
@@ -114,7 +107,7 @@ def final_difference(
 
 
 def hard_difference(pairs: Sequence[Compared], planned: int) -> FinalDifference:
-    """Which final differences the missing trials leave, with no assumption and in any order (inference 4).
+    """The final differences that missing trials leave, in any order and without assumptions (inference 4).
 
     >>> hard_difference([Pair(True, False), Pair(None, True), Pair(None, None)], planned=4)
     FinalDifference(low=-2, high=3, planned=4)
@@ -123,7 +116,7 @@ def hard_difference(pairs: Sequence[Compared], planned: int) -> FinalDifference:
 
 
 def difference_of(won: Passes, lost: Passes) -> FinalDifference:
-    """The same of the final wins and losses that are possible, both of the same plan.
+    """The final differences from the possible wins and losses of one plan.
 
     >>> difference_of(Passes(2, 7, 10), Passes(1, 3, 10))
     FinalDifference(low=-1, high=6, planned=10)
@@ -151,7 +144,7 @@ class GateVerdict(StrEnum):
 
 
 def no_further_behind(ends: Ends | None, margin: Fraction) -> GateVerdict:
-    """Whether a number is at least `-margin`, wherever between its ends it lies.
+    """Whether a number between the ends is at least `-margin`.
 
     >>> answers = [no_further_behind(Ends(Fraction(low, 100), Fraction(high, 100)), Fraction("0.02"))
     ...     for low, high in ((-2, 5), (-9, -3), (-9, 5))]
@@ -169,11 +162,9 @@ def evidence_worse(pairs: Sequence[Compared], planned: int) -> float:
     """The evidence that we are worse: the largest value of `e_value` over the prefixes of the order, from 1.
 
     If neither is favoured on any task, it ever reaches 1/alpha with probability alpha at most. Reject at
-    1/alpha for a direction that was fixed beforehand, and at 2/alpha if either may be claimed.
+    1/alpha for a fixed direction, and at 2/alpha for either.
 
-    Args:
-        pairs: in order. An unknown pair counts as a win as long as it can be one.
-        planned: pairs, at least as many.
+    An unknown pair counts as a win as long as it can be one.
 
     >>> evidence_worse([Pair(False, True)] * 7, planned=50), evidence_worse([], planned=50)
     (31.875, 1.0)
@@ -185,7 +176,7 @@ def evidence_worse(pairs: Sequence[Compared], planned: int) -> float:
 
 
 def at_worst(pairs: Sequence[Compared], planned: int) -> tuple[int, int]:
-    """The most wins that are possible, and the losses that are sure; pairs in any order.
+    """The possible wins and the certain losses; pairs in any order.
 
     >>> at_worst([Pair(False, True), Pair(None, True), Pair(True, None)], planned=4)
     (2, 1)
@@ -195,14 +186,11 @@ def at_worst(pairs: Sequence[Compared], planned: int) -> tuple[int, int]:
 
 
 def is_behind(ordered: Sequence[Compared], every: Sequence[Compared], planned: int) -> bool:
-    """Whether we may be called worse: we lose more than we win, as far as all is known, or whatever comes.
+    """Whether we may be called worse: we lose more than we win, so far or whatever comes.
 
-    If one of these says that and the other one the opposite, we may not.
+    If the two contradict each other, we may not.
 
-    Args:
-        ordered: pairs in order; their longest prefix without an unknown pair counts.
-        every: all pairs that are known, in any order.
-        planned: pairs, at least as many.
+    Of the `ordered` pairs the longest prefix without an unknown one counts.
 
     >>> loss, win, unknown = Pair(False, True), Pair(True, False), Pair(None, False)
     >>> is_behind([loss, unknown, win, win], [], 9), is_behind([unknown, loss], [loss] * 3, 5)
@@ -222,13 +210,13 @@ MOST_EVIDENCE = 1e300
 
 @lru_cache(maxsize=1 << 16)
 def e_value(wins: int, losses: int) -> float:
-    """One-sided evidence that a coin which fell so often for and against us is against us.
+    """One-sided evidence that a coin with so many wins and losses is against us.
 
     The likelihood of chances from 1/2 to 1 against us, all equally likely beforehand, over the likelihood of
     1/2. With n = wins + losses that is sum_{j <= losses} C(n+1, j) / ((n+1) C(n, losses)).
 
-    All terms of the sum are positive, so floats give it to 12 digits: the same ones on every machine, in
-    microseconds. It is above 1 only where we lose more than we win, and stays at some 1e300.
+    Floats give 12 digits on every machine, as all terms are positive. It is above 1 only if we lose more
+    than we win, and stays at some 1e300.
 
     >>> round(e_value(10, 30), 9), round(e_value(0, 8), 9), e_value(0, 0)
     (63.227923732, 56.777777778, 1.0)
@@ -267,9 +255,8 @@ class Pairing(NamedTuple):
 def pairings_of(keys: Sequence[Any], attempts: int | None = None) -> tuple[list[Pairing], set[Pairing]]:
     """The pairing of each trial of one agent, and those whose number is not known yet (inference 3).
 
-    Repeats that only the names of shards tell apart are numbered in the order of these names. While one of
-    the planned `attempts` at their task has no name, its name may come before theirs. So their numbers are
-    open: a number by rank among the trials so far would depend on which trials are fast.
+    Repeats that only shards tell apart are numbered in the order of the shards' names. A missing name
+    among the planned `attempts` may come first, so the numbers stay open until all are known.
     """
     are_named = any(key.shard for key in keys) and all(key.attempt == 1 for key in keys)
     pairings = [Pairing(key.task_id, key.attempt, key.tier, key.subtest) for key in keys]
@@ -287,13 +274,7 @@ def pairings_of(keys: Sequence[Any], attempts: int | None = None) -> tuple[list[
 
 
 class Attempts(NamedTuple):
-    """One side's trials at one task.
-
-    Attributes:
-        known: trials with a final value.
-        passed: known trials that passed.
-        unknown: planned trials without a final value, for whatever reason (inference 3).
-    """
+    """One side's trials at one task; `unknown` are planned ones without a final value (inference 3)."""
 
     known: int
     passed: int
@@ -322,8 +303,8 @@ class PairedTask(NamedTuple):
     def won(self) -> bool | None:
         """Whether we pass it more often in as many attempts; None while that is still open.
 
-        With unequal attempts one of two equal sides is favoured. At a pass rate of 20 % one trial of ours
-        beats five of theirs in 20 % of cases, and loses in 54 %. So neither side wins such a task: False.
+        Unequal attempts favour one of two equal sides. At a pass rate of 20 % one trial beats five in
+        20 % of cases, and loses in 54 %. So neither side wins such a task: False.
 
         >>> one = PairedTask(Attempts(1, 1), Attempts(1, 0))
         >>> other = PairedTask(Attempts(1, 1), Attempts(0, 0, 1))
@@ -354,13 +335,7 @@ class Totals(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """The trials of one side by task, as the worker counted them.
-
-    Attributes:
-        tasks: every task of which anything is known, by name.
-        unnamed: planned tasks beside them.
-        attempts: planned trials at each of these.
-    """
+    """The trials of one side by task; `unnamed` tasks have so many planned `attempts` each."""
 
     tasks: Mapping[str, Attempts]
     unnamed: int = 0
@@ -371,10 +346,9 @@ class CommonTasks(NamedTuple):
     """The tasks of two sides.
 
     Attributes:
-        pairs: both sides of each common task, by name. A planned task without a name has a number, and counts
-            as far as it may be common.
+        pairs: both sides of each common task by name. Planned tasks without a name have a number, and
+          count where they may be common.
         total: all tasks of each side, planned ones too.
-        differ: the sides are not about the same tasks.
     """
 
     pairs: dict[str | int, PairedTask]
@@ -387,10 +361,7 @@ def outcomes_of(
     labels: Collection[str],
     planned: int | None = None,
 ) -> Outcomes:
-    """The trials of some agents of a run together.
-
-    Without the trials that they plan together, `planned`, those that were seen count.
-    """
+    """The trials of some agents of a run together. Without `planned`, those that were seen count."""
     seen = {
         task: Attempts(*map(sum, zip(*chosen, strict=True)))
         for task, counts in tasks.items()
@@ -424,17 +395,15 @@ class Paired:
     """What two sides say of each other, ours less theirs.
 
     Attributes:
-        tasks: compared tasks.
         ahead, behind, equal, open: tasks that we pass more often, they do, neither does, and undecided ones.
-        uneven: the other tasks, with unequal attempts. The test leaves them out.
-        difference: of the pass rates over the tasks where both sides have results, -1 to 1; None: no such
-            task. Biased while trials are missing.
-        reachable: the lowest and the highest difference that the missing trials leave, with no assumption.
-        ended: no trial is missing.
-        interval: of the difference on tasks like these, whatever the missing trials become; None while
-            trials may still come, and with fewer than five tasks.
-        p_value: of the exact two-sided sign test over the tasks with equal attempts, the largest that the
-            missing trials leave. None while trials may still come, and without such a task.
+        uneven: other tasks, with unequal attempts, which the test leaves out.
+        difference: of the pass rates on tasks with results of both, -1 to 1. Biased while trials are
+          missing.
+        reachable: the range of differences that the missing trials leave, without assumptions.
+        interval: of the difference on tasks like these; None while trials may come, and below five
+          tasks.
+        p_value: the largest of the exact two-sided sign test that missing trials leave, over tasks
+          with equal attempts; None while trials may come, and without such a task.
     """
 
     tasks: int
@@ -476,11 +445,9 @@ def paired(
     """Compare two sides over their common tasks.
 
     Args:
-        pairs: one for each task.
-        alpha: 1 - level of the interval, exact.
-        complete: the pairs are all that is planned; if not, nothing has ended.
-        over: nothing more comes, so what is missing now may stay missing.
-        tested: the same tasks, with the trials alone that are attempts of both sides; None: as in `pairs`.
+        complete: false where more pairs are planned, so nothing has ended.
+        over: nothing more comes, so missing trials may stay missing.
+        tested: the same tasks with common attempts only; None: as in `pairs`.
 
     Both sides of three tasks, where the last one is still running on our side:
 
@@ -535,14 +502,12 @@ def possible_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) -> I
 def difference_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) -> Interval | None:
     """The interval of the difference of two pass rates on tasks like these; None of fewer than five tasks.
 
-    It joins the intervals of both rates, and takes into account how alike both sides are on the same task.
-    Source: Newcombe, "Improved confidence intervals for the difference between binomial proportions based on
-    paired data", 1998, method 10. Rates and correlation are clustered by task, and attempts may be unequal.
-    The interval has a width even where all differences are equal.
+    It joins the intervals of both rates with their correlation on the same task. Source: Newcombe,
+    "Improved confidence intervals for the difference between binomial proportions based on paired data",
+    1998, method 10. Rates and correlation are clustered by task, and attempts may be unequal. Equal
+    differences still give a width.
 
-    Args:
-        pairs: tasks; those without a result on both sides are left out.
-        alpha: 1 - level, exact.
+    Tasks without a result on both sides are left out.
 
     >>> difference_interval([PairedTask(Attempts(1, 1), Attempts(1, 0))] * 5)
     Interval(low=0.142184579535095, high=1.0)
@@ -570,10 +535,7 @@ def _joined(one: Fraction, other: Fraction, likeness: Fraction) -> Fraction:
 
 
 def _correlation(tasks: Mapping[tuple[int, int, int, int], int], ours: Clusters, theirs: Clusters) -> float:
-    """How alike both sides are on the same task, -1 to 1, corrected for continuity; 0 if a side never varies.
-
-    The sums are in multiples of 1 / (trials of both sides), so that they are whole.
-    """
+    """The correlation of both sides on the same task, -1 to 1, with continuity correction."""
     residuals = [
         (passed * ours.trials - n * ours.total, other * theirs.trials - k * theirs.total, times)
         for (n, passed, k, other), times in tasks.items()
@@ -610,8 +572,7 @@ def rate_differences(pairs: Sequence[PairedTask]) -> Clusters:
 def mean_differences(tasks: Iterable[tuple[Sequence[float], Sequence[float]]]) -> Clusters:
     """The paired differences of a metric, over the tasks where both sides have values.
 
-    Args:
-        tasks: for each task the values of both sides' trials, finite; StatsError otherwise.
+    `tasks` has the finite values of both sides' trials; StatsError otherwise.
 
     >>> mean_differences([([0.5, 0.5], [0.25, 0.5]), ([1.0, 0.0], [0.0, 0.0]), ([1.0], [])]).mean()
     0.3125
@@ -694,8 +655,8 @@ def holm(
 ) -> Collection[Direction]:
     """The directions that are shown, all together at level alpha.
 
-    Some of m are shown at alpha/m, then perhaps more at alpha/(m-1), and so on, until no more are. Source:
-    Holm, "A simple sequentially rejective multiple test procedure", 1979.
+    Some of m are shown at alpha/m, then perhaps more at alpha/(m-1), and so on. Source: Holm, "A simple
+    sequentially rejective multiple test procedure", 1979.
     """
     result: Collection[Direction] = ()
     while len(result) < hypotheses:
@@ -711,13 +672,11 @@ def places(
 ) -> dict[str, Place]:
     """The best and the worst place that each agent may truly have.
 
-    An agent stands behind every agent that it is shown to be worse than. Two agents may be shown to be worse
-    than each other, at different looks. Neither then stands behind the other.
+    An agent stands behind every agent that it is shown to be worse than. Two that are each shown to be
+    worse than the other, at different looks, stand level.
 
-    Args:
-        agents: all that are ranked.
-        shown: which directions are shown at a level; at a higher level at least the same ones.
-        alpha: chance that any range is ever wrong.
+    `shown` gives at a higher level at least the same directions. `alpha` is the chance that any range is
+    ever wrong.
 
     >>> p_values = {("c", "a"): 0.001, ("c", "b"): 0.002, ("b", "a"): 0.04}
     >>> places("abc", lambda level: [pair for pair, p in p_values.items() if p <= level])
@@ -740,15 +699,15 @@ def places_at_end(
 ) -> dict[str, Place]:
     """The places of agents whose runs are over, by the one-sided sign test of every two.
 
-    A task goes to the agent that passes it more often in equal attempts (see `PairedTask.won`). An agent that
-    does not pass less often in all trials of the common tasks is never behind. Of each task as many of the
-    newest runs of both agents count as have equally many trials together; others say nothing. Ask it once.
+    A task goes to the agent that passes it more often in equal attempts (see `PairedTask.won`). An agent
+    that does not pass less often in all trials of the common tasks is never behind. Of each task the
+    newest runs count, as many as give both agents equally many trials.
 
     Args:
-        tasks: agent to task to the agent's trials there, run by run, the newest first. A task that unknown
-            trials leave open counts against either claim, as long as it can.
-        alpha: chance that any range is wrong, at one look fixed beforehand. Live ranks have the other half.
-        common: of the common tasks of two agents those that count.
+        tasks: agent to task to the agent's trials, newest run first. Open tasks count against either
+          claim.
+        alpha: chance of a wrong range at one fixed look. Live ranks have the other half.
+        common: chooses which common tasks of two agents count.
 
     >>> passed, failed = [Attempts(1, 1)], [Attempts(1, 0)]
     >>> places_at_end({"a": dict.fromkeys("abcdefgh", passed), "b": dict.fromkeys("abcdefgh", failed)})
@@ -809,14 +768,10 @@ def _sure_losses(pairs: Mapping[PairedTask, int]) -> int:
 
 @lru_cache(maxsize=256)
 def least_losses_at_end(tasks: int, level: Fraction) -> tuple[int, ...]:
-    """From how many losses on the one-sided sign test shows that we are worse, once all tasks are in.
+    """The least losses for the one-sided sign test to show that we are worse, once all tasks are in.
 
-    Args:
-        tasks: the largest number of tasks that differ.
-        level: between 0 and 1, exact.
-
-    Returns:
-        For n = 0 to `tasks` differing tasks the least losses among them; n + 1: even n losses are too few.
+    They are given for n = 0 to `tasks` differing tasks; n + 1: even n losses are too few. `level` is
+    exact.
 
     Five losses in a row have p = 1/32. Of eight tasks seven losses have p = 9/256, and six have 37/256:
 
@@ -843,7 +798,7 @@ def least_losses_at_end(tasks: int, level: Fraction) -> tuple[int, ...]:
 
 
 def ends_of(values: Clusters) -> Ends | None:
-    """The mean of differences that are all in: both ends are the same; None when empty.
+    """The mean of differences that are all in, as two equal ends; None when empty.
 
     >>> ends_of(Clusters.of_sums([(1, -1.0), (1, 0.0)]))
     Ends(low=Fraction(-1, 2), high=Fraction(-1, 2))
@@ -860,11 +815,9 @@ def ability(
     """Whether the agent is at most `margin` worse on tasks like these.
 
     Args:
-        worse: evidence that it is worse; it fails the gate at 1/alpha, whenever you look.
-        interval: of the paired differences, at the end; None before, and with fewer than five tasks.
-        margin: 0 or more.
-        alpha: 1 - level.
-        behind: the mean says so, too; evidence against the mean fails nothing.
+        worse: evidence that it is worse, which fails the gate at 1/alpha at any time.
+        interval: of the paired differences at the end; None before, and below five tasks.
+        behind: the mean agrees; otherwise evidence fails nothing.
 
     >>> shown = ability(31.9, None, Fraction("0.02"), Fraction("0.05"))
     >>> close = ability(1.0, Interval(-0.01, 0.04), Fraction("0.02"), Fraction("0.05"))

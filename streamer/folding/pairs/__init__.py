@@ -205,7 +205,7 @@ class TaskTable:
 class PairCounts(NamedTuple):
     """Counts of every two agents, [agent, other agent, prefix]; the last prefix is all that is planned.
 
-        Won pairs are certain. Pairs that can be won include them.
+    Won pairs are certain. Pairs that can be won include them.
     The second agent wins what the first one loses.
     """
 

@@ -271,8 +271,7 @@ class TaskMetrics:
     """Metrics of one agent on one task.
 
     Attributes:
-        task_speedup: geometric mean over the valid benchmarks; None: none measured; 1.0 after a
-          fallback (R21).
+        task_speedup: geometric mean over the valid benchmarks. A fallback has 1.0 (R21).
         advantages: by module, class and function, and over all, levels 1 to 4 (A6). None if no benchmark
             has an oracle value at all (R22), or no valid one (R21).
     """
