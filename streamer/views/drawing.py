@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
+from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -747,7 +748,7 @@ def draw_trials(
     sort: tuple[str, bool] | None = None,
     caption: str = "Trials of this run",
     empty: str = "No trial fits.",
-    opens: bool = True,
+    link: Link | None = None,
 ) -> Drawn:
     """A page of trials, or the trials of a cell of the matrix.
 
@@ -755,26 +756,26 @@ def draw_trials(
         trials: `ListedTrial` or `TrialRow` each.
         agents: summaries of their agents, which know the named metrics of all trials.
         sort: what they came sorted by.
-        opens: a task is a button that opens its trial, and they can be sorted; else neither.
+        link: the address of a trial by its id, where its task leads; they can be sorted. None: neither.
     """
     look = Look(
         caption,
         key=lambda trial: str(trial["id"]),
         primary="outcome",
         sort=sort,
-        cells={"task": _task_button} if opens else {},
+        cells={"task": partial(_linked_task, link)} if link else {},
         empty=empty,
-        elsewhere=opens,
-        keeps_order=opens,
+        elsewhere=link is not None,
+        keeps_order=link is not None,
     )
     board = with_values_of(TRIALS, agents)
-    return draw(board if opens else unsorted(board.shown_on("page")), trials, look)
+    return draw(board if link else unsorted(board.shown_on("page")), trials, look)
 
 
-def _task_button(trial: Any) -> Content:
+def _linked_task(link: Link, trial: Any) -> Content:
     whole = f"{trial['shard']}: {trial['task_id']}" if trial["shard"] else trial["task_id"]
-    button = h("button", {"type": "button", "class": "link", "aria-haspopup": "dialog"}, name(whole))
-    return (button, _apart(trial))
+    opening = {"class": "link", "aria-haspopup": "dialog", "href": link(str(trial["id"]))}
+    return (h("a", opening, name(whole)), _apart(trial))
 
 
 def _apart(trial: Any) -> Element | None:
@@ -800,8 +801,8 @@ FAILURE_GROUPS = (
 """Groups of alike failures."""
 
 
-def draw_failures(groups: Sequence[Mapping[str, Any]]) -> Drawn:
-    """Why trials failed, the largest group first; `key` is JSON of failure mode and kind."""
+def draw_failures(groups: Sequence[Mapping[str, Any]], link: Callable[[str, str], str]) -> Drawn:
+    """Why trials failed, the largest group first; `link` has the address of the trials of a mode and kind."""
 
     def kind(group: Any) -> Content:
         if not group["kind"]:
@@ -812,13 +813,14 @@ def draw_failures(groups: Sequence[Mapping[str, Any]]) -> Drawn:
         first, *others = group["agents"]
         return h("span", {}, name(first), f" and {count(len(others))} more" if others else None)
 
-    def button(group: Any) -> Content:
-        return h("button", {"type": "button", "class": "link"}, count(group["count"]))
+    def trials(group: Any) -> Content:
+        leads = link(group["failure_mode"] or "", group["kind"])
+        return h("a", {"class": "link", "href": leads}, count(group["count"]))
 
     look = Look(
         "Why trials failed",
         key=lambda group: json.dumps([group["failure_mode"], group["kind"]]),
-        cells={"count": button, "kind": kind, "agents": agents},
+        cells={"count": trials, "kind": kind, "agents": agents},
         empty="No trial has failed.",
     )
     return draw(FAILURE_GROUPS, groups, look)

@@ -51,13 +51,16 @@ async def _trials_answer(web: Web, query: models.TrialsQuery, found: models.Tria
     agents = [agent.model_dump(mode="json") for agent in await web.reader.agents(run)]
     trials = [trial.model_dump(mode="json") for trial in found.trials]
     empty = "No trial fits." if found.total else "No trial has been counted yet."
-    drawn = drawing.draw_trials(trials, agents, sort=(query.sort, query.descending), empty=empty)
+    link = lambda trial: run_link(run, "/trials", trial=trial)  # noqa: E731
+    drawn = drawing.draw_trials(trials, agents, sort=(query.sort, query.descending), empty=empty, link=link)
     counts = {"offset": found.offset, "matching": found.matching, "total": found.total}
     return {"trials": drawn.parts()} | counts
 
 
 async def _failures_answer(web: Web, query: Query, found: list[FailureGroup], run: str) -> Json:
-    return {"failures": drawing.draw_failures([group.model_dump(mode="json") for group in found]).parts()}
+    groups = [group.model_dump(mode="json") for group in found]
+    link = lambda mode, kind: run_link(run, "/trials", failure_mode=mode, kind=kind)  # noqa: E731
+    return {"failures": drawing.draw_failures(groups, link).parts()}
 
 
 async def _compare_answer(web: Web, query: Query, found: Comparison) -> Json:

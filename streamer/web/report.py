@@ -548,7 +548,7 @@ def _embedded(data: RunData) -> str:
 def _in_cells(rows: Sequence[TrialRow], agents: Sequence[Json]) -> Json:
     """The trials that a cell of the matrix opens, as texts, and the heads of their columns."""
     trials = [row.model_dump(mode="json") for row in rows]
-    drawn = draw_trials(trials, agents, caption="Trials of the cell", opens=False)
+    drawn = draw_trials(trials, agents, caption="Trials of the cell")
     texts = ([text_of(cell) for cell in cells] for _, (_, _, *cells) in drawn.rows)
     placed = [
         [trial["agent_model"], trial["task_id"], trial["tier"], cells]

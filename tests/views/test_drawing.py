@@ -269,10 +269,10 @@ def test_differences_have_the_minus_and_the_space_of_a_page() -> None:
 
 
 def test_heads_of_trials_that_cannot_be_sorted_have_no_button() -> None:
-    for opens in (True, False):
-        written = "".join(map(html_of, draw_trials([], [], opens=opens).heads))
+    for link in (str, None):
+        written = "".join(map(html_of, draw_trials([], [], link=link).heads))
         assert ">Cost" in written
-        assert ("<button" in written, "data-first" in written) == (opens, opens)
+        assert ("<button" in written, "data-first" in written) == (bool(link), bool(link))
 
 
 # -----------------------------------------------------------------------------

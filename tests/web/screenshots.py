@@ -142,7 +142,7 @@ def _show(page: Page, url: str, view: str) -> None:
         page.get_by_label("Outcome").select_option("no_verdict")
         expect(page.locator(".pager")).to_contain_text("that fit")
         listed = page.get_by_role("region", name="Trials of this run")
-        listed.locator("tbody button.link").first.click()
+        listed.locator("tbody a.link").first.click()
         expect(page.get_by_role("dialog")).to_contain_text("Effort")
 
 

@@ -183,7 +183,7 @@ def test_without_a_judge_nothing_shows_a_composite_and_grades_rest_on_the_pass_r
     listed = page.get_by_role("region", name="Trials of this run")
     expect(listed.get_by_role("row")).to_have_count(6)
     assert "Composite" not in (listed.text_content() or "")
-    listed.get_by_role("button", name="task-0").first.click()
+    listed.get_by_role("link", name="task-0").first.click()
     drawer = page.get_by_role("dialog")
     expect(drawer).to_contain_text("Pass rate")
     expect(drawer).not_to_contain_text(re.compile("Composite|still awaited"))
@@ -231,7 +231,7 @@ def test_trials_are_filtered_paged_and_opened_with_the_reason(
     assert set(outcomes.all_text_contents()) == {"failed"}
     page.get_by_label("Search").fill("task-03")
     expect(rows.first).to_contain_text("task-03")
-    rows.first.get_by_role("button").click()
+    rows.first.get_by_role("link").click()
     drawer = page.get_by_role("dialog")
     expect(drawer).to_contain_text("Why it failed")
     expect(drawer).to_contain_text("The harness says that the task is not resolved.")

@@ -91,7 +91,7 @@ def test_hostile_names_show_as_text_everywhere(page: Page, web: WebProcess, host
 def test_a_hostile_trial_opens_as_text(page: Page, web: WebProcess, hostile: str) -> None:
     page.goto(f"{web.url}/#/run/%3Cb%3Ebold%3C%2Fb%3E%2F%E2%80%AErun/trials")
     listed = page.get_by_role("region", name="Trials of this run")
-    listed.locator("tbody button.link").filter(has_text="<script>").click()
+    listed.locator("tbody a.link").filter(has_text="<script>").click()
     drawer = page.get_by_role("dialog")
     expect(drawer).to_contain_text("The harness says: <script>document.title='owned'</script>.")
     drawer.get_by_text("Payload as published").click()
@@ -219,7 +219,7 @@ def test_hostile_texts_are_harmless_in_every_view(page: Page, web: WebProcess, t
         if address.endswith("/trials"):
             for number in range(3):
                 listed = page.get_by_role("region", name="Trials of this run")
-                listed.locator("tbody button.link").nth(number).click()
+                listed.locator("tbody a.link").nth(number).click()
                 expect(page.get_by_role("dialog")).to_contain_text("Payload as published")
                 page.get_by_role("dialog").get_by_text("Payload as published").click()
                 harmless(page)

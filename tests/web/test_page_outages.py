@@ -198,7 +198,7 @@ def test_a_server_that_may_not_read_events_says_so_where_failures_would_stand(
         card = page.get_by_role("region", name="Trials", exact=True)
         expect(card.locator("tbody tr")).to_have_count(6)
         expect(card.get_by_role("alert")).not_to_be_visible()
-        card.locator("tbody tr").first.get_by_role("button").first.click()
+        card.locator("tbody tr").first.get_by_role("link").first.click()
         expect(page.get_by_role("dialog")).to_contain_text("Let its Kafka account read that topic")
         assert fits(page, width)
     page.close()

@@ -44,7 +44,7 @@ def sized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
 
 def open_trial(page: Page, url: str, task: str = "task-1") -> None:
     page.goto(f"{url}/#/run/{RUN}/trials?task={task}")
-    page.locator("tbody button.link").filter(has_text=task).click()
+    page.locator("tbody a.link").filter(has_text=task).click()
     expect(page.get_by_role("dialog")).to_contain_text("Why it failed")
 
 
@@ -96,7 +96,7 @@ def test_a_late_answer_leaves_the_trial_alone_that_was_opened_since(page: Page, 
 
     page.route(re.compile("/trials/[0-9a-f]{24}$"), hold, times=1)
     drawer = page.get_by_role("dialog")
-    links = page.locator("tbody button.link")
+    links = page.locator("tbody a.link")
     with page.expect_request(re.compile("/trials/[0-9a-f]{24}$")):
         links.filter(has_text="task-1").click()
     expect(drawer).to_contain_text("Loading…")
@@ -144,7 +144,7 @@ def test_the_address_holds_filters_trial_and_file_and_back_takes_them_back(sized
     page.get_by_role("link", name="Trials", exact=True).click()
     agents(page).select_option("terminus:gpt-5")
     expect(page.locator(".pager")).to_contain_text("that fit")
-    page.locator("tbody button.link").filter(has_text="task-1").click()
+    page.locator("tbody a.link").filter(has_text="task-1").click()
     drawer = page.get_by_role("dialog")
     drawer.get_by_role("button", name="agent.log").click()
     expect(page).to_have_url(re.compile(r"agent=terminus%3Agpt-5.*trial=[0-9a-f]{24}.*file=1"))
@@ -172,7 +172,7 @@ def test_a_group_of_failures_is_one_click_from_its_trials(sized: Page, url: str)
     page.goto(f"{url}/#/run/{RUN}/trials")
     groups = page.get_by_role("region", name="Why trials failed").locator("tbody tr")
     expect(groups.first).to_contain_text("Killed after N s in PATH")
-    groups.first.get_by_role("button").click()
+    groups.first.get_by_role("link").click()
     expect(page.locator(".pager")).to_contain_text("1–7 of 7 that fit, of 9")
     expect(page).to_have_url(re.compile("failure_mode=agent_timeout&kind=Killed"))
     expect(page.locator(".chip")).to_have_count(2)
@@ -221,6 +221,21 @@ def test_a_trial_and_the_matrix_lead_to_the_task_over_all_runs_and_that_back_to_
     expect(heading).to_have_text("Task task-2")
     page.get_by_role("navigation").get_by_role("link", name="Ledgers").click()
     expect(heading).to_have_text("Ledgers")
+
+
+def test_links_to_trials_open_in_a_tab_of_their_own(page: Page, url: str) -> None:
+    page.goto(f"{url}/#/run/{RUN}/trials?sort=task")
+    trial = page.get_by_role("region", name="Trials of this run").locator("tbody a.link", has_text="task-1")
+    group = page.get_by_role("region", name="Why trials failed").locator("tbody a.link").first
+    with page.context.expect_page() as opened:
+        trial.click(modifiers=["Control"])
+    expect(opened.value.locator("#drawer-title")).to_have_text("task-1")
+    with page.context.expect_page() as listed:
+        group.click(button="middle")
+    expect(listed.value.locator(".pager")).to_contain_text("1–7 of 7 that fit, of 9")
+    expect(page.get_by_role("dialog")).not_to_be_visible()
+    for tab in (opened.value, listed.value):
+        tab.close()
 
 
 def test_repeats_carry_name_and_time(page: Page, url: str) -> None:
@@ -274,7 +289,7 @@ def test_a_judges_score_is_awaited_only_where_it_is_expected(
     publish(stack, [json.dumps(event).encode() for event in told])
     page.goto(f"{url}/#/run/{run}/trials")
     listed = page.get_by_role("region", name="Trials of this run")
-    listed.locator("tbody button.link").click()
+    listed.locator("tbody a.link").click()
     drawer = page.get_by_role("dialog")
     expect(drawer).to_contain_text("The harness says that the task is not resolved.")
     words = "The judge's score is still awaited."

@@ -9,11 +9,7 @@ const FIRST = 6;
 export class Failures {
   // choose(failure_mode, kind): show the trials of a group
   constructor(run, choose) {
-    const onopen = (key) => {
-      const [mode, kind] = JSON.parse(key);
-      choose(mode ?? "", kind);
-    };
-    this.table = new FoldedTable("Why trials failed", FIRST, { onopen });
+    this.table = new FoldedTable("Why trials failed", FIRST, { onopen: (key) => choose(...JSON.parse(key)) });
     this.element = card("Why trials failed", [this.table.more], this.table.element);
     this.element.hidden = true;
     this.asking = new Asking(this.element, (signal) => this.load(run, signal), () => this.show(false));

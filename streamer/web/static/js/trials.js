@@ -31,7 +31,7 @@ export class Trials {
     const files = ["csv", "parquet"].map((ending) => h("a", { class: "plain", href: runPath(run, `/trials.${ending}`), download: true }, ending === "csv" ? "CSV" : "Parquet"));
     const downloads = h("span", { class: "downloads", role: "group", "aria-label": "All trials as a file" }, ...files);
     const list = card("Trials", [controls, downloads], this.table.element, this.pager.element);
-    this.failures = new Failures(run, (failure_mode, kind) => this.choose({ failure_mode, kind, offset: 0 }));
+    this.failures = new Failures(run, (mode, kind) => this.choose({ failure_mode: mode ?? "", kind, offset: 0 }));
     this.asking = new Asking(list, (signal) => this.load(signal), () => this.page || (this.pager.said.textContent = ""));
     this.element = h("div", { class: "stack" }, this.failures.element, list);
     this.offered = [[], []];

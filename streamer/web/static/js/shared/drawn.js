@@ -5,7 +5,7 @@
 export const MAJOR = 5;
 
 export class DrawnTable {
-  // options: onsort(id, descending): the server sorts; onopen(key): the button of a row was pressed;
+  // options: onsort(id, descending): the server sorts; onopen(key): the link of a row was followed here;
   //          paint(key, row): what the page adds to a new row
   constructor(caption, { onsort, onopen, paint } = {}) {
     this.paint = paint;
@@ -17,7 +17,11 @@ export class DrawnTable {
     this.table = h("table", { role: "table", "data-elsewhere": Boolean(onsort) }, h("caption", { class: "unseen" }, caption), h("thead", { role: "rowgroup" }, this.head), this.body);
     this.element = h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" }, this.table, this.all);
     this.notes = h("div", { class: "note notes" });
-    if (onopen) this.body.addEventListener("click", ({ target }) => target.closest("button.link") && onopen(this.keyOf(target)));
+    if (onopen) this.body.addEventListener("click", (event) => {
+      if (!event.target.closest("a.link") || event.ctrlKey || event.metaKey || event.shiftKey) return; // a tab or window of its own
+      event.preventDefault();
+      onopen(this.keyOf(event.target));
+    });
     if (onsort) this.table.addEventListener("sortby", ({ detail }) => onsort(detail.id, detail.descending));
   }
 
