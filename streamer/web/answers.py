@@ -20,7 +20,14 @@ from streamer.views.cells import place
 from streamer.views.columns import AGENTS, ALIKE, COMPARED, RUNS, Column, named, unsorted
 from streamer.views.decide import compare
 from streamer.views.decide import outlook as outlooks
-from streamer.views.decide.leaderboard import POOLED, BenchmarkBoard, BoardRow, Change, value_column
+from streamer.views.decide.leaderboard import (
+    POOLED,
+    BenchmarkBoard,
+    BoardRow,
+    Change,
+    notes_once,
+    value_column,
+)
 from streamer.views.decide.outlook import Outlook
 from streamer.views.models import Comparison, FailureGroup, FlipGroup, RunNow, SideTotals
 from streamer.web import models
@@ -76,9 +83,9 @@ async def _leaders_answer(web: Web, query: models.LeaderboardsQuery, found: list
             "key": board.title,
             "caption": visible(board.title),
             "title": drawing.name(board.title),
-            "table": draw_leaders(board).parts(),
+            "table": draw_leaders(board.model_copy(update={"notes": notes})).parts(),
         }
-        for board in found
+        for board, notes in zip(found, notes_once([board.notes for board in found]), strict=True)
     ]
     benchmarks = sorted({run.benchmark for run in runs if run.benchmark})
     return {"boards": boards, "metrics": _metrics(query.metric, runs), "benchmarks": benchmarks}

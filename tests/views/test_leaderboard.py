@@ -354,6 +354,15 @@ def nights() -> list[Iterable[Event]]:
     ]
 
 
+def test_boards_that_stand_together_say_once_what_their_columns_mean() -> None:
+    other = a_night("n4", 4, {"a": "+-", "b": "--"}, benchmark="other")
+    every, [alone] = tables(*nights(), other), tables(*nights())
+    said = [line for table in every for line in table.note.split("\n") if line]
+    assert len(every) == 2
+    assert sorted(said) == sorted(set(said))
+    assert set(alone.note.split("\n")) <= set(said)
+
+
 def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why() -> None:
     [table] = tables(*nights())
     first, second, below = cells(table)

@@ -530,7 +530,9 @@ def leaderboard_tables(boards: Iterable[BenchmarkBoard], limit: int | None = Non
     Args:
         limit: at most so many rows of each table; None: all.
     """
-    return [_table(board, limit) for board in boards]
+    every = list(boards)
+    notes = notes_once(map(notes_of, every))
+    return [_table(board, limit)._replace(note="\n".join(of)) for board, of in zip(every, notes, strict=True)]
 
 
 def leaderboard_document(
@@ -591,13 +593,28 @@ def notes_of(board: BenchmarkBoard) -> list[str]:
     return said
 
 
+MEANINGS = frozenset((ALL_RUNS, NEWEST, RANKED, UNKNOWN, CHANGED))
+"""Notes that say the same of every board."""
+
+
+def notes_once(boards: Iterable[Sequence[str]]) -> list[list[str]]:
+    """The notes of boards that stand together; what their columns mean stands below the last such board.
+
+    >>> notes_once([[CHANGED, "Of a."], [CHANGED, "Of b."], []])[0]
+    ['Of a.']
+    """
+    said, kept = set[str](), list[list[str]]()
+    for notes in reversed(list(boards)):
+        kept.insert(0, [note for note in notes if note not in said])
+        said |= MEANINGS.intersection(notes)
+    return kept
+
+
 def _table(board: BenchmarkBoard, limit: int | None) -> Table:
     value = value_column(board)
     columns = tuple(value if column.name == "value" else column for column in POOLED.columns)
     rows = [_row(row, value) for row in (*board.rows, *board.below)][:limit]
-    return table_of(replace(POOLED, columns=columns), rows, title_of(board))._replace(
-        note="\n".join(notes_of(board))
-    )
+    return table_of(replace(POOLED, columns=columns), rows, title_of(board))
 
 
 def _row(row: BoardRow, value: Column) -> dict[str, Any]:
