@@ -1,4 +1,4 @@
-"""What the page costs a reader in Chromium: first paint and memory of a large run, frames of a large matrix.
+"""What the page costs a reader in Chromium: first paint, weight and memory of a large run, and its views.
 
 The browser is headless and draws without a graphics card. Without Playwright or Chromium the rows say so.
 """
@@ -25,7 +25,9 @@ from tests.web.page_sets import (
     thirty_agents,
 )
 
-PAINT_SECONDS = 1.0
+PAINT_SECONDS = 0.3
+WEIGHT_KILOBYTES = 70.0
+VIEW_SECONDS = 1.0
 HEAP_MEGABYTES = 60.0
 FRAME_MILLISECONDS = 16.7
 STEPS = 200
@@ -35,13 +37,22 @@ RUN = f"a run of {TRIALS_OF_THIRTY:,} trials"
 MATRIX = f"a matrix of {MATRIX_AGENTS} agents and {MATRIX_TASKS} tasks"
 ASKED: dict[str, tuple[str, str, float | None]] = {
     "painted": (f"first paint of {RUN}", "s", PAINT_SECONDS),
+    "weight": ("files of the page as they travel, compressed", "kB", WEIGHT_KILOBYTES),
     "board": (f"board and curves of {RUN} are drawn", "s", None),
+    "trials": (f"trials of {RUN} are drawn", "s", VIEW_SECONDS),
+    "matrix": (f"matrix of {RUN} is drawn", "s", VIEW_SECONDS),
     "heap": (f"memory of the page's scripts with {RUN}", "MB", HEAP_MEGABYTES),
     "frame": (f"{MATRIX} scrolls: processor time of the page for a frame", "ms", FRAME_MILLISECONDS),
     "longest": (f"{MATRIX} scrolls: longest time between two frames", "ms", None),
 }
 """Figure -> what it is, its unit, and what it may be at most; None: nothing is asked."""
 
+VIEWS = {"trials": "tbody tr", "tasks": "[data-cells]:not([data-cells='0'])"}
+"""Part of the run's page -> what is there once it is drawn."""
+
+WEIGHT = """() => ["navigation", "resource"].flatMap((kind) => performance.getEntriesByType(kind))
+  .filter((entry) => entry.entryType === "navigation" || entry.name.includes("/static/"))
+  .reduce((sum, entry) => sum + entry.encodedBodySize, 0)"""
 MADE = """async (matrix) => {
   const { MatrixGrid } = await import("/static/js/shared.js");
   window.grid = new MatrixGrid(null);
@@ -67,7 +78,7 @@ SCROLLED = """async (steps) => {
 
 
 def page(scale: Scale, sites: Sites) -> Measured:
-    """Rows: first paint, the whole board, memory; frames of the matrix. One turn is one visitor."""
+    """Rows: first paint, weight, views of a large run, memory, frames of the matrix. A turn: one visitor."""
     missing = _missing()
     if missing:
         return Measured([_row(name, (), f", not measured: {missing}") for name in ASKED])
@@ -113,6 +124,7 @@ def _visit(browser: Any, url: str) -> dict[str, float]:
     seen.locator(".plot:not([data-points='0'])[data-points]").wait_for()
     board = seen.evaluate("() => performance.now()")
     painted = seen.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    weight = seen.evaluate(WEIGHT)
     session = context.new_cdp_session(seen)
     session.send("HeapProfiler.enable")
     session.send("HeapProfiler.collectGarbage")
@@ -124,8 +136,23 @@ def _visit(browser: Any, url: str) -> dict[str, float]:
     frame = 1000 * (_thread_seconds(session) - before) / STEPS
     context.close()
     assert scrolled["drawn"] > STEPS / 2, "the matrix was not drawn as it scrolled"
-    times = {"painted": painted / 1000, "board": board / 1000, "heap": heap / 1e6}
-    return times | {"frame": frame, "longest": scrolled["longest"]}
+    trials, matrix = (
+        _view_seconds(browser, f"{url}/#/run/{THIRTY}/{view}", there) for view, there in VIEWS.items()
+    )
+    times = {"painted": painted / 1000, "board": board / 1000, "trials": trials, "matrix": matrix}
+    sizes = {"weight": weight / 1000, "heap": heap / 1e6}
+    return times | sizes | {"frame": frame, "longest": scrolled["longest"]}
+
+
+def _view_seconds(browser: Any, address: str, there: str) -> float:
+    """Time until a view is drawn for a visitor who has nothing of the page yet."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    seen = context.new_page()
+    seen.goto(address)
+    seen.locator(there).first.wait_for()
+    seconds = float(seen.evaluate("() => performance.now() / 1000"))
+    context.close()
+    return seconds
 
 
 def _thread_seconds(session: Any) -> float:

@@ -57,7 +57,7 @@ from streamer.web.models import (
     problem,
     status_of,
 )
-from streamer.web.pages import hash_of, shared_module, sheet
+from streamer.web.pages import hash_of, page_styles, shared_module, sheet
 from streamer.web.protocols.connections import (
     DATA_PATHS,
     EVENTS_PATH,
@@ -403,7 +403,8 @@ def create_app(
         Route(EVENTS_PATH, _endpoint(web, events), methods=["POST"]),
         Route(METRICS_PATH, _endpoint(web, partial(results, web.reader))),
         *(Route(path, _endpoint(web, answer)) for path, answer in answers.items()),
-        Route("/static/js/shared.js", _shared),
+        Route("/static/js/shared.js", partial(_joined, shared_module, "text/javascript")),
+        Route("/static/css/page.css", partial(_joined, page_styles, "text/css")),
         Mount("/static", _Static(directory=STATIC)),
         *([Route(MCP_PATH, tools, methods=["POST"])] if tools else []),
     ]
@@ -522,12 +523,12 @@ async def _index(request: Request) -> Response:
     return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
 
 
-async def _shared(request: Request) -> Response:
-    module = shared_module()
-    headers = {"cache-control": "no-cache", "etag": f'"{hash_of(module)}"'}
+async def _joined(content: Callable[[], str], media_type: str, request: Request) -> Response:
+    joined = content()
+    headers = {"cache-control": "no-cache", "etag": f'"{hash_of(joined)}"'}
     if request.headers.get("if-none-match") == headers["etag"]:
         return Response(status_code=304, headers=headers)
-    return Response(module, media_type="text/javascript", headers=headers)
+    return Response(joined, media_type=media_type, headers=headers)
 
 
 class _Static(StaticFiles):

@@ -169,11 +169,16 @@ def text(value: object) -> str:
 
 def style_sheet() -> str:
     """The page's styles; dark as the system says also without the script that sets a theme."""
-    sheets = [static_file(sheet) for sheet in STYLES]
-    dark = _DARK.search(sheets[0])
+    styles = page_styles()
+    dark = _DARK.search(styles)
     assert dark, "base.css has no dark theme"
     automatic = f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme]) {{{dark[1]}\n}} }}\n"
-    return "\n".join([*sheets, automatic, (TEMPLATES / "one_file.css").read_text(encoding="utf-8")])
+    return "\n".join([styles, automatic, (TEMPLATES / "one_file.css").read_text(encoding="utf-8")])
+
+
+def page_styles() -> str:
+    """The styles of the page as one file, which travels in one answer."""
+    return "\n".join(map(static_file, STYLES))
 
 
 def static_file(path: str) -> str:

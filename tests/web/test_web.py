@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -417,11 +418,20 @@ def test_without_the_token_there_is_no_data_but_the_page_loads(closed: Serving) 
     assert closed.get("/static/js/main.js").status == 200
 
 
-def test_the_shared_module_is_sent_once_and_again_only_when_it_has_changed(closed: Serving) -> None:
-    first = closed.get("/static/js/shared.js")
+@pytest.mark.parametrize("path", ["/static/js/shared.js", "/static/css/page.css"])
+def test_a_joined_file_is_sent_once_and_again_only_when_it_has_changed(closed: Serving, path: str) -> None:
+    first = closed.get(path)
     assert (first.status, first.headers["cache-control"]) == (200, "no-cache")
-    assert closed.get("/static/js/shared.js", if_none_match=first.headers["etag"]).status == 304
-    assert closed.get("/static/js/shared.js", if_none_match='"another"').status == 200
+    assert closed.get(path, if_none_match=first.headers["etag"]).status == 304
+    assert closed.get(path, if_none_match='"another"').status == 200
+
+
+def test_the_files_of_the_page_weigh_at_most_70_kb_as_they_travel(closed: Serving) -> None:
+    page = closed.get("/").body.decode()
+    paths = ["/", *re.findall(r'(?:href|src)="(/static/[^"]+)"', page)]
+    assert len(paths) == len(set(paths)) > 20
+    bodies = [closed.get(path, accept_encoding="gzip").body for path in paths]
+    assert sum(map(len, bodies)) <= 70_000
 
 
 @pytest.mark.parametrize(
