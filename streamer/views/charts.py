@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from streamer.text import visible
@@ -103,7 +103,9 @@ _LOG_FROM = 20
 """Costs that differ by more than this factor stand on a logarithmic axis."""
 _LETTER = 6.8
 MOST_LABELS = 60
-"""Names that are tried for a place on the drawing."""
+"""Names that are tried for a place on the drawing; the others show only at the pointer."""
+_LINE = 14
+"""Height of a name."""
 _EXTREME = 1e300
 """Numbers beyond this are drawn at it, so that no distance is infinite."""
 _OFFSETS = (4, -10, 18, 32, -24, 46, -38)
@@ -218,7 +220,7 @@ def _scatter(points: Sequence[_Point], across: Column, up: Column, sheet: Sheet)
     title = f"{title_of(up)} against {title_of(across).lower()}. On the frontier, cheapest first: {names}"
     path = [f"M {x.at(best[0].x)} {sheet.floor}", *(f"H {x.at(one.x)} V {y.at(one.y)}" for one in best)]
     labels = _labels(points, best, x, y, sheet)
-    dots = [_dot(point, labels.get(point.agent), x, y, point in best, across, up) for point in points]
+    dots = [_dot(point, labels[point.agent], x, y, point in best, across, up) for point in points]
     return h(
         "svg",
         {
@@ -229,6 +231,7 @@ def _scatter(points: Sequence[_Point], across: Column, up: Column, sheet: Sheet)
         },
         *_grid(x, y, across, up, sheet),
         h("path", {"class": "front", "d": f"{' '.join(path)} H {sheet.end}"}),
+        *_leads(best, labels, x, y),
         *reversed(dots),
     )
 
@@ -249,41 +252,82 @@ def _grid(x: _Axis, y: _Axis, across: Column, up: Column, sheet: Sheet) -> Itera
     yield h("text", middle, f"{title_of(across)} (USD) →")
 
 
+class _Label(NamedTuple):
+    text: str
+    left: float
+    top: float
+    width: float
+    anchor: str = "start"
+    kind: str = ""
+    """"far": a line leads to the point; "aside": there is no room, so it shows only at the pointer."""
+
+    def is_free(self, taken: Iterable[_Label]) -> bool:
+        right = self.left + self.width
+        return not any(
+            abs(one.top - self.top) < _LINE and self.left < one.left + one.width and one.left < right
+            for one in taken
+        )
+
+    @property
+    def x(self) -> float:
+        return round(self.left if self.anchor == "start" else self.left + self.width, 2)
+
+
 def _labels(
     points: Sequence[_Point], best: Sequence[_Point], x: _Axis, y: _Axis, sheet: Sheet
-) -> dict[str, Json]:
-    """Places of names: right of the point, or left where there is no room, at the first free height.
+) -> dict[str, _Label]:
+    """Places of names. The frontier comes first, then the best in order.
 
-    The frontier comes first, then the best in order. A name that finds no place has none. The page shows
-    the names of the points that it colours.
+    A name stands right of its point, or left where there is no room, at the first free height. A name of the
+    frontier that finds no such place stands at the nearest free one.
     """
-    taken = [(y.at(point.y) + 4, x.at(point.x) - 7, 14.0) for point in points]
-    found: dict[str, Json] = {}
+    taken = [_Label("", x.at(point.x) - 7, y.at(point.y) + 4, 14.0) for point in points]
+    taken += [_Label("", 0.0, y.at(tick) + 4, sheet.left - 8.0) for tick in y.ticks]
+    found: dict[str, _Label] = {}
     others = (one for one in points if one not in best)
-    for point in islice(chain(best, others), MOST_LABELS):
-        text = _short(visible(point.agent))
-        width, at = len(text) * _LETTER, x.at(point.x)
-        sides = [(at + 9, "start", at + 9), (at - 9 - width, "end", at - 9)]
-        if at + 9 + width >= sheet.width:
-            sides.reverse()
-        heights = [y.at(point.y) + offset for offset in _OFFSETS]
-        free = (
-            (left, anchor, place, top)
-            for left, anchor, place in sides
-            if left >= 0 and left + width <= sheet.width + 10
-            for top in heights
-            if 10 <= top <= sheet.floor + 4
-            and not any(
-                abs(other - top) < 14 and left < start + size and start < left + width
-                for other, start, size in taken
-            )
-        )
-        if (chosen := next(free, None)) is not None:
-            left, anchor, place, top = chosen
-            taken.append((top, left, width))
-            where = {"x": round(place, 2), "y": round(top, 2), "text-anchor": anchor}
-            found[point.agent] = {"text": text, "where": where}
+    for number, point in enumerate(chain(best, others)):
+        near = list(_beside(point, x.at(point.x), y.at(point.y), sheet))
+        places = chain(near, _around(near[0], sheet)) if point in best else iter(near)
+        free = (one for one in places if _fits(one, sheet) and one.is_free(taken))
+        label = next(free, None) if number < MOST_LABELS else None
+        if label is not None:
+            taken.append(label)
+        found[point.agent] = label or near[0]._replace(kind="aside")
     return found
+
+
+def _beside(point: _Point, at: float, height: float, sheet: Sheet) -> Iterable[_Label]:
+    text = _short(visible(point.agent))
+    width = len(text) * _LETTER
+    sides = [(at + 9, "start"), (at - 9 - width, "end")]
+    if at + 9 + width >= sheet.width:
+        sides.reverse()
+    for (left, anchor), offset in product(sides, _OFFSETS):
+        yield _Label(text, left, round(height + offset, 2), width, anchor)
+
+
+def _around(label: _Label, sheet: Sheet) -> Iterable[_Label]:
+    """All places of the sheet, the nearest first."""
+    lefts = range(sheet.left, int(sheet.width - label.width), 12)
+    tops = range(10, sheet.floor, _LINE // 2)
+    for left, top in sorted(
+        product(lefts, tops), key=lambda at: math.hypot(at[0] - label.left, 2 * (at[1] - label.top))
+    ):
+        yield label._replace(left=left, top=top, anchor="start", kind="far")
+
+
+def _fits(label: _Label, sheet: Sheet) -> bool:
+    within = label.left >= 0 and label.left + label.width <= sheet.width + 10
+    return within and 10 <= label.top <= sheet.floor + 4
+
+
+def _leads(points: Iterable[_Point], labels: dict[str, _Label], x: _Axis, y: _Axis) -> Iterable[Element]:
+    """Lines from points to names that stand apart from them."""
+    for point in points:
+        label, at = labels[point.agent], x.at(point.x)
+        if label.kind == "far":
+            end = min(max(at, label.left), round(label.left + label.width, 2))
+            yield h("line", {"class": "lead", "x1": at, "y1": y.at(point.y), "x2": end, "y2": label.top - 4})
 
 
 def _short(text: str) -> str:
@@ -291,12 +335,11 @@ def _short(text: str) -> str:
     return f"{plain[: LONGEST_LABEL - 1]}…" if len(plain) > LONGEST_LABEL else plain
 
 
-def _dot(
-    point: _Point, label: Json | None, x: _Axis, y: _Axis, best: bool, across: Column, up: Column
-) -> Element:
+def _dot(point: _Point, label: _Label, x: _Axis, y: _Axis, best: bool, across: Column, up: Column) -> Element:
     score, cost = NUMBERS[up.format](point.y), NUMBERS[across.format](point.x)
     facts = f"{title_of(up).lower()} {score}, {title_of(across).lower()} {cost}"
     told = f"{visible(point.agent)}: {facts}{', on the frontier' if best else ''}"
+    where = {"x": label.x, "y": label.top, "text-anchor": label.anchor}
     return h(
         "g",
         {
@@ -307,5 +350,5 @@ def _dot(
         },
         h("title", {}, told),
         h("circle", {"cx": x.at(point.x), "cy": y.at(point.y), "r": 5}),
-        h("text", {**label["where"], "aria-hidden": "true"}, label["text"]) if label else None,
+        h("text", {"class": label.kind or None, **where, "aria-hidden": "true"}, label.text),
     )

@@ -294,6 +294,11 @@ def parts(element: Element, tag: str) -> list[Element]:
     return [element] * (element[0] == tag) + inside
 
 
+def named(point: Element) -> list[Element]:
+    """The name of a point; none if it shows only at the pointer."""
+    return [label for label in parts(point, "text") if label[1].get("class") != "aside"]
+
+
 @pytest.mark.parametrize("sheet", [WIDE, NARROW])
 @pytest.mark.parametrize("count", [2, 12, 40])
 def test_names_in_the_drawing_overlap_no_other_and_stand_on_the_sheet(count: int, sheet: Sheet) -> None:
@@ -302,7 +307,7 @@ def test_names_in_the_drawing_overlap_no_other_and_stand_on_the_sheet(count: int
     assert len(points) == count
     boxes = []
     for point in points:
-        for label in parts(point, "text"):
+        for label in named(point):
             x, width = label[1]["x"], len(text_of(label)) * 6.8
             left = x if label[1]["text-anchor"] == "start" else x - width
             boxes.append((left, left + width, label[1]["y"]))
@@ -346,9 +351,23 @@ def test_extreme_values_are_drawn_on_the_sheet(values: list[float], path: str) -
     assert all(0 <= one[1]["cx"] <= WIDE.width and 0 <= one[1]["cy"] <= WIDE.height for one in circles)
 
 
-def test_of_very_many_agents_every_point_is_there_and_some_are_named() -> None:
+def test_of_very_many_agents_every_point_has_a_name_and_some_show_only_at_the_pointer() -> None:
     [one] = costly_agents(1)
     agents = [one | {"agent_model": f"a{n}:m", "mean_cost": 1.0 + n, "pass_rate": 0.5} for n in range(300)]
-    drawn = draw_frontier(agents, primary="pass_rate")
-    assert len(parts(drawn, "circle")) == 300
-    assert 0 < sum(bool(parts(point, "text")) for point in parts(drawn, "g")) <= MOST_LABELS
+    points = parts(draw_frontier(agents, primary="pass_rate"), "g")
+    assert [len(parts(point, "text")) for point in points] == [1] * 300
+    assert 0 < sum(len(named(point)) for point in points) <= MOST_LABELS
+
+
+@pytest.mark.parametrize("sheet", [WIDE, NARROW])
+@pytest.mark.parametrize("crowd", [0.001, 0.4])
+def test_every_agent_of_a_crowded_frontier_is_named_and_a_line_leads_to_a_distant_name(
+    sheet: Sheet, crowd: float
+) -> None:
+    agents = [agent | {"mean_cost": 1 + crowd * at} for at, agent in enumerate(costly_agents(12))]
+    drawn = draw_frontier(agents, primary="pass_rate", sheet=sheet)
+    best = [point for point in parts(drawn, "g") if point[1]["class"] == "point"]
+    assert len(best) == 12
+    assert [len(named(point)) for point in best] == [1] * 12
+    far = [label for point in best for label in named(point) if label[1].get("class") == "far"]
+    assert len(far) == sum(line[1].get("class") == "lead" for line in parts(drawn, "line"))

@@ -127,8 +127,17 @@ def test_labels_of_thirty_agents_never_overlap(page: Page, web: WebProcess, sets
     opened(page, web, SCREENS["thirty"])
     expect(page.locator("svg.scatter .point")).to_have_count(30)
     texts = "[...document.querySelectorAll('svg.scatter .point text')]"
-    boxes = page.evaluate(f"() => {texts}.map((text) => text.getBoundingClientRect().toJSON())")
-    assert 1 <= len(boxes) <= 8
+    shown = f"{texts}.filter((text) => text.getClientRects().length)"
+    boxes = page.evaluate(f"() => {shown}.map((text) => text.getBoundingClientRect().toJSON())")
+    best = page.locator("svg.scatter .point:not(.dominated)")
+    assert best.count() <= len(boxes) <= best.count() + 8
+    for point in best.all():
+        expect(point.locator("text")).to_be_visible()
+    grey = page.locator("svg.scatter .point.grey.dominated").first
+    expect(grey.locator("text")).to_be_hidden()
+    grey.focus()
+    grey.hover()
+    expect(grey.locator("text")).to_be_visible()
     for at, one in enumerate(boxes):
         for other in boxes[at + 1 :]:
             quarantined = (
@@ -138,6 +147,27 @@ def test_labels_of_thirty_agents_never_overlap(page: Page, web: WebProcess, sets
                 or other["bottom"] <= one["top"] + 2
             )
             assert quarantined, (one, other)
+
+
+def test_dragging_zooms_the_curves_until_a_double_click(page: Page, web: WebProcess, sets: None) -> None:
+    opened(page, web, SCREENS["thirty"])
+    drawn(page)
+    note, over = page.locator(".chart-note"), page.locator(".plot .u-over")
+    expect(note).to_contain_text("Drag: zoom in.")
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    assert box
+    bottom = box["y"] + box["height"] - 4  # no line is near
+    page.mouse.move(box["x"] + 0.6 * box["width"], bottom)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.9 * box["width"], bottom, steps=4)
+    page.mouse.up()
+    expect(note).to_contain_text("Double click: the whole.")
+    page.locator(".legend button[aria-pressed=true]").first.click()
+    page.mouse.move(box["x"] + 0.5 * box["width"], bottom)
+    expect(note).to_contain_text("Double click: the whole.")
+    page.mouse.dblclick(box["x"] + 0.5 * box["width"], bottom)
+    expect(note).to_contain_text("Drag: zoom in.")
 
 
 def test_a_run_without_a_judge_offers_no_composite_and_begins_with_the_pass_rate(

@@ -79,9 +79,7 @@ export class Compare {
     return this.asking.ask();
   }
 
-  close() {
-    this.asking.close();
-  }
+  close = () => this.asking.close();
 
   shown({ parts, tasks, shown, refused }) {
     const [above, below] = [parts.slice(0, -TASK_BY_TASK), parts.slice(-TASK_BY_TASK)].map((some) => some.map((part) => made(part)));

@@ -189,11 +189,7 @@ export class Run {
   }
 
   close() {
-    this.live.close();
-    this.charts?.close();
-    this.trialView?.close();
-    this.taskView?.close();
-    this.compareView?.close();
+    for (const part of [this.live, this.charts, this.trialView, this.taskView, this.compareView]) part?.close();
     closeDrawer();
   }
 }

@@ -69,9 +69,7 @@ export class Charts {
   }
 
   // Number of an agent's colour; -1: grey.
-  indexOf(label) {
-    return this.picks.agent_model.slot(label);
-  }
+  indexOf = (label) => this.picks.agent_model.slot(label);
 
   close() {
     this.chart.close();

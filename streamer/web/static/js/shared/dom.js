@@ -2,13 +2,9 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-export function h(tag, attributes = {}, ...children) {
-  return furnished(document.createElement(tag), attributes, children);
-}
+export const h = (tag, attributes = {}, ...children) => furnished(document.createElement(tag), attributes, children);
 
-export function svg(tag, attributes = {}, ...children) {
-  return furnished(document.createElementNS(SVG, tag), attributes, children);
-}
+export const svg = (tag, attributes = {}, ...children) => furnished(document.createElementNS(SVG, tag), attributes, children);
 
 // An element as the server draws it: a list of tag, attributes and children. A text stays one.
 export function made(tree, inSvg = false) {
@@ -48,9 +44,7 @@ export function name(value) {
   return h("bdi", { class: "name", title: text }, ...parts);
 }
 
-export function field(title, control) {
-  return h("label", { class: "field" }, h("span", {}, title), control);
-}
+export const field = (title, control) => h("label", { class: "field" }, h("span", {}, title), control);
 
 export function card(title, controls, ...body) {
   const head = h("header", {}, h("h2", {}, title), ...controls);

@@ -18,19 +18,17 @@ export class Frontier {
   take(tree) {
     const held = document.activeElement?.closest(".point")?.dataset.place;
     this.element.replaceChildren(made(tree));
-    this.points = [...this.element.querySelectorAll(".point")].map((point) => ({ point, label: point.querySelector("text") }));
     this.paint();
-    if (held) this.points.find(({ point }) => point.dataset.place === held)?.point.focus();
+    if (held) this.element.querySelector(`.point[data-place="${held}"]`)?.focus();
   }
 
-  // Those that nobody picked have no label; each point says its name when one points at it.
+  // Names stand at the frontier and at what has a colour; each other point says its name when one points at it.
   paint() {
-    for (const { point, label } of this.points ?? []) {
+    for (const point of this.element.querySelectorAll(".point")) {
       const slot = this.picks.slot(this.labelOf(point));
       point.style.setProperty("--color", color(slot));
       point.setAttribute("aria-pressed", String(slot >= 0));
       point.classList.toggle("grey", slot < 0);
-      if (label) slot < 0 ? label.remove() : point.append(label);
     }
   }
 }

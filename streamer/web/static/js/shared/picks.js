@@ -20,14 +20,10 @@ export class Picks {
     for (const label of [...best].sort()) if (!this.has(label)) this.slots[this.slots.indexOf(null)] = label;
   }
 
-  has(label) {
-    return this.slots.includes(label);
-  }
+  has = (label) => this.slots.includes(label);
 
   // Number of its colour; -1: grey.
-  slot(label) {
-    return this.slots.indexOf(label);
-  }
+  slot = (label) => this.slots.indexOf(label);
 
   toggle(label) {
     this.chosen = true;
@@ -38,9 +34,7 @@ export class Picks {
 
   // A free colour, or that of the last in order.
   free() {
-    const free = this.slots.indexOf(null);
-    if (free >= 0) return free;
-    const last = this.order.findLast((label) => this.has(label));
-    return this.slot(last);
+    const free = this.slot(null);
+    return free >= 0 ? free : this.slot(this.order.findLast(this.has));
   }
 }

@@ -41,8 +41,9 @@ export class TimeChart {
 
   // metric: one of metrics.js; along: "time" or "trials"
   show(kind, metric, along) {
-    [this.kind, this.metric] = [kind, metric];
-    this.along = along === "time" && !this.curves.timed(kind) ? "trials" : along;
+    const way = along === "time" && !this.curves.timed(kind) ? "trials" : along;
+    if (way !== this.along) this.zoom = null;
+    Object.assign(this, { kind, metric, along: way });
     this.draw();
   }
 
@@ -83,19 +84,21 @@ export class TimeChart {
         tzDate: (at) => window.uPlot.tzDate(new Date(1000 * at), "UTC"),
         legend: { show: false },
         focus: { alpha: 0.3 },
-        cursor: { points: { size: 7 }, focus: { prox: NEAR } },
+        cursor: { points: { size: 7 }, focus: { prox: NEAR }, drag: { dist: NEAR }, bind: { dblclick: (_, __, back) => (event) => [(this.zoom = null), back(event)] } },
         scales: { x: { time: this.along === "time", range: (_, low, high) => this.span(low, high) }, ...(metric.share ? { y: { range: [0, 1.02] } } : {}) },
         axes: [xAxis, { ...axis, size: 64, values: (_, splits) => splits.map((value) => axisText(metric, value)) }],
         series: [{}, ...lines],
-        hooks: { setCursor: [(plot) => this.write(plot.cursor.idx)], setSeries: [(_, index) => this.near(index)], drawAxes: [(plot) => this.bands(plot)] },
+        hooks: { setSelect: [(plot) => (this.zoom = [0, plot.select.width].map((x) => plot.posToVal(plot.select.left + x, "x")))], setCursor: [(plot) => this.write(plot.cursor.idx)], setSeries: [(_, index) => this.near(index)], drawAxes: [(plot) => this.bands(plot)] },
       },
       this.data,
       this.plotBox,
     );
   }
 
-  // The axis ends where the trials end; a single moment has a minute, or a trial, to each side.
+  // What was chosen by dragging; else the axis ends where the trials end; a single moment has a minute, or a trial,
+  // to each side.
   span(low, high) {
+    if (this.zoom) return this.zoom;
     if (low === null || high === null) return this.along === "time" ? [Date.now() / 1000 - HOUR, Date.now() / 1000] : [0, 1];
     const least = this.along === "time" ? MINUTE : 1;
     if (this.data[0].length === 1) high = low; // uPlot makes years of one moment
@@ -118,7 +121,7 @@ export class TimeChart {
   }
 
   pick() {
-    if (this.focused && this.plot?.cursor.left >= 0) this.picks.toggle(this.focused);
+    if (this.focused && !this.zoom && this.plot?.cursor.left >= 0) this.picks.toggle(this.focused);
   }
 
   banded() {
@@ -158,7 +161,7 @@ export class TimeChart {
     });
     this.legend.write(values);
     const banded = this.banded().some((key) => this.curves.band(this.kind, key, this.along).length > 1);
-    const words = this.focused ? [name(this.focused), ` ${values.get(this.focused) ?? ""}. Click the chart to ${this.picks.has(this.focused) ? "grey it" : "colour it"}.`] : this.note(banded);
+    const words = this.focused ? [name(this.focused), ` ${values.get(this.focused) ?? ""}.${this.zoom ? "" : ` Click the chart to ${this.picks.has(this.focused) ? "grey it" : "colour it"}.`}`] : this.note(banded);
     this.said.replaceChildren(...words);
   }
 
@@ -166,7 +169,7 @@ export class TimeChart {
     if (this.curves.version < 0 && !this.curves.problem) return ["Loading the curves…"];
     if (this.curves.problem) return [`${this.keys.length ? "Old curves" : "No curves"}: ${visible(this.curves.problem)}`];
     const grey = this.keys.length - this.keys.filter((key) => this.picks.has(key)).length;
-    return [[grey ? `${grey} grey: point at a line or its name.` : null, banded ? "Band: where the final pass rate lay." : null, this.along === "trials" ? "Along: trials done." : "Along: time, UTC."].filter(Boolean).join(" ")];
+    return [[grey ? `${grey} grey: point at a line or its name.` : null, banded ? "Band: where the final pass rate lay." : null, this.along === "trials" ? "Along: trials done." : "Along: time, UTC.", this.zoom ? "Double click: the whole." : "Drag: zoom in."].filter(Boolean).join(" ")];
   }
 
   describe() {
