@@ -56,7 +56,7 @@ from streamer.views.decide.ledger import (
     names_of,
     runs_of,
 )
-from streamer.views.decide.outlook import Outlook, outlook_of
+from streamer.views.decide.outlook import Outlook, outlook_of, places_of
 from streamer.views.models import (
     Comparison,
     FailedTrial,
@@ -68,6 +68,7 @@ from streamer.views.models import (
     failure_groups,
     matrix_of,
 )
+from streamer.views.tables import run_document
 from streamer.views.why import MetricMoves, Question, metric_of, why
 from streamer.web import log
 from streamer.web.artifacts import (
@@ -813,6 +814,20 @@ async def task_sheet(web: Web, query: TaskSheetQuery, task: str) -> bytes:
     return sheet(task_document(page, task, benchmark, len(past)), links)
 
 
+async def run_sheet(web: Web, query: AsOfQuery, run: str) -> bytes:
+    """A run as it stood at an earlier time, as a page that says so and links to the live one."""
+    if query.as_of is None:
+        raise BadQuery("as_of: which offset or time the page shows. The page /#/run/RUN is live")
+    position = Position.of(query.as_of)
+    at = await FoldedAgain(web, run, position).answers()
+    agents, tiers = ([one.model_dump(mode="json") for one in some] for some in (at.agents, at.tiers))
+    places = places_of(at.compared.comparison)
+    document = run_document(at.run.model_dump(mode="json"), agents, tiers, now=at.moment, places=places)
+    live = f"/#/run/{quote(run, safe='')}"
+    of = position if position.at else f"offset {position}"
+    return sheet(document, notice=f"As of {of}, not live.", lead=(live, "The run as it stands now"))
+
+
 def _trials_link(of: TaskRun, task_id: str) -> str:
     tier, within, _ = of.task.partition("|")  # see `task_key`
     options = {"agent": of.agent_model, "task": task_id}
@@ -824,6 +839,7 @@ def _trials_link(of: TaskRun, task_id: str) -> str:
 SHEETS: dict[str, tuple[type[Query], Callable[..., Awaitable[bytes]]]] = {
     "/pages/ledgers": (TimeQuery, ledgers_sheet),
     "/pages/ledgers/{name}": (TimeQuery, ledger_sheet),
+    "/pages/runs/{run}": (AsOfQuery, run_sheet),
     "/pages/tasks/{task}": (TaskSheetQuery, task_sheet),
 }
 """Path -> what may be asked there, and the function that draws it."""

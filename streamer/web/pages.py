@@ -97,14 +97,25 @@ Links = Sequence[Mapping[str, str]]
 """For each row of a table the addresses of its linked cells, by the name of the column."""
 
 
-def sheet(document: Document, links: Links = (), *, is_ledger: bool = False) -> bytes:
+def sheet(
+    document: Document,
+    links: Links = (),
+    *,
+    is_ledger: bool = False,
+    notice: str = "",
+    lead: tuple[str, str] = ("", ""),
+) -> bytes:
     """A document as a page of the server: it shares the page's styles and navigation, and reloads as a whole.
 
     Args:
         document: names in it are escaped here.
         links: of the rows of its last table; (): none.
         is_ledger: the navigation marks the ledgers as the present view.
+        notice: stands above all; "": nothing to say.
+        lead: address and text of the link behind the notice.
     """
+    link = f'<a href="{escape(lead[0])}">{text(lead[1])}</a>'
+    said = f'<div class="banner" role="status"><p>{text(notice)} {link}</p></div>' if notice else ""
     sections = [
         card(table, links=links if table is document.tables[-1] else (), below=_paragraphs(table.note))
         for table in document.tables
@@ -113,7 +124,7 @@ def sheet(document: Document, links: Links = (), *, is_ledger: bool = False) -> 
         title=text(document.title),
         heading=name(document.title),
         facts="".join(f"<span>{name(fact)}</span>" for fact in document.facts),
-        body="".join([_paragraphs("\n".join(document.lines)), *sections]),
+        body="".join([said, _paragraphs("\n".join(document.lines)), *sections]),
         current=' aria-current="page"' if is_ledger else "",
     )
     return page.encode()

@@ -52,6 +52,9 @@ PROBLEMS = [
 SHEET_PROBLEMS = [
     ("/pages/ledgers/nothing", 404, "&#x27;nothing&#x27;. Ledgers: none yet"),
     ("/pages/ledgers?x=1", 400, "Allowed: as_of"),
+    ("/pages/runs/run-1", 400, "as_of: which offset or time"),
+    ("/pages/runs/run-1?as_of=soon", 400, "soon"),
+    ("/pages/runs/nothing?as_of=1", 404, "There is no run &#x27;nothing&#x27;"),
     ("/pages/tasks/t", 400, "benchmark or run: one of both"),
     ("/pages/tasks/t?run=nothing", 404, "There is no run &#x27;nothing&#x27;"),
     ("/pages/tasks/t?benchmark=b", 404, "Benchmarks: none yet"),
@@ -68,6 +71,25 @@ async def test_a_page_that_cannot_be_drawn_is_a_page_that_says_why(
             told = (answer.status, answer.headers["content-type"].partition(";")[0])
             assert told == (status, "text/html"), path
             assert says in answer.body.decode(), path
+
+
+async def test_a_run_as_of_an_offset_is_a_page_that_says_so_and_links_to_the_live_one(
+    logged: Settings, serving: Serving
+) -> None:
+    async with Feed(logged, log=True) as feed:
+        await feed.take([a_plan(run_id="r/1", tasks=["a", "b"], attempts=1, agent_models=["terminus:gpt-5"])])
+        await feed.take([a_trial(run_id="r/1", task_id="a", resolved=True, cost_usd=0.25)])
+        await feed.take([a_trial(run_id="r/1", task_id="b", resolved=True, cost_usd=64.0)])
+        before = serving.get("/api/runs/r%2F1").json()["state_version"] - 1
+        page = serving.get(f"/pages/runs/r%2F1?as_of={before}").body.decode()
+        link = '<a href="/#/run/r%2F1">The run as it stands now</a>'
+        assert (
+            f'<div class="banner" role="status"><p>As of offset {before}, not live. {link}</p></div>' in page
+        )
+        assert "$0.25" in page
+        assert "$64" not in page
+        now = serving.get(f"/pages/runs/r%2F1?as_of={before + 1}").body.decode()
+        assert "$64" in now
 
 
 async def test_ledgers_and_a_task_over_all_runs_are_pages_with_links(
