@@ -9,7 +9,7 @@ const FIRST = 6;
 export class Failures {
   // choose(failure_mode, kind): show the trials of a group
   constructor(run, choose) {
-    this.table = new FoldedTable("Why trials failed", FIRST, { onopen: (key) => choose(...JSON.parse(key)) });
+    this.table = new FoldedTable("Groups of failures", FIRST, { onopen: (key) => choose(...JSON.parse(key)) });
     this.element = card("Why trials failed", [this.table.more], this.table.element);
     this.element.hidden = true;
     this.asking = new Asking(this.element, (signal) => this.load(run, signal), () => this.show(false));

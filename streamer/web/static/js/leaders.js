@@ -73,6 +73,6 @@ class Board {
   constructor({ caption, title }) {
     this.table = new DrawnTable(caption);
     this.table.notes.className = "note body";
-    this.element = h("section", { class: "board", "aria-label": caption }, h("h3", {}, made(title)), this.table.element, this.table.notes);
+    this.element = h("section", { class: "board" }, h("h3", {}, made(title)), this.table.element, this.table.notes);
   }
 }

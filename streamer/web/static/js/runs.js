@@ -19,7 +19,7 @@ export class Runs {
     this.search = h("input", { type: "search", placeholder: "run, benchmark, label", value: search, oninput: () => this.later() });
     this.searching = field("Search", this.search);
     this.change = change;
-    this.table = new DrawnTable("Runs", { onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }) });
+    this.table = new DrawnTable("List of runs", { onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }) });
     this.pager = new Pager(PAGE, (offset) => this.choose({ offset }));
     this.pager.element.hidden = true;
     const chosen = label ? [h("a", { class: "chip", href: "#/", "aria-label": `Without the label ${label}` }, name(label), " ×")] : [];
