@@ -70,8 +70,6 @@ _OF_EVERYBODY = (None, None)
 
 
 class UnknownLabel(ValueError):
-    """No trial of the run has the label."""
-
     def __init__(self, run: RunState, label: str) -> None:
         names = sorted({name for slot in run.slots.values() for name in _labels(slot)})
         hint = (
@@ -242,7 +240,6 @@ def curves(run: RunState, points: int = POINTS, known: EndedTrials | None = None
 
 
 def _in_order(run: RunState, known: EndedTrials) -> list[_Ended]:
-    """The trials of a run as they ended, those without a time last; without any time as they were written."""
     trials = []
     for key, slot in run.slots.items():
         if slot.revision is not None and (ended := known.get(key)) is not None:
@@ -264,7 +261,6 @@ def _in_order(run: RunState, known: EndedTrials) -> list[_Ended]:
 
 
 def _end(event: Result) -> int:
-    """When a trial ended, by its own times alone: a copied file has the time of its copying."""
     if event.finished_at is not None or event.started_at is None or event.duration_seconds is None:
         return microseconds(event.finished_at)
     try:
@@ -319,7 +315,6 @@ _HEADLINE = ("trials", "accuracy", "total_cost", "mean_cost", "cost_of_pass")
 
 
 def _numbers(of: Subject[GroupState], *, is_last: bool) -> dict[str, Any]:
-    """The headline numbers of a group, as its summary has them."""
     of.has_boards = False
     if not is_last:
         of.missing = MissingTrials()

@@ -139,11 +139,9 @@ class Pipeline:
         return list(self._runs)
 
     def knows(self, run_id: str) -> bool:
-        """True for the runs that `runs` names."""
         return run_id in self._runs
 
     def run(self, run_id: str) -> Run:
-        """A run that this pipeline knows."""
         return self._runs[run_id]
 
     def fail(self, run_id: str, error: Exception, record: LogRecord | None = None) -> None:
@@ -163,7 +161,6 @@ class Pipeline:
         self._quarantined.add(run_id)
 
     def holds(self, run_id: str) -> bool:
-        """True for a run that is set apart."""
         return run_id in self._quarantined
 
     def delete(self, run_id: str, revision: int) -> None:
@@ -310,10 +307,8 @@ def _checked(event: AnyEvent | Reason) -> AnyEvent | Reason:
 
 
 BATCH = 1_000
-"""Records that are folded at once."""
 
 After: TypeAlias = Callable[[Pipeline, Sequence[LogRecord], Folded], None]
-"""Called after records were folded, with what folding them did."""
 
 
 class CannotBeFolded(Exception):
@@ -358,7 +353,6 @@ class Folding:
         return [failure for _, failure in sorted(self.pipeline.failed.items())]
 
     def runs(self) -> list[str]:
-        """Ids of the runs that exist, sorted."""
         return sorted(run_id for run_id in self.pipeline.runs() if self.pipeline.run(run_id).state.exists)
 
     def chosen(self, run_id: str | None) -> str:

@@ -86,11 +86,9 @@ class FormulaCodeSums:
         return sums
 
     def merge(self, other: FormulaCodeSums) -> None:
-        """Count in all trials of the other, which stays as it is."""
         self._change(other, 1)
 
     def unmerge(self, other: FormulaCodeSums) -> None:
-        """Undo one `merge` of the other."""
         self._change(other, -1)
 
     def _change(self, other: FormulaCodeSums, sign: int) -> None:
@@ -104,7 +102,6 @@ class FormulaCodeSums:
         return {"ratio": self.speedup, "percentage": self.speedup_percentage}
 
     def plus(self, other: FormulaCodeSums, unmeasured_failures: int) -> FormulaCodeSums:
-        """The sums of both, and speedup 1.0 for each failed trial without any section (R21)."""
         total = FormulaCodeSums()
         for sums in (self, other):
             total.merge(sums)
@@ -112,7 +109,6 @@ class FormulaCodeSums:
         return total
 
     def minus(self, other: FormulaCodeSums) -> FormulaCodeSums:
-        """The sums without some of the trials."""
         rest = FormulaCodeSums()
         rest.merge(self)
         rest.unmerge(other)
@@ -152,7 +148,6 @@ DISTRIBUTED = (
     "input_tokens",
     "output_tokens",
 )
-"""Numbers of a score that get statistics."""
 
 ESTIMATED = "estimated_cost_usd"
 """Costs that are tokens x price, because the harness reported none (R2)."""
@@ -229,17 +224,14 @@ class Tally:
         return self.trials - self.numeric - self.incomplete
 
     def total_of(self, metric: str) -> ExactSum:
-        """The sum of a metric, to be read only."""
         return self.sums[metric]
 
     @property
     def costs(self) -> ExactSum:
-        """The known costs."""
         return self.total_of("cost_usd")
 
     @property
     def tokens(self) -> dict[str, ExactSum]:
-        """Kind of tokens to their sum."""
         return {kind: self.total_of(metric) for metric, kind in _TOKENS.items()}
 
 
@@ -336,11 +328,9 @@ class GroupState(Tally):
         return group
 
     def merge(self, other: GroupState) -> None:
-        """Count in all trials of another group, which stays as it is."""
         self._change(other, 1)
 
     def unmerge(self, other: GroupState) -> None:
-        """Undo one `merge` of the other."""
         self._change(other, -1)
 
     def _change(self, other: GroupState, sign: int) -> None:
@@ -370,7 +360,6 @@ class GroupState(Tally):
 
     @property
     def tasks(self) -> int:
-        """Distinct tasks."""
         return distinct_tasks(self.pass_at_k, self.numeric_tasks)
 
     @property
@@ -400,7 +389,6 @@ class GroupState(Tally):
 
     @property
     def coverage(self) -> dict[str, int]:
-        """Metric to how many trials have it (R1)."""
         return {metric: total.count for metric, total in (self.distributions | self.sums).items()}
 
     def cost_of_pass(self) -> float | None:
@@ -412,14 +400,11 @@ class GroupState(Tally):
 
 
 def _values(items: Sequence[Any], name: str) -> list[Any]:
-    """The values that the items have under a name, without those that are None."""
     column = list(map(attrgetter(name), items))
     return [value for value in column if value is not None] if None in column else column
 
 
 class Statistic(Protocol):
-    """A statistic that others of its kind can be merged into."""
-
     def merge(self, other: Self, /) -> None:
         """Count in all that the other holds."""
 
@@ -428,7 +413,6 @@ class Statistic(Protocol):
 
 
 def change(total: S, part: S, sign: int) -> None:
-    """Merge a part (`sign` 1), or undo that (-1)."""
     if sign > 0:
         total.merge(part)
     else:
@@ -519,7 +503,6 @@ class RunTotals(Tally):
         self.sums = {metric: ExactSum() for metric in _SUMMED}
 
     def count_outcome(self, outcome: Outcome, sign: int) -> None:
-        """Count a trial (`sign` 1) or take it back (-1)."""
         self.trials += sign
         self.incomplete += sign * outcome.incomplete
         if outcome.incomplete:
@@ -578,12 +561,10 @@ class RunTotals(Tally):
 
     @property
     def tasks(self) -> int:
-        """Distinct tasks."""
         return distinct_tasks(self.attempts, self.numeric_tasks)
 
     @property
     def coverage(self) -> dict[str, int]:
-        """Metric to how many slots have it (R1)."""
         return {metric: total.count for metric, total in self.sums.items()} | self.covered
 
     def mean_speedup_percentage(self) -> float | None:
@@ -644,7 +625,6 @@ class Counts:
         return self.waiting >= _MOST_WAITING
 
     def mark(self, group_id: GroupId, *more: int) -> None:
-        """Count more, or fewer, of each mark in a group."""
         marks = self._marks[group_id] = tuple(map(add, self._marks.get(group_id, _UNMARKED), more))
         group = self.groups.get(group_id)
         if group is not None:

@@ -62,9 +62,9 @@ class Plan:
         self._complete: dict[PlanRank, RunStarted] = {}
         """All complete plans: each may be the first once the ones before it are deleted."""
         self._ledgers: dict[PlanRank, Declared[Ledger]] = {}
-        """The ledgers that plans name, likewise; and the earliest (inference 8a)."""
+        """The ledgers of all complete plans, and the earliest one (inference 8a)."""
         self._agents: dict[PlanRank, Declared[list[str]]] = {}
-        """The agents that complete plans name, likewise."""
+        """The agents of all complete plans, for the same reason."""
         self._ends: list[tuple[tuple[int, *PlanRank], RunFinished]] = []
         """The greatest decides. Lesser ones with a greater revision stay, for they outlive its deletion."""
         self._parts: dict[str, Plan] = {}
@@ -161,7 +161,6 @@ class Plan:
         return self if self._complete or len(self._parts) != 1 else self._in_order[0]
 
     def ranks(self) -> set[PlanRank]:
-        """Standings of the events that still decide something."""
         set_by = (*self._fields.values(), *self._labels.values())
         ranks = {rank for rank, _ in set_by}
         ends = {end[1:] for end, _ in self._ends}
@@ -195,12 +194,10 @@ class Plan:
 
     @property
     def _part_count(self) -> int:
-        """How many parts the plan says that there are; 0: it does not say."""
         return self._fields["parts"][1] if "parts" in self._fields else 0
 
     @property
     def _in_order(self) -> list[Plan]:
-        """The plans of the parts, by the names of the parts."""
         return [self._parts[name] for name in sorted(self._parts, key=lambda name: (len(name), name))]
 
     @property
@@ -252,7 +249,6 @@ class Plan:
         return self.judged is True if pending is None else pending
 
     def scoring_rules(self, prices: PriceTable) -> ScoringRules:
-        """What the trials of the run are scored by."""
         named, agents = self.get("infrastructure_failures"), self.agent_models()
         return ScoringRules(
             prices,
@@ -299,7 +295,6 @@ class GroupPlan:
 
     @property
     def attempts_per_task(self) -> int | None:
-        """Planned trials at each task, all subtests together; None: not planned."""
         return self.declared // self.tasks if self.declared and self.tasks else None
 
 
@@ -328,7 +323,6 @@ class Denominators:
         }
 
     def of(self, group: GroupId) -> GroupPlan:
-        """What the plan says of a group, or of the run itself."""
         if group == RUN:
             return self.of_group(self.run())
         trials, undeclared = self.group(group), self.undeclared(group)
@@ -338,13 +332,11 @@ class Denominators:
     def of_group(
         self, trials: int | None, declared: int | None = None, *, undeclared: bool = False
     ) -> GroupPlan:
-        """What the plan says of a group with so many planned trials."""
         plan, declared_trials = self._plan, None if self.incomplete else trials
         facts = (plan.attempts, self._task_count, plan.judged, plan.awaits_scores, self.incomplete)
         return GroupPlan(declared_trials, declared, undeclared, *facts)
 
     def group(self, group: GroupId) -> int | None:
-        """Any group but the run itself."""
         if group.tier is None:
             return self.agent_model(group.agent, group.model)
         return self.tier(group.tier) if group.agent is None else self.agent_model_in_tier(group.tier)
@@ -367,7 +359,6 @@ class Denominators:
         return RUNS_PER_TIER if self._each is None else _product(self._each, self._subtests(tier))
 
     def tier(self, tier: str) -> int | None:
-        """One tier, pooled over the agents that are compared."""
         if self._each is None:
             return RUNS_PER_TIER
         return _product(self._each, self._subtests(tier), self._compared)
@@ -379,7 +370,6 @@ class Denominators:
         return _product(self._each, self._compared if pooled else 1)
 
     def agent_model(self, agent: str | None, model: str | None) -> int | None:
-        """One agent:model over the whole run."""
         if self._each is not None:
             return _product(self._each, self._places)
         return RUNS_PER_TIER * self._tiers_of[agent, model] or None
@@ -392,7 +382,6 @@ class Denominators:
 
     @cached_property
     def _tiers_of(self) -> Counter[tuple[str | None, str | None]]:
-        """In how many tiers each agent:model was seen."""
         return Counter((group.agent, group.model) for group in self._groups if group.tier is not None)
 
     @cached_property
@@ -418,7 +407,6 @@ class Denominators:
 
 
 def _declared_at(event: RunStarted) -> int | None:
-    """When a plan was declared, microseconds since 1970; None: not known."""
     at = microseconds(event.planned_at or event.started_at)
     return None if at == NO_TIME else at
 
@@ -435,7 +423,6 @@ def _of_order(event: RunStarted) -> OrderPlan:
 
 
 def _keep(plans: dict[PlanRank, T], rank: PlanRank, value: T) -> bool:
-    """Keep a plan among those with the greatest revisions; True if it is new there."""
     if rank in plans:
         return False
     plans[rank] = value
@@ -456,7 +443,6 @@ def _keep_first(plans: dict[PlanRank, Declared[T]], rank: PlanRank, value: Decla
 
 
 def _by_time(plan: tuple[PlanRank, Declared[Any]]) -> tuple[bool, int, PlanRank]:
-    """Plans in the order in which they were declared; those without a time come last."""
     rank, of = plan
     return of.at is None, of.at or 0, rank
 
@@ -501,7 +487,6 @@ def _joined(parts: Sequence[Mapping[str, Any]], count: int) -> dict[str, Any]:
 
 
 def _union(parts: Sequence[Mapping[str, Any]], name: str) -> list[str] | None:
-    """All items of a list that every part has; None where one has none."""
     lists = [part.get(name) for part in parts]
     if not all(isinstance(items, list) for items in lists):
         return None
@@ -575,7 +560,6 @@ class Queue:
 
     @property
     def has_grown(self) -> bool:
-        """Whether the plan has other trials than its first version."""
         return self._growth is not None
 
     def place(self, key: SlotKey) -> int | None:
@@ -590,15 +574,12 @@ class Queue:
         return places.get((key.task_id, key.attempt), places.get(key.task_id))
 
     def is_later(self, key: SlotKey) -> bool:
-        """Whether a trial joined the plan after its first version."""
         return self._growth is not None and not self._growth.had(key.task_id, key.attempt)
 
     def first_trials(self, planned: int) -> int | None:
-        """How many of the planned trials the first plan had; None: their names are not known."""
         return planned if self._growth is None else self._growth.first_trials(planned)
 
     def _numbered(self, order: Iterable[OrderEntry]) -> dict[OrderEntry, int]:
-        """OrderEntry to its place; a task that comes again is its next attempt."""
         attempts: dict[str, int] = {}
         entries: list[OrderEntry] = []
         for entry in order:
@@ -637,7 +618,6 @@ class _Growth:
         return cls(_names(tasks), _names(now_tasks), attempts, now_attempts)
 
     def had(self, task: str, attempt: int) -> bool:
-        """Whether the first plan had a trial."""
         return (self.first is None or task in self.first) and attempt <= self.first_attempts
 
     def keeps(self, task: str, attempt: int) -> bool:
@@ -646,7 +626,6 @@ class _Growth:
         return planned and self.had(task, attempt)
 
     def first_trials(self, planned: int) -> int | None:
-        """How many of the planned trials the first plan had; None: their names are not known."""
         if self.first is None or self.now is None or not self.now:
             return None
         attempts = min(self.first_attempts, self.now_attempts)

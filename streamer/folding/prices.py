@@ -63,7 +63,6 @@ class PriceTableError(ValueError):
 
 
 def read_price_file(text: str, source: str) -> tuple[Entry, ...]:
-    """Entries of a price table, in file order; an entry that names no source is from `source`."""
     try:
         document = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:  # also numbers too long to read
@@ -155,7 +154,6 @@ def _check_unique(entries: tuple[Entry, ...]) -> None:
 
 
 def built_in_prices() -> str:
-    """The text of `prices.toml` beside this module."""
     return files("streamer.folding").joinpath("prices.toml").read_text(encoding="utf-8")
 
 
@@ -275,7 +273,6 @@ def _snapshot() -> DataSnapshot:
 
 
 def _per_token(per_million: Decimal | TieredPrices | None) -> Fraction | None:
-    """USD per token from the library's USD per million."""
     if per_million is None:
         return None
     base = per_million if isinstance(per_million, Decimal) else per_million.base
@@ -434,7 +431,6 @@ class PriceTable:
         return next((price for price in prices if price is not None), None)
 
     def _listed(self, name: str) -> Price | None:
-        """The library's price, or the tables' of the model that the library takes the name for."""
         entry = None if name.endswith(_FREE) else snapshot_price(name)
         if entry is None:
             return None

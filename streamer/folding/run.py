@@ -82,7 +82,6 @@ def page_key(run_id: str, writer: str, number: int) -> str:
 
 
 def run_of_page(key: str) -> str:
-    """The run that a page belongs to."""
     return decode_id(key.split("/", 1)[0])
 
 
@@ -92,7 +91,6 @@ def is_run_page(key: str) -> bool:
 
 
 def written(header: dict[str, Any], raws: list[bytes]) -> bytes:
-    """A page with this header and these events."""
     body = b"".join(raws)
     head = orjson.dumps(header | {"v": PAGE_VERSION})
     return b"%b\n%b" % (head, bytes(lz4.compress_block(body)) if body else b"")
@@ -111,7 +109,6 @@ def opened(value: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def seen_by(value: bytes) -> int:
-    """Offset of the last event that a page has seen."""
     return int(orjson.loads(value.partition(b"\n")[0])["as_of"])
 
 
@@ -140,7 +137,6 @@ def cut(body: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
 
 
 def length_of(entry: int | dict[str, Any]) -> int:
-    """Bytes of a slot's event, from its header entry."""
     return entry if isinstance(entry, int) else int(entry["n"])
 
 
@@ -185,11 +181,9 @@ class StatePage:
         self.size = 0
 
     def event(self, index: int) -> bytes:
-        """The event of the slot at that place."""
         return events_on(self.value)[index]
 
     def events(self) -> list[bytes]:
-        """The events of the slots on the page, in order."""
         return events_on(self.value) if self.value else []
 
 
@@ -247,7 +241,6 @@ class PageBook:
         return len(self._foreign) > 16 + 4 * needed
 
     def _placed(self, keys: Iterable[SlotKey]) -> tuple[set[int], set[int]]:
-        """Let each slot belong on a page: the pages to write, and which of them had slots before."""
         dirty, rewritten = set(), set()
         slots = self.run.slots
         for key in keys:
@@ -262,7 +255,6 @@ class PageBook:
         return dirty | rewritten, rewritten
 
     def _place(self, key: SlotKey, slot: Slot) -> int:
-        """Number of the page that a slot belongs on from now on, which is on none."""
         size, page = slot_bytes(slot), self._open
         room = MAX_BYTES if page is None or not page.value else MAX_BYTES_AGAIN
         if page is None or len(page.keys) >= MAX_SLOTS or page.size + size > room:
@@ -274,7 +266,6 @@ class PageBook:
         return page.number or 0
 
     def _repaged(self, rewritten: set[int]) -> set[int]:
-        """Take slots off pages that grew past their size; the pages that received them."""
         moved: set[int] = set()
         for number in rewritten:
             page = self._pages[number]
@@ -324,7 +315,6 @@ class PageBook:
 
 
 def slot_bytes(slot: Slot) -> int:
-    """About how many bytes a slot takes on a page."""
     size = len(slot.raw) + _SLOT_OVERHEAD_BYTES
     if not slot.has_history:
         return size
@@ -378,7 +368,6 @@ def _entry(key: SlotKey, slot: Slot, raw: bytes) -> int | dict[str, Any]:
 
 
 def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
-    """Join an event; the slot in which it stands now, None if it stands in none."""
     event = read(raw)
     if isinstance(event, Reason):
         if event.code in DAMAGED:
@@ -450,7 +439,6 @@ class Run:
         self.in_flight_taken: InFlightChange | None = None
 
     def join(self, event: Inside, raw: bytes, offset: int, timestamp_ms: int) -> Effect:
-        """Join one event; see :meth:`RunState.apply`."""
         return self.state.apply(event, raw, offset, timestamp_ms)
 
     def take_changes(self, *, notify: bool = True, comparison: bool = True) -> RunUpdate:
@@ -497,7 +485,6 @@ class Run:
 
     @property
     def scored_waiting(self) -> int:
-        """How many scored trials wait to be taken."""
         return self.state.changes.scored_waiting
 
     def take_pages(self) -> list[PageWrite]:
@@ -545,7 +532,6 @@ class Run:
         }
 
     def _take_in_flight(self) -> InFlightChange | None:
-        """The trials in flight, if they are others than when they were taken last."""
         trials = self.in_flight_by_slot()
         if trials == (self.in_flight_taken.trials if self.in_flight_taken else {}):
             return None
@@ -554,7 +540,6 @@ class Run:
         return self.in_flight_taken
 
     def taken(self) -> list[tuple[SummaryKind, str]]:
-        """Kind and topic key of every summary that was taken and not withdrawn."""
         return self._summaries.taken() + self.comparisons.taken()
 
     def load_page(self, key: str, value: bytes, *, settled_to: int) -> None:
@@ -605,8 +590,6 @@ _ID_CHARACTERS = 32
 
 
 class Grades:
-    """The grade of each group as it was told last."""
-
     def __init__(self) -> None:
         self._told: dict[GroupId, str | None] = {}
 

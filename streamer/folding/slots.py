@@ -76,7 +76,6 @@ class SlotKey(NamedTuple):
 
     @property
     def trial_group(self) -> TrialGroupKey:
-        """The multi-agent trial that a sub-trial in this slot belongs to."""
         return TrialGroupKey(self.shard, self.task_id, self.attempt, self.tier, self.subtest)
 
 
@@ -248,7 +247,6 @@ def with_scores(event: Result, scores: Sequence[LateScore]) -> Result:
 
 
 def event_of(raw: bytes) -> Result:
-    """The event that a slot keeps as received."""
     event = read(raw)
     if not isinstance(event, Result):  # pragma: no cover - raw was decoded before it was stored
         raise TypeError(f"a slot holds something that is not a trial_result: {event}")
@@ -256,8 +254,6 @@ def event_of(raw: bytes) -> Result:
 
 
 class Page(Protocol):
-    """A state page as a slot sees it."""
-
     def event(self, index: int) -> bytes:
         """The event of the slot at that place on the page."""
 
@@ -328,7 +324,6 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def position(self) -> int | None:
-        """The smallest position that a start has; None: no start has one."""
         return min((start.position for start in self.starts if start.position is not None), default=None)
 
     @property
@@ -346,12 +341,10 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def vacant(self) -> bool:
-        """Whether the slot has never seen a result or a retraction."""
         return self.revision is None and not self.losers and self.floor is None
 
     @property
     def empty(self) -> bool:
-        """True if it knows nothing."""
         return self.vacant and not self.starts and not self.late_scores
 
     @property
@@ -387,7 +380,6 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def on_page(self) -> bool:
-        """True if the event lies on the page and nowhere else."""
         return self._raw is None
 
     def lies_on(self, page: Page, index: int) -> None:
@@ -395,17 +387,14 @@ class Slot(Struct, gc=False, eq=False):
         self.page, self.index, self._raw = page, index, None
 
     def leave_page(self) -> None:
-        """Belong to no page from now on."""
         self.page, self._raw = None, self.raw
 
     @property
     def winner(self) -> SlotRank | None:
-        """Standing of the result that counts, None while the slot is empty."""
         return None if self.revision is None else (self.revision, *self._finished_at_and_fingerprint())
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the winner's content."""
         return self._finished_at_and_fingerprint()[1]
 
     def _finished_at_and_fingerprint(self) -> tuple[int, str]:
@@ -418,7 +407,6 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def superseded(self) -> int:
-        """Results that lost this slot."""
         return len(self.losers)
 
     @property
@@ -446,7 +434,6 @@ class Slot(Struct, gc=False, eq=False):
         return failed and self.event.resolved is True
 
     def fill(self, revision: int, raw: bytes, agent_index: int | None) -> None:
-        """Let this result stand here."""
         self.revision, self.raw, self.agent_index = revision, raw, agent_index
 
     def offer(self, rank: SlotRank, raw: bytes, agent_index: int | None) -> bool:
@@ -480,7 +467,6 @@ class Slot(Struct, gc=False, eq=False):
         return True
 
     def start(self, start: Start) -> bool:
-        """Join a start; True if that was news."""
         is_withdrawn = self.floor is not None and start.revision <= self.floor
         if is_withdrawn or any(map(start.says_no_more_than, self.starts)):
             return False
@@ -489,7 +475,6 @@ class Slot(Struct, gc=False, eq=False):
         return True
 
     def score(self, late: LateScore) -> bool:
-        """Join a late score; True if that was news."""
         stored = [one for one in self.late_scores if one.fingerprint != late.fingerprint]
         if any(late[:2] <= one[:2] for one in self.late_scores if one.fingerprint == late.fingerprint):
             return False
@@ -517,7 +502,6 @@ class Slot(Struct, gc=False, eq=False):
 
 
 def _has(event: Result | bytes) -> int:
-    """Bits of what a result has: :data:`VERDICT` and its like."""
     if isinstance(event, bytes):  # empty: the slots of a follower's ledger keep no events
         return 0
     failed = event.resolved is False and event.failure_mode in NO_FAILURE
@@ -552,7 +536,6 @@ class SummaryChange:
 
     @classmethod
     def tombstone(cls, run_id: str, group: GroupId, epoch: int, state_version: int) -> Self:
-        """The summary is gone from this version on."""
         return cls(run_id, group, None, None, epoch, state_version, "")
 
     @property
@@ -562,7 +545,6 @@ class SummaryChange:
 
     @property
     def key(self) -> str:
-        """Key in the topic, ids percent-encoded."""
         return self.group.topic_key(self.run_id)
 
 
@@ -637,8 +619,6 @@ class RunUpdate:
 
 
 class Effect(StrEnum):
-    """What an event did to the run."""
-
     COUNTED = "counted"
     STARTED = "started"
     DUPLICATE = "duplicate"
@@ -670,8 +650,6 @@ class GroupChanges(NamedTuple):
 
 
 class PageChanges(NamedTuple):
-    """What of a run's state pages is out of date: the pages of these slots, the run's own page, or all."""
-
     slots: dict[SlotKey, None]
     plan: bool
     everything: bool
@@ -691,7 +669,6 @@ class RunChanges:
 
     @property
     def scored_waiting(self) -> int:
-        """How many scored trials wait to be taken."""
         return len(self._scored)
 
     @property
@@ -700,7 +677,6 @@ class RunChanges:
         return len(self._slots)
 
     def groups(self, groups: Iterable[GroupId]) -> None:
-        """These groups have to be summarised again."""
         self._groups.update(groups)
 
     def rescored(self, rescoring: Rescoring) -> None:
@@ -713,24 +689,19 @@ class RunChanges:
             self._scored[key] = judged if len(self._scored) < _MOST_JUDGED else None
 
     def only_scored_trials(self, keys: Iterable[SlotKey]) -> None:
-        """The scored trials of these slots changed, and no others."""
         self._scored = dict.fromkeys(keys)
 
     def slot(self, key: SlotKey) -> None:
-        """The state page of a slot is out of date."""
         if self._collects_pages:
             self._slots[key] = None
 
     def plan(self) -> None:
-        """The run's own page is out of date."""
         self._plan = True
 
     def every_page(self) -> None:
-        """Every page is out of date."""
         self._plan = self._everything = True
 
     def take_groups(self) -> GroupChanges:
-        """Hand over the groups and the rescorings."""
         taken = GroupChanges(self._groups, self._rescorings)
         self._groups, self._rescorings = set(), []
         return taken
@@ -743,7 +714,6 @@ class RunChanges:
         return taken
 
     def take_pages(self) -> PageChanges:
-        """Hand over what has to be saved."""
         taken = PageChanges(self._slots, self._plan, self._everything)
         self._slots, self._plan, self._everything = {}, False, False
         return taken

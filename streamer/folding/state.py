@@ -93,11 +93,9 @@ class Scores:
         self._ended = False
 
     def began(self) -> int | None:
-        """See :meth:`~streamer.folding.uncertainty.Roster.began`."""
         return self.roster.began()
 
     def is_baseline(self, agent: str) -> bool:
-        """See :meth:`~streamer.folding.score.ScoringRules.is_baseline`."""
         return self.rules.is_baseline(agent)
 
     def groups_of(self, key: SlotKey) -> tuple[GroupId, ...]:
@@ -105,7 +103,6 @@ class Scores:
         return groups_of(key.agent, key.model, key.tier, baseline=self.is_baseline(key.agent))
 
     def of(self, slot: Slot) -> Scored | None:
-        """Score of what stands in a slot, None while it is empty."""
         if slot.scored is not None or slot.revision is None:
             return slot.scored
         return score_trial(slot.event, self.rules)
@@ -131,7 +128,6 @@ class Scores:
             self._score_group(group, None)
 
     def filled(self, key: SlotKey, slot: Slot, event: Result) -> None:
-        """A result stands in a slot that held nothing before."""
         if event.agent_index is not None:
             slot.agent_index = event.agent_index
             self._members.setdefault(key.trial_group, set()).add(key)
@@ -140,7 +136,6 @@ class Scores:
             self._enter(key, slot, with_scores(event, slot.late_scores))
 
     def started(self, key: SlotKey, slot: Slot) -> None:
-        """The starts of a slot's trial changed."""
         self.roster.start(key, slot)
         self._changes.groups(self.groups_of(key))
 
@@ -205,7 +200,6 @@ class Scores:
         return [self._slots[member].event for member in sorted(keys, key=str)]
 
     def trial_groups(self) -> Mapping[TrialGroupKey, Collection[SlotKey]]:
-        """The slots of each multi-agent trial."""
         return self._members
 
     def with_their_groups(self, keys: Collection[SlotKey]) -> Iterable[SlotKey]:
@@ -220,7 +214,6 @@ class Scores:
         return self._of_missing[group]
 
     def _payload(self, key: SlotKey, event: Result, scored: Scored) -> dict[str, Any] | None:
-        """The specification's per-agent task payload; None for a score without FormulaCode's part."""
         if scored.formulacode is None:
             return None
         return task_payload(
@@ -233,7 +226,6 @@ class Scores:
         )
 
     def _enter(self, key: SlotKey, slot: Slot, event: Result) -> None:
-        """A trial of its own is in."""
         scored = score_trial(event, self.rules)
         # FormulaCode's sections may be large, so a trial with them is not kept
         judged = Judged(event, scored) if type(event) is Result else None
@@ -252,7 +244,6 @@ class Scores:
                     self._score_group(group, None)
 
     def outcome(self, group: TrialGroupKey) -> Outcome:
-        """Outcome of a multi-agent trial, by the sub-trials that are there."""
         return self._outcomes[group]
 
     def _score_group(self, group: TrialGroupKey, because: SlotKey | None) -> None:
@@ -283,7 +274,6 @@ class Scores:
         self._outcomes[group] = outcome
 
     def _outcome(self, key: SlotKey, scored: Scored) -> Outcome:
-        """Outcome of the trial that this sub-trial decides."""
         measured = scored.formulacode
         return Outcome(
             task_id=key.task_id,
@@ -299,7 +289,6 @@ class Scores:
         )
 
     def _swap(self, key: SlotKey, slot: Slot, scored: Scored | None) -> None:
-        """Replace a sub-trial's score."""
         old, slot.scored = slot.scored, scored
         if old is not None:
             self.roster.leave(key, slot)
@@ -350,16 +339,13 @@ class RunState:
 
     @property
     def groups(self) -> dict[GroupId, GroupState]:
-        """Every group that had trials at the last `count`."""
         return self.counts.groups
 
     @property
     def totals(self) -> RunTotals:
-        """Totals of the run, as of the last `count`."""
         return self.counts.totals
 
     def every_group(self) -> set[GroupId]:
-        """Every group that had trials at the last `count`, or whose trials have started."""
         return {*self.groups, *self.scores.roster.groups()}
 
     @property
@@ -368,11 +354,9 @@ class RunState:
         return bool(self.slots or self.plan)
 
     def count(self) -> None:
-        """Bring groups and totals up to date."""
         self.scores.count()
 
     def denominators(self) -> Denominators:
-        """Planned trials of each group, as of the last `count`."""
         return Denominators(self.plan, self.groups, self.scores.is_baseline)
 
     def open_states(self) -> int:
@@ -396,7 +380,6 @@ class RunState:
         return bool(planned) and planned == rows.count(STORED, STORED) and not open_rows
 
     def evidence(self, group_id: GroupId, open_states: int | None = None) -> Evidence:
-        """The evidence of a group's trials."""
         if open_states is None:
             open_states = self.open_states()
         finished = self.plan.finished is not None
@@ -437,7 +420,6 @@ class RunState:
         return Effect.COUNTED if self.join_plan(event, raw) else Effect.DUPLICATE
 
     def offer(self, event: Result, raw: bytes) -> Effect:
-        """Offer a result to its slot (R17)."""
         key = slot_key(event)
         slot = self.slots.get(key)
         if slot is None:
@@ -472,13 +454,11 @@ class RunState:
         return True
 
     def _fill(self, key: SlotKey, slot: Slot, event: Result) -> None:
-        """The first result of a slot stands in it."""
         self.slots[key] = slot
         self.changes.slot(key)
         self.scores.filled(key, slot, event)
 
     def _change(self, key: SlotKey, change: Callable[[Slot], bool], event: Result | None = None) -> bool:
-        """Change a slot and everything derived from it; False if there was no news."""
         slot = self.slots.get(key)
         if slot is None:
             slot = self.slots[key] = Slot()
@@ -504,7 +484,6 @@ class RunState:
         return changed
 
     def start(self, key: SlotKey, start: Start) -> Effect:
-        """Join a start of a slot's trial (inference 3)."""
         slot = self.slots.get(key) or Slot()
         if slot.floor is not None and start.revision <= slot.floor:
             return Effect.IGNORED
@@ -516,7 +495,6 @@ class RunState:
         return Effect.STARTED
 
     def score(self, key: SlotKey, late: LateScore) -> Effect:
-        """Join a late score of a slot's trial (R32)."""
         slot = self.slots.get(key)
         if slot is not None and slot.floor is not None and late.revision <= slot.floor:
             return Effect.IGNORED
@@ -528,7 +506,6 @@ class RunState:
         self._change(key, lambda slot: slot.lose(rank, has))
 
     def retract(self, key: SlotKey, revision: int) -> None:
-        """Join a floor that another copy of the slot has."""
         self._change(key, lambda slot: slot.retract(revision))
         self.may_stand_scored(key)
 
@@ -542,7 +519,6 @@ class RunState:
             self.changes.scored_trial(key)
 
     def delete(self, revision: int) -> None:
-        """Forget everything up to `revision`, and ignore it from now on."""
         if self.deleted_to is not None and revision <= self.deleted_to:
             return
         self.count()
@@ -592,7 +568,6 @@ class RunState:
         return changed
 
     def _rederive(self) -> None:
-        """Score everything again and rebuild groups and totals from the slots."""
         self.count()
         self.changes.groups(self.every_group())
         self.counts.clear()
@@ -665,7 +640,6 @@ def marks_of(slot: Slot) -> tuple[int, bool, bool, bool]:
 
 
 AgentModel = tuple[str, str]
-"""(agent, model)."""
 
 
 @dataclass(frozen=True)
@@ -683,7 +657,6 @@ class MissingTrials:
         return MissingTrials(self.sums.plus(other.sums, 0), self.tasks + other.tasks)
 
     def minus(self, other: MissingTrials) -> MissingTrials:
-        """The trials without some of them."""
         return MissingTrials(self.sums.minus(other.sums), self.tasks - other.tasks)
 
 
@@ -746,7 +719,6 @@ class _Shard:
         self.owned: dict[AgentModel, set[TrialGroupKey]] = {}
 
     def lacking(self, owner: AgentModel) -> MissingTrials | None:
-        """The trials that lack an agent; None if there are none."""
         owned = self.owned.get(owner, set())
         if not owned:
             return self._all

@@ -107,7 +107,6 @@ class Summaries:
         return self._summary(RUN, Moment(self.run))
 
     def taken(self) -> list[tuple[SummaryKind, str]]:
-        """Kind and topic key of every summary that was taken and not withdrawn."""
         return [(group_id.kind, group_id.topic_key(self.run.run_id)) for group_id in self._taken]
 
     def _due(self, changed: set[GroupId], at: Moment, lacking: set[AgentModel]) -> set[GroupId]:
@@ -233,28 +232,23 @@ class Moment:
 
     @cached_property
     def open_states(self) -> int:
-        """Bits of the rows without a final value, see :meth:`RunState.open_states`."""
         return self.run.open_states()
 
     @cached_property
     def missing(self) -> dict[AgentModel, MissingTrials]:
-        """The trials that lack a planned agent, see `missing_sub_trials`."""
         return missing_sub_trials(self.run)
 
     @cached_property
     def metrics(self) -> dict[str, MetricPlan]:
-        """The named metrics that have a board."""
         return planned_metrics(self.plan)
 
     @cached_property
     def tiers(self) -> dict[str, GroupState]:
-        """The tiers by name, pooled over the agents that are compared, as ruled (R31)."""
         pooled = {id_.tier: of for id_, of in self.groups.items() if id_.tier is not None and not id_.agent}
         return {tier: of.as_ruled(self.rules.verdicts) for tier, of in sorted(pooled.items())}
 
     @cached_property
     def agents(self) -> dict[str, GroupState]:
-        """The agent:models by label."""
         return {id_.agent_model or "": of for id_, of in self.groups.items() if id_.tier is None}
 
 
@@ -280,12 +274,10 @@ class Subject(Generic[C]):
 
     @cached_property
     def planned(self) -> GroupPlan:
-        """What the plan says of it."""
         return self.at.planned.of(self.group_id)
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What its rows say."""
         return self.run.evidence(self.group_id, self.at.open_states)
 
     @cached_property
@@ -441,7 +433,6 @@ def reading(plan: MetricPlan) -> dict[str, Any]:
 
 
 def cross_tier(of: Subject[RunTotals]) -> dict[str, Any] | None:
-    """Cross-tier numbers of the pooled tiers; None where there is no tier."""
     tiers, judged, ddof = of.at.tiers, of.at.plan.judged, of.profile.ddof
     if not tiers:
         return None
@@ -603,7 +594,6 @@ def _fits(values: Mapping[str, Any], most_bytes: int) -> bool:
 
 
 def _fitting(ranked: Iterable[tuple[str, T]], most_bytes: int) -> dict[str, T]:
-    """The leading entries whose JSON has `most_bytes` at most."""
     kept, left = {}, most_bytes - len("{}")
     for name, value in ranked:
         left -= len(orjson.dumps({name: value})) - len("{}") + len(",")
@@ -659,7 +649,6 @@ def named(of: Subject[GroupState]) -> dict[str, Any]:
 
 
 def _error_body(error: MeanError | None) -> dict[str, Any]:
-    """Error and interval of a mean: `standard_error`, `low`, `high`; null of fewer than two tasks."""
     return dict(zip(NO_ERROR, map(_json, error), strict=True)) if error else NO_ERROR
 
 
@@ -672,7 +661,6 @@ def _pass_at_k(of: Subject[Any]) -> dict[str, Any] | None:
 
 
 def _tokens(of: Subject[Any]) -> dict[str, int | float | None]:
-    """Token totals; None where no trial reports that kind."""
     totals = [(kind, total.total() if total.count else None) for kind, total in of.counted.tokens.items()]
     return {kind: None if total is None else json_count(total) for kind, total in totals}
 
@@ -780,7 +768,6 @@ COUNTED: dict[str, Field] = {
     "in_flight": lambda of: of.evidence.in_flight,
     "grading_profile": lambda of: of.profile.name,
 }
-"""What a run and its groups have in common."""
 
 GROUP: dict[str, GroupField] = {
     **COUNTED,

@@ -94,7 +94,6 @@ class Rows:
         self.provenance: dict[int, dict[str, str]] = {}
 
     def append(self, key: SlotKey, task: int) -> int:
-        """A new row, of a slot that holds nothing yet; its number."""
         self.keys.append(key)
         self.tasks.append(task)
         self.states.append(0)
@@ -104,7 +103,6 @@ class Rows:
         return len(self.keys) - 1
 
     def measure(self, row: int, scored: Scored) -> None:
-        """The numbers of a row whose trial has this score."""
         for metric in MEANS:
             value = getattr(scored, metric)
             self.values[metric][row] = nan if value is None else value
@@ -123,7 +121,6 @@ class Rows:
         return min(int(times.min(initial=_NEVER)), min(self.started.values(), default=_NEVER))
 
     def task_speedups(self) -> Iterator[tuple[str, float]]:
-        """Task and speedup of each trial that has one; of a failure without sections it is 1.0 (R21)."""
         for row, (key, state) in enumerate(zip(self.keys, self.states, strict=True)):
             if state & STORED:
                 speedup = self.speedups.get(row, None if state & PASSED else 1.0)
@@ -146,17 +143,14 @@ class Lineup:
 
     @property
     def stored(self) -> NDArray[np.bool_]:
-        """Rows in which a result stands."""
         stored: NDArray[np.bool_] = self.states & STORED != 0
         return stored
 
     @property
     def tasks(self) -> NDArray[np.int32]:
-        """Number of each row's task."""
         return _joined([part.tasks for part in self._parts], np.int32)
 
     def values(self, metric: str) -> NDArray[np.float64]:
-        """The metric of each row, NaN where it has none."""
         columns = (part.values.get(metric, array("d", [nan]) * len(part.keys)) for part in self._parts)
         return _joined(list(columns), np.float64)
 
@@ -167,7 +161,6 @@ class Lineup:
         return [key for part in self._parts for key in part.keys]
 
     def positions(self) -> dict[int, int]:
-        """Row to its position, where a start named one."""
         positions, first = {}, 0
         for part in self._parts:
             positions.update({first + row: position for row, position in part.positions.items()})
@@ -195,11 +188,9 @@ class Lineup:
         return [keys[row] for row in rows]
 
     def count(self, bits: int, among: int) -> int:
-        """How many rows have exactly these bits among those."""
         return sum(rows for state, rows in self.of_states if state & among == bits)
 
     def count_any(self, bits: int) -> int:
-        """How many rows have any of these bits."""
         return sum(rows for state, rows in self.of_states if state & bits)
 
 
@@ -254,13 +245,11 @@ class Roster:
             self._began = None if before == self._began < after else min(self._began, after)
 
     def leave(self, key: SlotKey, slot: Slot) -> None:
-        """No result stands in the slot."""
         rows = self._rows_of(key, slot)
         rows.states[slot.row] &= STARTED
         self._timed(rows.times[slot.row], _NEVER)
 
     def start(self, key: SlotKey, slot: Slot) -> None:
-        """The starts of the slot changed."""
         rows = self._rows_of(key, slot)
         rows.states[slot.row] = rows.states[slot.row] & ~STARTED | (STARTED if slot.starts else 0)
         before, after = rows.positions.pop(slot.row, None), slot.position
@@ -273,12 +262,10 @@ class Roster:
         self.positions_changed += before != after
 
     def lineup(self, group: GroupId) -> Lineup:
-        """The rows of a group; of the run itself: all."""
         every = self._rows.values()
         return Lineup(list(every) if group == RUN else self._groups.get(group, []), every)
 
     def groups(self) -> Iterator[GroupId]:
-        """Every group that has a row."""
         return iter(self._groups)
 
     def _rows_of(self, key: SlotKey, slot: Slot) -> Rows:
@@ -386,7 +373,6 @@ class Evidence:
 
     @cached_property
     def pass_rate_interval(self) -> Interval | None:
-        """The interval of the pass rate; None with fewer than two tasks (inference 6)."""
         return rate_interval(self.pass_rate)
 
     def means(self, metric: str) -> Clusters:
@@ -429,7 +415,6 @@ class Evidence:
         return not unstarted and (concurrency is None or self.in_flight <= concurrency)
 
     def outcomes(self) -> list[bool | None]:
-        """Whether the trial of each row passed; None without a final value."""
         final, passed = self.final_and_passed()
         pairs = zip(final.tolist(), passed.tolist(), strict=True)
         return [outcome if is_final else None for is_final, outcome in pairs]
@@ -440,7 +425,6 @@ class Evidence:
         return final, final & (self.lineup.states & PASSED != 0)
 
     def _counts(self, bits: int, passed: int, *, without: int = 0) -> list[tuple[int, int, int]]:
-        """How many rows of each task have these bits, and how many of these passed."""
         states, tasks = self.lineup.states, self.lineup.tasks
         counted = states & (bits | without) == bits
         attempts = np.bincount(tasks[counted])
@@ -535,7 +519,6 @@ def conclusion(
 
 
 def _later(lineup: Lineup, rows: list[int], queue: Queue) -> set[int]:
-    """The rows of trials that joined the plan after its first version."""
     if not queue.has_grown:
         return set()
     keys = lineup.keys()
@@ -590,7 +573,6 @@ def _reachable_grade(
 
 
 def _final(evidence: Evidence, planned: int | None, queue: Queue) -> dict[str, Any]:
-    """The fields `final`, `final_if_unrelated` and `final_missing`."""
     concluded, kind = conclusion(evidence, planned, queue), queue.kind
     if concluded.passes is None:
         return {"final_missing": concluded.missing}

@@ -150,7 +150,6 @@ def encode_id(text: str) -> str:
 
 
 def decode_id(text: str) -> str:
-    """Inverse of :func:`encode_id`."""
     return unquote(text)
 
 

@@ -79,7 +79,6 @@ NAMED = "metrics/"
 """Where built-in metrics can stand too, a named one begins like this: `metrics/reward`."""
 
 Metrics = Annotated[dict[MetricName, SignedAmount], Field(max_length=MAX_METRICS)]
-"""Metric to its value."""
 
 Direction = Literal["higher", "lower"]
 
@@ -645,7 +644,6 @@ def known_content(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stated(part: Message) -> dict[str, Any]:
-    """The fields of a part of an event that are not null."""
     return {name: value for name, value in part if value is not None}
 
 

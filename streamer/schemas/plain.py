@@ -47,7 +47,7 @@ _LENGTHS_Z = frozenset({20, *range(22, 28)})
 """Lengths of a time in UTC that ends in Z: without decimals, and with 1 to 6."""
 
 _LENGTHS_OFFSET = frozenset({25, *range(27, 33)})
-"""Likewise where it ends in +00:00."""
+"""Lengths of a time in UTC that ends in +00:00."""
 
 
 _NEVER_PLAIN = frozenset({"agent_index", "benchmarks", "speedup_percentage"})
@@ -60,7 +60,6 @@ _UNDERSTOOD_OF_DICTS = {"type", "patternProperties", "propertyNames", "maxProper
 
 
 def _plain(name: str, model: type[Event]) -> Any:
-    """The msgspec struct of a model; its fields are in the order of canonical JSON."""
     return msgspec.defstruct(
         name,
         [_field(name, schema, model.model_fields[name]) for name, schema in _properties(model)],
@@ -73,12 +72,10 @@ def _plain(name: str, model: type[Event]) -> Any:
 
 
 def _properties(model: type[Event]) -> list[tuple[str, dict[str, Any]]]:
-    """The fields of a model in order, with their parts of its JSON Schema."""
     return sorted(model.model_json_schema(mode="serialization")["properties"].items())
 
 
 def _options(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """The schemas that a field may have, without null."""
     return [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
 
 

@@ -85,7 +85,6 @@ def canonical_json(value: Any, default: Callable[[Any], Any] | None = None) -> b
 
 
 def sha256_hex(data: bytes) -> str:
-    """SHA-256 in hexadecimal, 64 characters."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -290,7 +289,6 @@ def shown(value: object) -> str:
 
 
 NO_TIMESTAMP = -1
-"""Timestamp of a record that has none."""
 
 LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
 """Later ones are microseconds, say, and no time of an event."""
@@ -461,7 +459,6 @@ class Failure:
 
     @classmethod
     def of(cls, run_id: str, error: Exception, record: LogRecord | None = None, at: int = -1) -> Failure:
-        """Of an exception that was just caught."""
         at = at if record is None else max(at, record.offset)
         return cls(run_id, reason_of(error), record, at, "".join(format_exception(error)))
 
@@ -724,7 +721,6 @@ class GroupId:
 
     @property
     def type(self) -> str:
-        """The `type` of the published value."""
         return "run_comparison" if self.compared else f"{self.kind}_summary"
 
     @property
@@ -772,10 +768,8 @@ class GroupId:
 
 
 RUN = GroupId()
-"""The run itself."""
 
 COMPARISON = GroupId(compared=True)
-"""The comparison of the run's agents."""
 
 
 @lru_cache(maxsize=4096)

@@ -60,7 +60,6 @@ class PassAtK:
 
     @property
     def tasks(self) -> int:
-        """Distinct tasks with at least one attempt."""
         return len(self._tasks)
 
     def __contains__(self, task: Hashable) -> bool:
@@ -286,7 +285,6 @@ class Clusters:
 
     @cached_property
     def _variance(self) -> tuple[int, int]:
-        """Numerator and denominator of the variance; of two tasks or more."""
         n, total = self.trials, self.total
         spread = n * n * self.squares - 2 * n * total * self.products + total * total * self.sizes
         return spread * self.tasks, (self.tasks - 1) * n**4 * self.unit**2
@@ -608,7 +606,6 @@ def cannot_be_overtaken(leader: Reach, other: Reach) -> bool:
 
 
 def _median_with(ascending: Sequence[float], value: float, times: int) -> float:
-    """The median of the values with another one, so many times."""
     below = bisect_left(ascending, value)
 
     def at(rank: int) -> float:

@@ -139,11 +139,9 @@ class Distribution:
         return self._infinities() or self.finite.mean()
 
     def min(self) -> float | None:
-        """The smallest value; None when empty."""
         return self._blocks[0][0] if self._blocks else None
 
     def max(self) -> float | None:
-        """The largest value; None when empty."""
         return self._blocks[-1][-1] if self._blocks else None
 
     def median(self) -> float | None:
@@ -217,7 +215,6 @@ class Distribution:
             change(self._sums, *by())
 
     def _infinities(self) -> float:
-        """The sum of the infinite values; 0.0 if there are none."""
         if not self._blocks:
             return 0.0
         least, most = self._blocks[0][0], self._blocks[-1][-1]
@@ -226,7 +223,6 @@ class Distribution:
         return (inf if most == inf else 0.0) + (-inf if least == -inf else 0.0)
 
     def _at(self, rank: int) -> float:
-        """The value of that rank, from 0."""
         for block in self._blocks:
             if rank < len(block):
                 return block[rank]
@@ -234,7 +230,6 @@ class Distribution:
         raise IndexError(rank)
 
     def _joined(self) -> NDArray[np.float64]:
-        """A copy of the values in order."""
         return _concatenated(self._blocks)
 
     def _are_few(self, changes: int) -> bool:
@@ -301,7 +296,6 @@ class Distribution:
         return bisect_left([block[-1] for block in self._blocks], value)
 
     def _hold(self, ordered: NDArray[np.float64]) -> None:
-        """Hold these values, which are in order, and no others."""
         starts = range(0, len(ordered), _BLOCK)
         self._blocks = [array("d", ordered[start : start + _BLOCK].tobytes()) for start in starts]
         self.count = len(ordered)

@@ -18,7 +18,6 @@ from streamer.schemas.wire import JsonNumber, json_number
 
 
 FLOAT_BITS = 53
-"""Binary digits of a float."""
 
 LARGEST_EXPONENT = 1023
 """Two to the power of this is a float, and so is two to the power of each smaller whole number from 0 on."""
@@ -154,7 +153,6 @@ class ExactSum:
 
     def __init__(self) -> None:
         self.count = 0
-        """Values held."""
         self._reset()
 
     @classmethod
@@ -256,14 +254,12 @@ class ExactSum:
         return root_of_quotient(*self._spread(ddof)) if self.count else None
 
     def mean_and_std_dev(self, ddof: int) -> tuple[float | None, float | None]:
-        """Both at once, as `mean` and `std_dev` have them."""
         if not self.count:
             return None, None
         spread = self._spread(ddof)
         return quotient(self._sum, self.count << self._shift), root_of_quotient(*spread)
 
     def summary(self, ddof: int = 0) -> dict[str, JsonNumber]:
-        """Sum, mean, variance, std_dev and count, as they travel in JSON."""
         return {
             "sum": json_number(self.total()),
             "mean": json_number(self.mean()),
@@ -273,7 +269,6 @@ class ExactSum:
         }
 
     def _spread(self, ddof: int) -> tuple[int, int]:
-        """The variance as numerator and denominator."""
         if self.count <= max(ddof, 1):
             return 0, 1
         numerator = self.count * self._squares - self._sum * self._sum

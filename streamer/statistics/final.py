@@ -323,7 +323,6 @@ class OrderKind(StrEnum):
 
 
 OrderEntry = str | tuple[str, int]
-"""A task, or a task and an attempt."""
 
 _WEAKEST = (OrderKind.CHOSEN, OrderKind.UNKNOWN, OrderKind.SHUFFLED)
 
@@ -419,7 +418,6 @@ def _same_order(one: Sequence[OrderEntry], other: Sequence[OrderEntry] | None) -
 
 
 def _numbered(order: Sequence[OrderEntry]) -> list[OrderEntry]:
-    """The same with the attempt of each task that stands there by its name alone."""
     seen: Counter[str] = Counter()
     entries: list[OrderEntry] = []
     for entry in order:

@@ -64,7 +64,6 @@ def evidence_better(ordered: Sequence[Compared], every: Sequence[Compared], plan
 
 
 def rounded(value: float) -> float:
-    """The value to 12 significant digits."""
     return float(f"{value:.{DIGITS}g}")
 
 

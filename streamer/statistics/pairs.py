@@ -79,7 +79,6 @@ class FinalDifference(NamedTuple):
         return self.low > self.high
 
     def ends(self) -> Ends:
-        """The same as differences of pass rates, exact."""
         return Ends(Fraction(self.low, self.planned), Fraction(self.high, self.planned))
 
 
@@ -235,7 +234,6 @@ def e_value(wins: int, losses: int) -> float:
 
 
 Task = tuple[str | None, str | None, str]
-"""Tier, subtest and task id."""
 
 
 class Pairing(NamedTuple):
@@ -290,8 +288,6 @@ class Attempts(NamedTuple):
 
 
 class PairedTask(NamedTuple):
-    """The trials of both sides at the same task."""
-
     ours: Attempts
     theirs: Attempts
 
@@ -581,7 +577,6 @@ def mean_differences(tasks: Iterable[tuple[Sequence[float], Sequence[float]]]) -
 
 
 def _differences(tasks: Sequence[tuple[Totals, Totals]]) -> Clusters:
-    """By task; with unequal attempts each task is one difference of two means."""
     if all(ours.trials == theirs.trials for ours, theirs in tasks):
         return Clusters.of_sums((a.trials, a.total - b.total) for a, b in tasks)
     return Clusters.of_sums((1, a.total / a.trials - b.total / b.trials) for a, b in tasks)
@@ -626,7 +621,6 @@ def _rounded(value: Fraction) -> float:
 
 
 Direction = tuple[str, str]
-"""Two agents: the first is worse than the second."""
 
 
 class ComparisonMissing(StrEnum):
@@ -637,7 +631,6 @@ class ComparisonMissing(StrEnum):
     PLAN_EXCEEDED = "plan_exceeded"
     """There are more trials than planned, and the run has not ended with all of them in."""
     TOO_MANY_AGENTS = "too_many_agents"
-    """More than 60 agents."""
     TOO_MANY_TRIALS = "too_many_trials"
     NO_VERDICTS = "no_verdicts"
     """More trials than are compared once a second, or more tasks than are ranked."""
@@ -738,7 +731,6 @@ def places_at_end(
 
 
 def _mean(trials: Iterable[Attempts]) -> Fraction:
-    """The share of the planned trials that passed; 0 without a planned trial."""
     sides = list(trials)
     return Fraction(sum(one.passed for one in sides), max(1, sum(one.planned for one in sides)))
 

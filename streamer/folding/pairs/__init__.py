@@ -112,7 +112,6 @@ class TaskTable:
 
     @property
     def planned_tasks(self) -> int:
-        """How many tasks are planned; 0 without a plan."""
         return self.planned // self._attempts if self.planned and self._attempts else 0
 
     def by_pair(self) -> Trials:
@@ -191,7 +190,6 @@ class TaskTable:
         return Apart(pairs, missing, np.where(refused, common, left_out), refused)
 
     def _summed(self, cells: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """The cells of each task's pairs together."""
         sums = np.zeros((len(cells), len(self.tasks)), np.int32)
         for number, row in enumerate(cells):
             sums[number] = np.bincount(self.task_of[row], minlength=len(self.tasks))
@@ -364,14 +362,12 @@ class ComparisonTable(TaskTable):
         return ranks_at_end(labels, self._by_pair, self.task_of, self._apart), None
 
     def _began_later(self) -> NDArray[np.bool_]:
-        """Whether the first agent began later than the second; of one queue the later label did."""
         first = [-1 if self._queued or side.placed is None else side.first_position for side in self.sides]
         turn = np.argsort(np.argsort(np.array(first), kind="stable"))
         later: NDArray[np.bool_] = turn[:, None] > turn[None, :]
         return later
 
     def _final_ends(self, a: int, b: int) -> tuple[FinalDifference | None, str | None]:
-        """The interval of the final difference in whole pairs, or why there is none."""
         later = a if self._later[a, b] else b
         if reason := self._final_missing[a] or self._final_missing[b]:
             is_listed = self._orders[later] is not None or self.evidence_missing is not None
@@ -392,7 +388,6 @@ class ComparisonTable(TaskTable):
     def _difference_without(
         self, left_out: NDArray[np.bool_], order: Sequence[int], a: int, b: int
     ) -> FinalDifference:
-        """The interval of the final difference, in those pairs of an order that are not left out."""
 
         def outcome(side: int, column: int) -> bool | None:
             low, high = int(self._by_pair.low[side, column]), int(self._by_pair.high[side, column])
@@ -432,7 +427,6 @@ class EvidenceTable(NamedTuple):
     behind: NDArray[np.bool_]
 
     def between(self, a: int, b: int) -> dict[str, Any]:
-        """The evidence of two agents, as it is published."""
         ahead = "a" if self.behind[b, a] else "b" if self.behind[a, b] else None
         return {"better": float(self.worse[b, a]), "worse": float(self.worse[a, b]), "ahead": ahead}
 
@@ -599,7 +593,6 @@ def compared(
 
 
 def _has_verdicts(run: RunState, group_id: GroupId) -> bool:
-    """Whether no trial of an agent has numbers alone (R31)."""
     return not run.scores.roster.lineup(group_id).count_any(NUMERIC)
 
 

@@ -143,12 +143,10 @@ class Contestant:
 
     @cached_property
     def exceeded(self) -> bool:
-        """Whether there are more trials than planned."""
         return self._planned is not None and len(self.outcomes) > self._planned
 
     @property
     def declared(self) -> int | None:
-        """Planned trials; None: the plan does not say, or there are more."""
         return None if self.exceeded else self._planned
 
     def on_numbers(self) -> Contestant:
@@ -170,12 +168,10 @@ class Contestant:
 
     @property
     def known(self) -> int:
-        """Trials with a final value."""
         return sum(outcome is not None for outcome in self.outcomes.values())
 
     @property
     def passed(self) -> int:
-        """Known trials that passed."""
         return sum(outcome is True for outcome in self.outcomes.values())
 
     @property
@@ -216,12 +212,10 @@ class Contestant:
         return {task: side_by_side(every) for task, every in said.items()}
 
     def made(self, tasks: Iterable[Task]) -> Made:
-        """What its trials at some tasks were made with."""
         said = {name: self.run.plan.get(name) for name in ("harness", "provenance", "varies")}
         return Made.of(said, {task_key(*task): self.provenance.get(task, {}) for task in tasks})
 
     def attempts(self, task: Task) -> Attempts:
-        """Its trials at a task, counted."""
         outcomes = [self.outcomes[pairing] for pairing in self.tasks.get(task, [])]
         unknown = outcomes.count(None)
         return Attempts(len(outcomes) - unknown, outcomes.count(True), unknown)
@@ -244,7 +238,6 @@ class Contestant:
         return by_task if all(map(isfinite, (v for values in by_task.values() for v in values))) else None
 
     def mean_cost(self) -> float | None:
-        """Mean known cost of its trials in USD; None: no trial has one."""
         return self.evidence.means("cost_usd").mean()
 
     @property
@@ -297,7 +290,6 @@ class Contestant:
         return by_place(self.run.run_id, placed, planned, others | self._lineup.others())
 
     def _waiting(self) -> Iterator[Pairing]:
-        """The planned trials without news, at the tasks that the plan names or that were seen."""
         if self._planned is None:
             return
         attempts = self.run.plan.attempts or 1
@@ -310,7 +302,6 @@ class Contestant:
             )
 
     def _named_tasks(self) -> list[Task]:
-        """The tasks that the plan names; [] where it counts them, or has subtests."""
         plan, names = self.run.plan, self.run.plan.get("tasks")
         tiers: list[str | None] = plan.get("tiers") or [None]
         has_subtests = bool(plan.get("subtests")) or any(one.subtest is not None for one in self.pairings)
@@ -399,7 +390,6 @@ class Matched:
         return [*self.tasks.values(), *[PairedTask(unseen, unseen)] * missing]
 
     def _common(self) -> list[Task]:
-        """The tasks of both sides. Two agents of a run share its plan: what one has, the other will have."""
         ours, theirs = self._ours.tasks, self._theirs.tasks
         if self._shared:
             every = [*ours, *(task for task in theirs if task not in ours)]
@@ -443,7 +433,6 @@ class Matched:
         return later.ordered(trials, self.planned, declared)
 
     def _task(self, task: Task) -> PairedTask:
-        """Both sides of a task. Of a shared plan each side plans as many attempts, known or not."""
         sides = PairedTask(self._ours.attempts(task), self._theirs.attempts(task))
         if not self._shared:
             return sides
@@ -464,7 +453,6 @@ class Matched:
 
 
 def _start(side: Contestant) -> tuple[int, str, int, str]:
-    """When it began; a tie goes to the greater key."""
     return side.began, side.run.run_id, side.first_position, side.label
 
 

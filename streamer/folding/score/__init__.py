@@ -145,7 +145,6 @@ def grading_profile(name: str | None) -> GradingProfile:
 
 
 def _number(weight: float) -> str:
-    """Shortest text that reads back equal."""
     return repr(weight).removesuffix(".0")
 
 
@@ -267,7 +266,6 @@ else:
 
 
 def fields_of(scored: Scored) -> dict[str, Any]:
-    """The fields of a score by name."""
     struct: Any = scored
     return msgspec.structs.asdict(struct)
 
@@ -318,7 +316,6 @@ class _Group:
 
     @cached_property
     def benchmarks(self) -> Entries:
-        """The benchmarks that any sub-trial knows."""
         return benchmarks_of(self._events)
 
 
@@ -476,7 +473,6 @@ def _cost(event: Result, rules: ScoringRules) -> tuple[float | None, CostSource 
 
 
 def _elapsed(event: Result) -> float | None:
-    """Seconds from start to end; None where one is missing or the end comes first."""
     if event.started_at is None or event.finished_at is None:
         return None
     seconds = (event.finished_at - event.started_at).total_seconds()

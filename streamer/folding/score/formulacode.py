@@ -26,10 +26,8 @@ _AGENT_SECONDS, _ORACLE_SECONDS, _NOP_SECONDS = "agent_s", "oracle_s", "nop_s"
 
 
 Entries = dict[str, JsonValue]
-"""Benchmark to its entry, as an event has it."""
 
 Pair = tuple[str, float | None, float | None]
-"""A benchmark's name, the agent's speedup, the oracle's."""
 
 
 class Speedup(NamedTuple):
@@ -48,7 +46,6 @@ class Speedup(NamedTuple):
 
 
 def speedups(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> list[Speedup]:
-    """The effective speedup of each benchmark, see :func:`effective_pairs`."""
     return [Speedup._make(pair) for pair in effective_pairs(benchmarks, fallback=fallback)]
 
 
@@ -104,7 +101,6 @@ def with_own(event: Result, shared: Entries) -> Entries:
 
 
 def _join(merged: Entries, entries: Mapping[str, JsonValue]) -> None:
-    """Add the entries that are new, or whose oracle value is the first valid one."""
     for name, entry in entries.items():
         if isinstance(entry, dict) and (name not in merged or _adds_the_oracle(entry, merged[name])):
             merged[name] = entry
@@ -115,7 +111,6 @@ def _oracle_first(event: Result) -> tuple[bool, int, str, str]:
 
 
 def _adds_the_oracle(entry: JsonValue, stored: JsonValue) -> bool:
-    """Whether an entry has a valid oracle value where the held one has none."""
     return oracle_speedup(stored) is None and oracle_speedup(entry) is not None
 
 
@@ -199,7 +194,6 @@ def gmean(logs: Sequence[float]) -> float:
 
 
 def _mean_of(differences: list[float]) -> float:
-    """Their arithmetic mean; 0.0 of nothing (A5)."""
     if not differences:
         return 0.0
     try:
@@ -425,14 +419,12 @@ def _claims(claimed: Mapping[str, JsonValue] | None) -> tuple[float | None, ...]
 
 
 def _claimed_counts(claimed: Mapping[str, JsonValue] | None) -> tuple[int, int]:
-    """Claimed numbers of benchmarks and of valid ones; 0 where there is no claim, or no possible one."""
     counts = claimed or {}
     total, valid = _number(counts.get("total_benchmarks")), _number(counts.get("num_valid_benchmarks"))
     return _possible(total), _possible(valid)
 
 
 def _possible(count: float | None) -> int:
-    """A claimed count within what a trial can have, else 0."""
     return int(count) if count is not None and 0 <= count <= MAX_BENCHMARKS_PER_TRIAL else 0
 
 
@@ -509,7 +501,6 @@ def _details(effective: list[Speedup], fallback: bool) -> dict[str, dict[str, An
 
 
 def _extremes(effective: list[Speedup], ends: int) -> list[Speedup]:
-    """The slowest and the fastest benchmarks of the agent, ties by name; invalid ones count as slowest."""
     ordered = sorted(effective, key=lambda speedup: (speedup.agent or 0.0, speedup.name))
     return ordered if len(ordered) <= 2 * ends else ordered[:ends] + ordered[len(ordered) - ends :]
 
