@@ -84,8 +84,7 @@ def by_label(run: RunState, label: str) -> list[dict[str, Any]]:
     Each has `label`, `value` (null for trials without the label, which come last) and `agent_model` (null for
     all agents together, without the baselines). Nothing is planned by label, so `runs_planned` is null.
 
-    Raises:
-        UnknownLabel: no trial has it.
+    A label that no trial has raises UnknownLabel.
     """
     run.count()
     groups = broken_down(run, lambda key, slot: _places(run, label, key, slot))
@@ -196,8 +195,7 @@ EndedTrials = dict[SlotKey, tuple[int, Scored]]
 def keep_ended(trials: EndedTrials, run: RunState) -> None:
     """Keep what was counted since the last call.
 
-    From then on the run counts only what curves need: no other reader may take its scored trials or
-    summaries.
+    The run then counts only what curves need: nothing else may take its scored trials or summaries.
     """
     run.counts.measures = _COUNTED
     for key, judged in run.changes.take_scored().items():
@@ -344,9 +342,7 @@ class _Final:
         self._starts = np.array([never if at is None else at for at in starts], np.int64)
 
     def interval(self, ended: int | None, at: int) -> dict[str, float] | None:
-        """The interval after `ended` trials (None: all of them), of which the last ended at `at`
-        microseconds.
-        """
+        """The interval after so many trials (None: all), of which the last ended at `at` microseconds."""
         if ended is not None and not self._is_shuffled:
             return None
         passes = conclusion(self._now, self._planned, self._queue, self._stored(ended, at)).passes

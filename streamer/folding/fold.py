@@ -12,6 +12,7 @@ may come in any order and any number of times. An event's way:
 
 An exception while one run is folded stays with that run. Its state is dropped, its further records are held
 back and counted, and every other run goes on.
+
 >>> from streamer.schemas.wire import records_of_lines
 >>> lines = [b'{"type": "trial_result", "run_id": "r", "task_id": "t"}', b"garbage"]
 >>> folding = fold_records(records_of_lines(lines))
@@ -276,7 +277,7 @@ def decoded(record: LogRecord, folded: Folded) -> Inside | None:
 def event_in(value: bytes | None) -> tuple[Inside | Reason, int, Collection[str]]:
     """The event that the bytes of a record hold, or why the worker rejects them; never raises.
 
-        Beside it come the number of its times that count as missing, and its unknown fields.
+    The number of its times that count as missing and its unknown fields come with it.
 
     >>> event_in(b'{"type": "run_started", "run_id": "r", "grading_profile": "x"}')[0].code
     'unknown_grading_profile'

@@ -448,8 +448,7 @@ class Outcome:
     Attributes:
         speedup_percentage: FormulaCode's, of the sub-trial that decides; None where not measured (F8).
         compared: False if only baselines took part; such a trial is left out of pass@k (R4).
-        unmeasured_failure: the deciding sub-trial failed, and no sub-trial has a section of
-          FormulaCode.
+        unmeasured_failure: the deciding sub-trial failed, and no sub-trial has FormulaCode's sections.
         incomplete: a planned agent is still to come, so the trial has no verdict yet (R10).
     """
 
@@ -476,8 +475,7 @@ _COVERED = ("impl_rate", "duration_seconds", "trajectory_length")
 class RunTotals(Tally):
     """What the run summary counts. With the sign -1, every `count_*` takes back what it counts with 1.
 
-    Attributes:
-        owners: several agents together are under :data:`SEVERAL`, baselines are left out.
+    Several agents together are under the owner :data:`SEVERAL`. Baselines are left out.
     """
 
     def __init__(self) -> None:

@@ -464,9 +464,7 @@ def _joined(parts: Sequence[Mapping[str, Any]], count: int) -> dict[str, Any]:
     """The fields of a run in parts: tasks and agents of all parts, and what the parts agree on (R34).
 
     Each part has an order of its own, so several parts together have no order.
-
-    Args:
-        count: parts of the run; 0: those that were seen.
+    A `count` of 0 means the parts that were seen.
     """
     names = set[str]().union(*parts)
     agreed = {
@@ -535,8 +533,7 @@ def _product(*factors: int) -> int:
 class Queue:
     """Where a run's trials stand in its queue, and which of them its first plan had.
 
-    Attributes:
-        places: entries of the first plan that are still planned; None: the plan has no order.
+    `places` has the entries of the first plan that are still planned; None: the plan has no order.
     """
 
     def __init__(self, run_id: str, plan: Plan, began: Callable[[], int | None]) -> None:

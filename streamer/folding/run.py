@@ -414,8 +414,7 @@ MOST_IN_FLIGHT = 1_000
 class Run:
     """The fold of one run: joins events, and each `take_*` returns what changed since the last call.
 
-    Args:
-        takes_changes: false where all slots are read at the end, so that changed trials need no note.
+    Without `takes_changes` all slots are read at the end, so changed trials need no note.
     """
 
     def __init__(

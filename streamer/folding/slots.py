@@ -189,8 +189,7 @@ class Start(NamedTuple):
 class LateScore(NamedTuple):
     """What a `trial_scored` says (R32); None: nothing.
 
-    Attributes:
-        of_revision: revision of the result that was scored; None: whichever stands.
+    It concerns the result of revision `of_revision`; None: whichever stands.
     """
 
     revision: int
@@ -278,7 +277,7 @@ _NOTHING_RARE = _Rare()
 class Slot(Struct, gc=False, eq=False):
     """What one slot holds; no part of a cycle, so the garbage collector need not know it.
 
-    `index` is the place on that page from 0, `row` the row in the roster or -1.
+    `index` is its place on its state page from 0. `row` is its row in the roster, or -1.
     """
 
     revision: int | None = None

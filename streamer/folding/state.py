@@ -392,11 +392,7 @@ class RunState:
             self.last_event_at = at
 
     def apply(self, event: Inside, raw: bytes, offset: int, timestamp_ms: int = -1) -> Effect:
-        """Fold one event.
-
-        Args:
-            timestamp_ms: the record's, Unix milliseconds; negative: unknown.
-        """
+        """Fold one event; a negative record timestamp (Unix milliseconds) is unknown."""
         if offset > self.state_version:
             self.state_version = offset
         if self.deleted_to is not None and event.revision <= self.deleted_to:
@@ -665,7 +661,6 @@ def missing_sub_trials(run: RunState) -> dict[AgentModel, MissingTrials]:
 
     The result is empty until the run has finished, and without FormulaCode's sections. nop is left out. A
     shard only lacks agents that it has elsewhere.
-
     The work grows with the results, not with planned agents times trials.
     """
     planned = {owner for owner in run.plan.agent_models() if owner[0] != NOP}
@@ -708,8 +703,7 @@ def incomplete_trials(run: RunState) -> list[tuple[TrialGroupKey, Outcome]]:
 class _Shard:
     """The multi-agent trials of one shard.
 
-    Attributes:
-        owned: trials that have a result of an agent, as a sub-trial or beside it (R10).
+    `owned` has the trials with a result of an agent, as a sub-trial or beside it (R10).
     """
 
     def __init__(self, run: RunState) -> None:

@@ -255,10 +255,7 @@ class Moment:
 class Subject(Generic[C]):
     """A group of a run at one moment, or the run itself: what the fields of its summary are computed from.
 
-    Attributes:
-        unruled: its trials as counted.
-        counted: these as ruled (R31).
-        has_boards: an agent:model over the whole run, whose means have errors.
+    `unruled` are its trials as counted, and `counted` as ruled (R31). Where it has boards, means have errors.
     """
 
     def __init__(self, at: Moment, group_id: GroupId, counted: C) -> None:

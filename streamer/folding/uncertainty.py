@@ -335,7 +335,6 @@ class Evidence:
 
     Attributes:
         known: trials with a final value (inference 3).
-        passed: known trials that passed.
         numeric: trials that have numbers alone; they count in no other field (R31).
         in_flight: trials that have started and have no result; 0 once the run has finished.
     """

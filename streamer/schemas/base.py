@@ -240,10 +240,8 @@ MetricName = Annotated[
 """The name of a metric that a harness or a plan names itself."""
 
 ShortText = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARACTERS)]
-"""Free text that is a key inside a summary."""
 
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARACTERS)]
-"""Text for people."""
 
 Shard = Annotated[str, StringConstraints(max_length=MAX_ID_CHARACTERS, pattern=NO_CONTROL_CHARACTERS)]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]

@@ -427,8 +427,7 @@ class ErrorParts(NamedTuple):
     def error_with(self, tasks: int, trials: int, *, attempts: int = 0, more_tasks: int = 0) -> float:
         """The expected standard error of a larger run.
 
-        `attempts` are added at each of the present tasks. `more_tasks` are attempted as often on
-        average.
+        `attempts` are added at each present task. `more_tasks` are attempted as often on average.
 
         >>> ErrorParts(0.03, 0.02).error_with(10, 20, attempts=2, more_tasks=30)
         0.1
@@ -624,8 +623,8 @@ def _median_with(ascending: Sequence[float], value: float, times: int) -> float:
 def tasks_are_fair(common: int, totals: tuple[int, int], starts: Sequence[float | None]) -> bool:
     """Whether the common tasks of two sides that ran different ones are a fair sample (inference 7).
 
-    They are where they are the whole plan of one side, made before the other side began. Otherwise
-    results may have chosen them.
+    They are fair as the whole plan of one side, made before the other side began. Otherwise results may
+    have chosen them.
 
     `common` counts them, and `totals` all tasks of each side. Without both `starts` nothing is fair.
 

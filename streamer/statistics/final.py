@@ -504,7 +504,7 @@ def with_gaps(places: Sequence[int | None], planned: int, others: Collection[int
 def attempts_together(tasks: Sequence[str]) -> bool:
     """Whether all attempts at a task lie one after the other.
 
-    One attempt at each task is no such order. Few tasks are seen early in it.
+    Few tasks are then seen early. One attempt at each task is no such order.
 
     >>> [attempts_together(order) for order in ("abc", "aabbc", "abcabc", "abacbc")]
     [False, True, False, False]

@@ -145,7 +145,7 @@ class TaskTable:
         return orders * (len(self.sides) // len(orders))
 
     def fields(self) -> dict[str, str]:
-        """Task to the JSON of {agent:model: [known, passed, unknown]}, without agents that have no trial.
+        """Task to the JSON of {agent:model: [known, passed, unknown]}, of agents with trials.
 
         A fourth value is what the trials say they were made with, field by field (R36).
         """
@@ -203,8 +203,8 @@ class TaskTable:
 class PairCounts(NamedTuple):
     """Counts of every two agents, [agent, other agent, prefix]; the last prefix is all that is planned.
 
-    Won pairs are certain. Pairs that can be won include them.
-    The second agent wins what the first one loses.
+    Won pairs are certain, and are among the pairs that can be won. The second agent's wins are the first
+    one's losses.
     """
 
     won: Numbers
@@ -260,7 +260,7 @@ def pair_counts(
 
 
 def _together(cells: NDArray[np.bool_], apart: Apart | None = None) -> Numbers:
-    """In how many columns that are not apart both of two agents have a mark.
+    """The number of columns, without those apart, in which both agents have a mark.
 
     Products of floats are fast, and exact here. `marks @ marks.T` would start threads on all cores.
     """
@@ -419,8 +419,7 @@ class ComparisonTable(TaskTable):
 class EvidenceTable(NamedTuple):
     """The evidence about every two agents while a run goes on, [agent, other agent].
 
-    Attributes:
-        worse: evidence that the first agent is worse, at least 1.
+    `worse` is the evidence that the first agent is worse, at least 1.
     """
 
     worse: NDArray[np.float64]

@@ -325,10 +325,8 @@ class Unmatched(StrEnum):
 class Matched:
     """The two sides, trial by trial and task by task; the order of events cannot matter.
 
-    Args:
-        left_out: tasks of both that are no pairs, because their trials were made in different ways (R36).
-
     Attributes:
+        left_out: common tasks without pairs, because their trials were made in different ways (R36).
         pairs: the common ones in any order, without planned ones of which nothing is known.
         planned: how many pairs there are in the end; trials without a name count where they may be
           common.

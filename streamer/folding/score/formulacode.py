@@ -31,9 +31,7 @@ Pair = tuple[str, float | None, float | None]
 
 
 class Speedup(NamedTuple):
-    """The valid speedups of one benchmark: > 1 is faster than the baseline (nop), None invalid or missing
-    (A1).
-    """
+    """One benchmark's speedups: > 1 is faster than the baseline (nop), None invalid or missing (A1)."""
 
     name: str
     agent: float | None
