@@ -678,8 +678,7 @@ def conclude(
 ) -> Conclusion:
     """The interval of the final pass rate, or why there is none.
 
-    `later` has the outcomes of all trials that joined the plan after the run had begun. `run`
-    breaks ties.
+    `later` has the outcomes of all trials that joined the plan after the run had begun.
 
     >>> trials = [Trial(f"t{n}", f"t{n}", outcome=n % 2 == 0, place=n) for n in range(10)]
     >>> conclude("r", TrialPlan(89, OrderKind.SHUFFLED), trials).passes
