@@ -143,7 +143,6 @@ def test_labels_of_thirty_agents_never_overlap(page: Page, web: WebProcess, sets
     grey = page.locator("svg.scatter .point.grey.dominated").first
     expect(grey.locator("text")).to_be_hidden()
     grey.focus()
-    grey.hover()
     expect(grey.locator("text")).to_be_visible()
     for at, one in enumerate(boxes):
         for other in boxes[at + 1 :]:
