@@ -71,7 +71,7 @@ from streamer.views.decide.outlook import (
     places_of,
     usd_words,
 )
-from streamer.views.models import RunNow
+from streamer.views.models import ListedRun
 from streamer.views.tables import (
     agents_table,
     labels_table,
@@ -277,7 +277,7 @@ def runs(
     with _runs_of(settings, as_of, tasks=False) as (reader, now):
         page = reader.page_of_runs(offset=offset, limit=limit, search=search)
         leaders = reader.leaders(page.runs)
-    listed = _dumped(RunNow.of(run, now).led_by(leaders.get(run.run_id)) for run in page.runs)
+    listed = _dumped(ListedRun.of(run, now).led_by(leaders.get(run.run_id)) for run in page.runs)
     if as_json:
         _print_json(listed)
     else:

@@ -837,7 +837,7 @@ def draw_runs(
     *,
     whole: bool = False,
 ) -> Drawn:
-    """A page of runs, in their order; a run is a `RunNow`.
+    """A page of runs, in their order; a run is a `ListedRun`.
 
     Args:
         whole: with every column; see `Look`.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, cast, get_args
 
 import msgspec
 from msgspec import Struct, field
@@ -50,17 +50,20 @@ class RunNow(RunSummary):
         "ended it short of its plan or without one), running, or without an event for 10 minutes stalled "
         "(a plan is open) or unfinished (there is no complete plan)."
     )
-    leader: Leader | None = optional(
-        "In lists of runs: who leads by `primary_metric`; null: no agent has a known value. Else null."
-    )
 
     @classmethod
-    def of(cls, run: RunSummary, now: datetime) -> RunNow:
+    def of(cls, run: RunSummary, now: datetime) -> Self:
         """The run as it stands at a moment."""
-        return cls.model_construct(**dict(run), state=state_of(run, now))
+        return cast("Self", cls.model_construct(**dict(run), state=state_of(run, now)))
 
-    def led_by(self, leader: Leader | None) -> RunNow:
-        """The same with the agent:model that leads it."""
+
+class ListedRun(RunNow):
+    """One run of a list, with the agent:model that leads it."""
+
+    leader: Leader | None = optional("Who leads by `primary_metric`; null: no agent has a known value.")
+
+    def led_by(self, leader: Leader | None) -> ListedRun:
+        """The same with its leader."""
         return self.model_copy(update={"leader": leader})
 
 

@@ -29,7 +29,7 @@ from streamer.views.decide.leaderboard import (
     value_column,
 )
 from streamer.views.decide.outlook import Outlook
-from streamer.views.models import Comparison, FailureGroup, FlipGroup, RunNow, SideTotals
+from streamer.views.models import Comparison, FailureGroup, FlipGroup, ListedRun, SideTotals
 from streamer.web import models
 from streamer.web.api import Web, event_of
 from streamer.web.artifacts import ArtifactView
@@ -46,7 +46,7 @@ DRAWN_TYPE = "application/vnd.streamer.drawn+json"
 """The media type by which the page asks for elements instead of the values."""
 
 
-async def _runs_answer(web: Web, query: models.RunsQuery, found: models.Page[RunNow]) -> Json:
+async def _runs_answer(web: Web, query: models.RunsQuery, found: models.Page[ListedRun]) -> Json:
     column = next(one for one in RUNS.columns if one.name == query.sort)
     descending = column.sort == "greatest" if query.descending is None else query.descending
     runs = [run.model_dump(mode="json") for run in found]

@@ -62,6 +62,7 @@ from streamer.views.models import (
     FailedTrial,
     FailureGroup,
     HistoryPoint,
+    ListedRun,
     Matrix,
     RunNow,
     TrialRow,
@@ -402,7 +403,7 @@ def _get(path: str, summary: str, *, answers: Any = None, media: str = JSON) -> 
 
 
 @_get("/api/runs", "A page of the runs, the latest first.")
-async def _runs(web: Web, query: RunsQuery) -> Page[RunNow]:
+async def _runs(web: Web, query: RunsQuery) -> Page[ListedRun]:
     column = next(one for one in RUNS.columns if one.name == query.sort)
     descending = column.sort == "greatest" if query.descending is None else query.descending
     latest_first = column.name == "last" and descending
@@ -412,7 +413,7 @@ async def _runs(web: Web, query: RunsQuery) -> Page[RunNow]:
         part |= {"offset": query.offset, "limit": query.limit}
     asked, now = await web.runs.at(query.as_of)
     page = await asked.page_of_runs(**part)
-    runs = [RunNow.of(run, now) for run in page.runs]
+    runs = [ListedRun.of(run, now) for run in page.runs]
     if not latest_first:
         ordered = sorted_rows(runs, partial(sort_value, column), descending=descending)
         runs = ordered[query.offset : query.offset + query.limit]

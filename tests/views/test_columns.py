@@ -30,7 +30,7 @@ from streamer.views.columns import (
 )
 from streamer.views.decide.leaderboard import POOLED, BoardRow
 from streamer.views.drawing import DRAWN
-from streamer.views.models import RunNow, Side, TrialOutcome, TrialRow
+from streamer.views.models import ListedRun, Side, TrialOutcome, TrialRow
 from streamer.views.tables import agents_table
 from streamer.web.models import LeaderboardRow, RunSort, TrialSort
 from tests.support.builders import a_row, a_run_change, an_agent_model_change
@@ -41,7 +41,7 @@ CHOSEN_ON_THE_PAGE = {"spread", "deviation"}
 """Columns of the statistic that the visitor of the page chooses; `draw_tiers` draws them."""
 
 MODELS = {
-    "Runs": RunNow,
+    "Runs": ListedRun,
     "Agents": AgentModelSummary,
     "Tiers": TierSummary,
     "Trials": TrialRow,
@@ -108,9 +108,9 @@ def an_agent(agent: str = "claude", **fields: Any) -> AgentModelSummary:
     return AgentModelSummary.model_validate(an_agent_model_change(agent=agent, **fields).summary)
 
 
-def a_run(state: State = "running", **fields: Any) -> RunNow:
+def a_run(state: State = "running", **fields: Any) -> ListedRun:
     run = RunSummary.model_validate(a_run_change(**fields).summary)
-    return RunNow.model_construct(**dict(run), state=state)
+    return ListedRun.model_construct(**dict(run), state=state)
 
 
 def cells(board: Board, row: object) -> dict[str, str]:

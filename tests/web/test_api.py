@@ -151,8 +151,10 @@ async def test_summaries_are_the_readers(simulated: Feed, answering: Serving, lo
             f"/api/runs/{TIERED_RUN}/tiers": reader.tiers(TIERED_RUN),
             f"/api/runs/{TIERED_RUN}/tiers?within=true": reader.tiers(TIERED_RUN, within=True),
         }
-        runs = [with_state(run, datetime.now(UTC)) for run in reader.runs()]
-    assert answering.get("/api/runs").json() == runs
+        runs, leaders = reader.runs(), reader.leaders(reader.runs())
+    listed = answering.get("/api/runs").json()
+    assert [one.pop("leader") for one in listed] == [leaders[run.run_id].model_dump() for run in runs]
+    assert listed == [with_state(run, datetime.now(UTC)) for run in runs]
     for path, summaries in expected.items():
         assert answering.get(path).json() == [summary.model_dump(mode="json") for summary in summaries]
 

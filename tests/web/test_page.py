@@ -555,7 +555,7 @@ def test_a_trial_that_fell_back_says_why_and_lists_its_benchmarks(
         unlocked_page.goto(f"http://127.0.0.1:{serving.port}/#/run/run-1/trials")
         broken = unlocked_page.get_by_role("row").filter(has_text="broken")
         expect(broken).to_contain_text("fell back")
-        broken.get_by_role("button").click()
+        broken.get_by_role("link").click()
         drawer = unlocked_page.get_by_role("dialog")
         expect(drawer).to_contain_text("it counts as if the agent had changed nothing")
         expect(drawer).to_contain_text("The test suite failed: 9 failed of 100 (failed).")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -154,7 +155,7 @@ TEXTS = [
 ]
 JS = STATIC / "js"
 PARTS = re.findall(r"(\w+):", re.findall(r"const TABS = {(.*)}", (JS / "run.js").read_text("utf-8"))[0])
-VIEWS = ["", *re.findall(r'kind === "(\w+)"', (JS / "main.js").read_text("utf-8"))]
+VIEWS = list(dict.fromkeys(["", *re.findall(r'kind === "(\w+)"', (JS / "main.js").read_text("utf-8"))]))
 HARM = r"""() => {
     const acting = (text) => /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text.replace(/[\n\t]/g, ""));
     const harm = window.owned ? ["a script ran"] : [];
@@ -270,15 +271,17 @@ def test_hostile_texts_are_harmless_in_every_page_that_the_server_draws(
     page: Page, web: WebProcess, texts: str, path: str
 ) -> None:
     """Its policy is that of the page, which lets no script of a text run."""
-    filled = path.format(name=quote(ATTACKS[0], safe=""), task=quote(texts, safe=""))
-    query = f"?{urlencode({'run': texts})}" if "{task}" in path else ""
-    answer = page.goto(f"{web.url}{filled}{query}")
+    named = quote(texts, safe="")
+    filled = path.format(name=quote(ATTACKS[0], safe=""), task=named, run=named)
+    options = {"{task}": {"run": texts}, "{run}": {"as_of": datetime.now(UTC).isoformat()}}
+    query = urlencode(next((asked for part, asked in options.items() if part in path), {}))
+    answer = page.goto(f"{web.url}{filled}?{query}")
     assert answer is not None
     assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, "text/html")
     assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
     expect(page.locator("main")).to_contain_text("window.owned")
     harmless(page)
-    if "{" in path:
+    if "{name}" in path or "{task}" in path:
         page.locator("main tbody a").first.click()
         expect(page.get_by_role("heading", level=1)).to_have_text(ATTACKS[3])
         harmless(page)

@@ -330,7 +330,7 @@ def test_a_run_that_changed_has_the_cells_of_the_page_that_it_stands_on(page: Pa
     assert taken == [
         *({"data-label": name} for name in ("run", "b", "c", "d", "e")),
         {"class": "number", "data-label": "cost"},
-        {"class": "number minor unknown", "data-label": "agents"},
+        {"class": "number unknown minor", "data-label": "agents"},
     ]
 
 

@@ -51,7 +51,7 @@ from streamer.text import counted, visible
 from streamer.views.cells import event_time_note
 from streamer.views.columns import AGENTS, RUNNING, RUNS, TIERS, TRIALS, shows_grades, with_named
 from streamer.views.decide.outlook import Outlook, eta_of
-from streamer.views.models import AgentNow, RunNow, TrialRow
+from streamer.views.models import AgentNow, ListedRun, TrialRow
 
 # -----------------------------------------------------------------------------
 # The meaning of keys and columns.
@@ -519,7 +519,7 @@ class RunsScreen(LiveScreen):
         shown = [run for run in runs if self.fits_filter(run.run_id, run.display_name, run.benchmark)]
         shown.sort(key=lambda run: (run.last_event_at is not None, run.last_event_at), reverse=True)
         leaders = self.model.leaders
-        lines = [RunNow.of(run, now).led_by(leaders.get(run.run_id)) for run in shown[:MOST_RUNS]]
+        lines = [ListedRun.of(run, now).led_by(leaders.get(run.run_id)) for run in shown[:MOST_RUNS]]
         self.query_one("#main", BoardTable).show_rows(board_columns(RUNS, now), lines, lambda run: run.run_id)
         self.put("#title", " · ".join([self.watching.where, self._count(len(runs)), *self.watching.crew()]))
         self.put("#note", self._note(len(shown)))

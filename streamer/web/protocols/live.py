@@ -21,7 +21,7 @@ from streamer.client.readers import AsyncStateReader, StateUpdate
 from streamer.schemas.summaries import Leader, RunSummary, TierSummary, state_of
 from streamer.schemas.wire import Version, canonical_json, is_older
 from streamer.views.decide.leaderboard import group_of
-from streamer.views.models import RunNow
+from streamer.views.models import ListedRun
 from streamer.web.models import Health, Refused
 
 # -----------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Room:
 
     def __init__(self, clock: Callable[[], datetime] = _wall_clock, most_runs: int | None = None) -> None:
         self._clock, self._most_runs = clock, most_runs
-        self._runs: dict[GroupKey, RunNow] = {}
+        self._runs: dict[GroupKey, ListedRun] = {}
         self._incarnation = secrets.token_hex(6)
         self._entries: dict[GroupKey, _Latest] = {}
         self._revision = self._dropped = 0
@@ -120,7 +120,7 @@ class Room:
             return
         if isinstance(summary, RunSummary):
             self._runs.pop(key, None)
-            summary = self._runs[key] = RunNow.of(summary, self._clock()).led_by(leader)
+            summary = self._runs[key] = ListedRun.of(summary, self._clock()).led_by(leader)
         self._tell(key, summary.type, version, summary.digest, summary.model_dump(mode="json"))
 
     def tell_states(self) -> None:

@@ -21,7 +21,7 @@ from streamer.terminal.boards import (
     ordered,
 )
 from streamer.views.columns import AGENTS, RUNS
-from streamer.views.models import RunNow
+from streamer.views.models import ListedRun
 from tests.support.builders import a_formulacode_summary, a_run_change, an_agent_model_change, statistics_of
 
 NOW = datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC)
@@ -66,7 +66,7 @@ def test_costs_sort_from_the_least_and_rates_from_the_greatest() -> None:
 
 def test_the_last_event_is_an_age_and_the_state_has_its_colour() -> None:
     at = "2026-01-02T03:04:05Z"
-    run = RunNow.of(RunSummary.model_validate(a_run_change(last_event_at=at).summary), NOW)
+    run = ListedRun.of(RunSummary.model_validate(a_run_change(last_event_at=at).summary), NOW)
     columns = by_key(board_columns(RUNS, NOW))
     assert columns["last"].text(run) == "1 min ago"
     assert style(columns["state"], run) in ("cyan", "green")
