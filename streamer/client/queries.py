@@ -545,17 +545,20 @@ class Queries:
     def leaders(self, runs: Iterable[RunSummary]) -> Exchange[dict[str, Leader]]:
         """The id of each of these runs to the agent:model that leads it; a run without known values has none.
 
-        One command for each run, 500 in a round trip.
+        Two commands for each run, 500 in a round trip; of equal agents the first by name leads.
         """
-        every = list(runs)
-        boards = yield from in_round_trips(
-            [
-                ("ZRANGE", self._keys.board(run.run_id, run.primary_metric), 0, -1, "WITHSCORES")
-                for run in every
-            ]
+        boards = [(run, self._keys.board(run.run_id, run.primary_metric)) for run in runs]
+        tops = yield from in_round_trips(
+            [("ZRANGE", key, 0, 0, *(("REV",) * higher_leads(run)), "WITHSCORES") for run, key in boards]
         )
-        found = {run.run_id: leader_of(run, _scores(board)) for run, board in zip(every, boards, strict=True)}
-        return {run_id: leader for run_id, leader in found.items() if leader}
+        led = [(run, key, *top) for (run, key), top in zip(boards, tops, strict=True) if top]
+        firsts = yield from in_round_trips(
+            [("ZRANGE", key, score, score, "BYSCORE", "LIMIT", 0, 1) for _, key, _, score in led]
+        )
+        return {
+            run.run_id: _leader(agent_model_label(*map(decode_id, as_text(first or top).split(":"))), score)
+            for (run, _, top, score), [first] in zip(led, (one or [None] for one in firsts), strict=True)
+        }
 
     def run(self, run_id: str) -> Exchange[RunSummary]:
         """One run; UnknownRun if Redis has none of this id."""
@@ -728,25 +731,26 @@ class Queries:
         return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
 
 
-def _scores(board: Sequence[bytes]) -> dict[str, float]:
-    """Label to score, from the members of a board, each followed by its score."""
-    labels = (agent_model_label(*map(decode_id, as_text(member).split(":"))) for member in board[::2])
-    return dict(zip(labels, map(float, board[1::2]), strict=True))
-
-
 def leader_of(run: RunSummary, board: Mapping[str, float]) -> Leader | None:
     """Who leads a run; None: no agent has a known value.
 
     Args:
         board: label `agent:model` to the value of the primary metric.
     """
-    reading = run.metrics.get(run.primary_metric.removeprefix(NAMED))
+    sign = -1 if higher_leads(run) else 1
+    first = min(board, key=lambda label: (sign * board[label], label), default=None)
+    return None if first is None else _leader(first, board[first])
+
+
+def higher_leads(run: RunSummary) -> bool:
+    """Whether the greatest value of the run's primary metric leads."""
     of = BOARD_METRICS.get(run.primary_metric)
-    higher = of.higher_is_better if of else reading is None or reading.direction == "higher"
-    places = sorted(board, key=lambda label: (-board[label] if higher else board[label], label))
-    if not places:
-        return None
-    return Leader.model_validate({"agent_model": places[0], "value": json_number(board[places[0]])})
+    reading = run.metrics.get(run.primary_metric.removeprefix(NAMED))
+    return of.higher_is_better if of else reading is None or reading.direction == "higher"
+
+
+def _leader(agent_model: str, value: float | bytes) -> Leader:
+    return Leader.model_validate({"agent_model": agent_model, "value": json_number(float(value))})
 
 
 def page_of_runs(

@@ -266,6 +266,7 @@ class ChangeFeed:
             thorough: look at every key.
         """
         chosen = [run_id for run_id in run_ids if self._run_id in (None, run_id)]
+        before = {run: dict(self._seen.get(run, {})) for run in chosen}
         digests = {run: {} if thorough else self._digests(run, named) for run in chosen}
         commands = [read_run(self._keys, run, (*SUMMARIES, "within"), digests[run]) for run in chosen]
         replies = yield from in_round_trips(commands)
@@ -273,7 +274,11 @@ class ChangeFeed:
         runs = [up.summary for up in updates if isinstance(up.summary, RunSummary)]
         if self._run_id is not None or not runs:
             return updates
-        leaders = yield from self._questions.leaders(runs)
+        try:
+            leaders = yield from self._questions.leaders(runs)
+        except BaseException:
+            self._seen |= before  # what is not handed on was not seen: the next look finds it again
+            raise
         return [replace(up, leader=leaders.get(up.run_id)) if up.kind == "run" else up for up in updates]
 
     def _digests(self, run_id: str, named: Collection[str]) -> dict[str, str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import chain, product
 from typing import Any, NamedTuple
 
@@ -104,6 +106,10 @@ _LOG_FROM = 20
 _LETTER = 6.8
 MOST_LABELS = 60
 """Names that are tried for a place on the drawing; the others show only at the pointer."""
+MOST_LEADS = 40
+"""Names of the frontier that may stand apart from their points, with a line."""
+MOST_PLACES = 800
+"""Places that are tried for such a name. A drawing holds up all viewers of the server."""
 _LINE = 14
 """Height of a name."""
 _EXTREME = 1e300
@@ -220,7 +226,8 @@ def _scatter(points: Sequence[_Point], across: Column, up: Column, sheet: Sheet)
     title = f"{title_of(up)} against {title_of(across).lower()}. On the frontier, cheapest first: {names}"
     path = [f"M {x.at(best[0].x)} {sheet.floor}", *(f"H {x.at(one.x)} V {y.at(one.y)}" for one in best)]
     labels = _labels(points, best, x, y, sheet)
-    dots = [_dot(point, labels[point.agent], x, y, point in best, across, up) for point in points]
+    front = {point.agent for point in best}
+    dots = [_dot(point, labels[point.agent], x, y, point.agent in front, across, up) for point in points]
     return h(
         "svg",
         {
@@ -261,12 +268,18 @@ class _Label(NamedTuple):
     kind: str = ""
     """"far": a line leads to the point; "aside": there is no room, so it shows only at the pointer."""
 
-    def is_free(self, taken: Iterable[_Label]) -> bool:
-        right = self.left + self.width
+    def is_free(self, taken: Mapping[int, Sequence[_Label]]) -> bool:
+        """Whether nothing stands there. What stands is kept by row, since there may be 5,000 points."""
+        right, row = self.left + self.width, self.row
+        near = chain.from_iterable(taken.get(number, ()) for number in (row - 1, row, row + 1))
         return not any(
             abs(one.top - self.top) < _LINE and self.left < one.left + one.width and one.left < right
-            for one in taken
+            for one in near
         )
+
+    @property
+    def row(self) -> int:
+        return int(self.top // _LINE)
 
     @property
     def x(self) -> float:
@@ -279,24 +292,28 @@ def _labels(
     """Places of names. The frontier comes first, then the best in order.
 
     A name stands right of its point, or left where there is no room, at the first free height. A name of the
-    frontier that finds no such place stands at the nearest free one.
+    first points of the frontier that finds no such place stands at the nearest free one.
     """
-    taken = [_Label("", x.at(point.x) - 7, y.at(point.y) + 4, 14.0) for point in points]
-    taken += [_Label("", 0.0, y.at(tick) + 4, sheet.left - 8.0) for tick in y.ticks]
+    taken = defaultdict[int, list[_Label]](list)
+    dots = (_Label("", x.at(point.x) - 7, y.at(point.y) + 4, 14.0) for point in points)
+    for one in chain(dots, (_Label("", 0.0, y.at(tick) + 4, sheet.left - 8.0) for tick in y.ticks)):
+        taken[one.row].append(one)
     found: dict[str, _Label] = {}
-    others = (one for one in points if one not in best)
+    frontier = {one.agent for one in best}
+    others = (one for one in points if one.agent not in frontier)
     for number, point in enumerate(chain(best, others)):
-        near = list(_beside(point, x.at(point.x), y.at(point.y), sheet))
-        places = chain(near, _around(near[0], sheet)) if point in best else iter(near)
-        free = (one for one in places if _fits(one, sheet) and one.is_free(taken))
-        label = next(free, None) if number < MOST_LABELS else None
+        near = _beside(point, x.at(point.x), y.at(point.y), sheet)
+        first = next(near)
+        around = _around(first, sheet) if number < MOST_LEADS and point.agent in frontier else ()
+        places = chain([first], near, around) if number < MOST_LABELS else ()
+        label = next((one for one in places if _fits(one, sheet) and one.is_free(taken)), None)
         if label is not None:
-            taken.append(label)
-        found[point.agent] = label or near[0]._replace(kind="aside")
+            taken[label.row].append(label)
+        found[point.agent] = label or first._replace(kind="aside")
     return found
 
 
-def _beside(point: _Point, at: float, height: float, sheet: Sheet) -> Iterable[_Label]:
+def _beside(point: _Point, at: float, height: float, sheet: Sheet) -> Iterator[_Label]:
     text = _short(visible(point.agent))
     width = len(text) * _LETTER
     sides = [(at + 9, "start"), (at - 9 - width, "end")]
@@ -307,12 +324,14 @@ def _beside(point: _Point, at: float, height: float, sheet: Sheet) -> Iterable[_
 
 
 def _around(label: _Label, sheet: Sheet) -> Iterable[_Label]:
-    """All places of the sheet, the nearest first."""
+    """The nearest places of the sheet, in their order."""
     lefts = range(sheet.left, int(sheet.width - label.width), 12)
     tops = range(10, sheet.floor, _LINE // 2)
-    for left, top in sorted(
-        product(lefts, tops), key=lambda at: math.hypot(at[0] - label.left, 2 * (at[1] - label.top))
-    ):
+
+    def distance(at: tuple[int, int]) -> float:
+        return math.hypot(at[0] - label.left, 2 * (at[1] - label.top))
+
+    for left, top in nsmallest(MOST_PLACES, product(lefts, tops), key=distance):
         yield label._replace(left=left, top=top, anchor="start", kind="far")
 
 

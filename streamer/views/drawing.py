@@ -830,6 +830,18 @@ def draw_failures(groups: Sequence[Mapping[str, Any]], link: Callable[[str, str]
 # Runs, and the trials that are running.
 
 
+MOST_CHIPS = 8
+"""Labels of a listed run that are drawn."""
+
+
+def _chip(key: str, value: str) -> Element:
+    """A label, and a link to the runs that have it; a key with a `=` cannot be asked for."""
+    said = f"{key}={value}"
+    if "=" in key:
+        return h("span", {"class": "chip"}, name(said))
+    return h("a", {"class": "chip", "href": f"#/?{urlencode({'label': said})}"}, name(said))
+
+
 def draw_runs(
     runs: Sequence[Mapping[str, Any]],
     link: Link,
@@ -846,10 +858,10 @@ def draw_runs(
     def run_cell(run: Any) -> Content:
         shown = h("a", {"href": link(run["run_id"])}, name(run["display_name"] or run["run_id"]))
         own = h("div", {"class": "note"}, name(run["run_id"])) if run["display_name"] else None
-        labels = [f"{key}={value}" for key, value in run["labels"].items()]
-        chips = [
-            h("a", {"class": "chip", "href": f"#/?{urlencode({'label': one})}"}, name(one)) for one in labels
-        ]
+        labels = list(run["labels"].items())
+        chips = [_chip(*label) for label in labels[:MOST_CHIPS]]
+        if more := len(labels) - len(chips):
+            chips.append(h("span", {"class": "note"}, f"{more} more"))
         return h("div", {}, shown, own, h("div", {"class": "chips"}, *chips) if chips else None)
 
     look = Look(

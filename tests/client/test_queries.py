@@ -24,6 +24,7 @@ from streamer.client.queries import (
     answers_in,
     ranked,
 )
+from streamer.client.readers import ChangeFeed, StateUpdate
 from streamer.client.readers import StateReader as StateReader_of_results
 from streamer.operate.local.processes import free_port
 from streamer.schemas.summaries import AgentModelSummary
@@ -127,9 +128,35 @@ async def test_each_listed_run_names_who_leads_it_and_all_are_read_at_once(
         "lower": ("b:opus", 9.0),
         "named": ("a:opus", 0.5),
     }
-    assert asked == [4]
+    assert asked == [4, 3]
     assert await reader.leaders(runs) == leaders
     assert plain.leaders([]) == {}
+
+
+async def test_a_connection_lost_before_the_leaders_are_read_loses_no_change(
+    sink: RedisSink, plain: StateReader
+) -> None:
+    """The changes are read in one round trip, and the leaders in two more; each may be the last."""
+    await write(sink, a_run_change("r"), an_agent_model_change("r", means={"pass_rate": 0.5}))
+
+    def look(feed: ChangeFeed, round_trips: int) -> list[StateUpdate]:
+        asked, reply = feed.of_runs(["r"], thorough=True), None
+        try:
+            for _ in range(round_trips):
+                reply = plain._replies(asked.send(reply))
+            asked.close()
+        except StopIteration as done:
+            return list(done.value)
+        return []
+
+    whole = look(ChangeFeed(KEYS, None), 9)
+    assert [one.leader is not None for one in whole] == [one.kind == "run" for one in whole]
+    assert len(whole) == 2
+    for round_trips in (1, 2, 3):
+        feed = ChangeFeed(KEYS, None)
+        assert look(feed, round_trips) == []
+        assert look(feed, 9) == whole
+        assert look(feed, 9) == [], "all was handed on"
 
 
 def a_metric(mean: float) -> dict[str, Any]:

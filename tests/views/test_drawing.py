@@ -13,6 +13,7 @@ from streamer.views import drawing
 from streamer.views.charts import MOST_LABELS, NARROW, WIDE, Sheet, charts_of, draw_frontier
 from streamer.views.columns import AGENTS, Column
 from streamer.views.drawing import (
+    MOST_CHIPS,
     Drawn,
     Element,
     Look,
@@ -221,8 +222,19 @@ def test_each_label_of_a_listed_run_leads_to_the_runs_that_have_it() -> None:
     [(_, row)] = draw_runs([run], lambda run: run).rows
     written = html_of(row)
     assert '<a class="chip" href="#/?label=a%26b%3Dc%3Dd+%25">' in written
+    assert "more" not in written
     assert "<img" not in written
     assert "\u202e" not in written
+
+
+def test_a_listed_run_draws_some_of_its_labels_and_links_none_that_cannot_be_asked_for() -> None:
+    labels = {"a=b": "c"} | {f"k{number}": "v" for number in range(20)}
+    run = {**(a_run_change(labels=labels).summary or {}), "state": "running"}
+    [(_, row)] = draw_runs([run], lambda run: run).rows
+    written = html_of(row)
+    assert written.count('<a class="chip"') == MOST_CHIPS - 1
+    assert '<span class="chip">' in written
+    assert "13 more" in written
 
 
 @pytest.mark.parametrize(
