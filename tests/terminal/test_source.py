@@ -155,6 +155,11 @@ def test_agents_and_runs_say_what_may_be_concluded(query: Query) -> None:
 def test_runs_are_all_runs_the_latest_first(query: Query, folding: Folding) -> None:
     result = objects(query("runs", "--json"))
     [stalled], [complete] = published(folding, "run", OPEN), published(folding, "run", DONE)
+    for run in result:
+        agents = [one for one in published(folding, "agent_model", run["run_id"]) if not one["baseline"]]
+        rates = {one["agent_model"]: one["statistics"]["pass_rate"]["mean"] for one in agents}
+        best = min(rates, key=lambda label: (-rates[label], label))
+        assert run.pop("leader") == {"agent_model": best, "value": rates[best]}
     assert result == [stalled | {"state": "stalled"}, complete | {"state": "complete"}]
     assert [digest_of(run) for run in result] == [stalled["digest"], complete["digest"]]
     text = query("runs").stdout

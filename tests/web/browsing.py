@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from streamer.operate.local.processes import free_port
 from streamer.schemas.wire import decode
@@ -158,9 +158,14 @@ def opened(page: Page, web: WebProcess, fragment: str) -> None:
 
 @contextmanager
 def watched(page: Page) -> Iterator[list[str]]:
-    """What the page's console says meanwhile, errors of scripts and of the security policy included."""
+    """What the page's console says meanwhile, with the address; errors of scripts and of the policy included."""
     said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            said.append(f"{message.text} {message.location.get('url', '')}".rstrip())
+
+    page.on("console", note)
     page.on("pageerror", lambda error: said.append(str(error)))
     yield said
 
