@@ -158,7 +158,7 @@ def opened(page: Page, web: WebProcess, fragment: str) -> None:
 
 @contextmanager
 def watched(page: Page) -> Iterator[list[str]]:
-    """What the page's console says meanwhile, with the address; errors of scripts and of the policy included."""
+    """What the page's console says meanwhile, with the address; errors of scripts and policy included."""
     said: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
