@@ -18,6 +18,7 @@ from typing import Any, Self
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
+from streamer.client import StateReader
 from streamer.operate.local.processes import free_port
 from streamer.schemas.wire import decode
 from streamer.settings import Settings
@@ -142,6 +143,12 @@ def publish(settings: Settings, lines: Sequence[bytes]) -> None:
             event = decode(line)
             publisher.send(Outgoing.of(event, line))
         publisher.flush()
+
+
+def listed(settings: Settings, *run_ids: str) -> None:
+    """Wait until Redis has these runs: a page that asks for one before is told that there is none."""
+    with StateReader(settings) as reader:
+        wait_for(lambda: set(run_ids) <= {run.run_id for run in reader.runs()}, f"{run_ids} are in Redis")
 
 
 def live(page: Page) -> None:
