@@ -245,7 +245,9 @@ def _reason(errors: list[ErrorDetails], value: bytes) -> Reason:
         return Reason("unknown_type", f"Field type: {first['msg']}. Send one of the published event types.")
     if kind == "union_tag_invalid":
         tag, expected = first["ctx"]["tag"], first["ctx"]["expected_tags"]
-        return Reason("unknown_type", f"Field type: {shown(tag)} is none of {expected}. Send one of those.")
+        return Reason(
+            "unknown_type", f"Field type: {shown(tag)} is not one of {expected}. Send one of those."
+        )
     code = _CODES.get(kind, "invalid_field")
     got = "" if kind == "missing" else f", got {shown(first['input'])}"
     return Reason(code, f"Field {shown(where)}: {first['msg']}{got}{more}. See the JSON Schema of the event.")
