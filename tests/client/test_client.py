@@ -20,7 +20,7 @@ from streamer.settings import Settings
 from tests.client.following import DEADLINE_SECONDS, KEYS, Worker, following
 from tests.storage.test_redis_stack import ClusterNode
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, pause
 
 
 def test_it_has_every_question_of_the_plain_reader() -> None:
@@ -218,7 +218,7 @@ async def test_a_redis_that_hangs_is_noticed_and_followed_again_when_it_goes_on(
     async with AsyncStateReader(settings, timeout_seconds=0.3) as reader, following(reader) as follower:
         await worker.write(a_run_change(version=1))
         await follower.until(r1_run=1)
-        hung_redis.child.signal(signal.SIGSTOP)
+        pause(hung_redis.child.pid)
         with pytest.raises(RedisUnavailable):
             await reader.runs()
         hung_redis.child.signal(signal.SIGCONT)

@@ -16,6 +16,7 @@ from streamer.storage.log import read_topic
 from tests.faults.bed import PARTITIONS, ROCKSDB
 from tests.faults.kind import Kind
 from tests.faults.poison import private_poison
+from tests.support.servers import pause
 from tests.support.worker_process import wait_for
 
 FAKETIME = "faketime/libfaketime.so.1"
@@ -104,7 +105,7 @@ class Zombie(Kind):
     def inject(self) -> None:
         self.hold_seconds = self.bed.session_seconds + 2.0
         self.victim = self.bed.fleet.worker(self.a_worker())
-        self.victim.signal(signal.SIGSTOP)
+        pause(self.victim.process.pid)
 
     def heal(self) -> None:
         self.victim.signal(signal.SIGCONT)

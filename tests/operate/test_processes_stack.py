@@ -41,6 +41,7 @@ from tests.operate.journaled import PARTITIONS, WORKER, durable, produce, send, 
 from tests.operate.stack import IDLE_WORKER, Stack, launch, running, runs
 from tests.operate.writers import TOPIC, Writers, logged
 from tests.storage.test_log import REFUSED, batch
+from tests.support.servers import pause
 from tests.support.worker_process import wait_for
 
 pytestmark = pytest.mark.stack
@@ -96,7 +97,7 @@ def test_a_paused_program_is_stopped_too(log: Path) -> None:
     child = a_child("print('up', flush=True); import time; time.sleep(600)", log)
     child.start()
     child.wait_ready(lambda: b"up" in log.read_bytes())
-    child.signal(signal.SIGSTOP)
+    pause(child.pid)
     child.stop()
     wait_for(lambda: not child.alive, "it has ended")
 

@@ -32,7 +32,7 @@ from tests.storage.owner import KEYS, Owner, converged, holds
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 from tests.support.eventually import eventually
 from tests.support.owning import Owning, reconcile
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, pause
 
 TOPICS = [("events", [(0, b"batch"), (3, None)]), ("other", [(1, b"")])]
 
@@ -319,7 +319,7 @@ async def test_a_hung_redis_holds_up_one_write_for_one_timeout(
 ) -> None:
     owner = Owner(lambda **arguments: make_sink(**{**arguments, "timeout_seconds": 0.3}))
     await owner.step()
-    redis_server.child.signal(signal.SIGSTOP)
+    pause(redis_server.child.pid)
     try:
         async with asyncio.timeout(5):
             await owner.step()

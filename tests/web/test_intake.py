@@ -51,7 +51,7 @@ from streamer.web.protocols.intake import (
 from tests.client.publish.publishing import PARTITIONS, arrived, make_topics, settings_of
 from tests.house.repository import ROOT
 from tests.support.events import a_trial
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, pause
 from tests.support.worker_process import wait_for
 from tests.web.serving import Serving
 
@@ -188,7 +188,7 @@ def test_while_the_broker_is_slow_memory_is_limited_and_the_rest_is_told_to_come
     monkeypatch.setattr(event_intake, "PATIENCE_SECONDS", 120.0)
     with Serving(own) as serving, ThreadPoolExecutor(4) as threads:
         assert serving.post(body_of(0)).status == 200
-        own_broker.child.signal(signal.SIGSTOP)
+        pause(own_broker.child.pid)
         waiting = [threads.submit(serving.post, body_of(number, MAX_BODY_BYTES)) for number in range(1, 5)]
         intake = serving.web.intake
         wait_for(
@@ -211,7 +211,7 @@ def test_a_broker_that_does_not_acknowledge_in_time_is_a_503_and_the_next_body_f
     monkeypatch.setattr(event_intake, "PATIENCE_SECONDS", 1.0)
     with Serving(own) as serving:
         assert serving.post(body_of(0)).status == 200
-        own_broker.child.signal(signal.SIGSTOP)
+        pause(own_broker.child.pid)
         answer = serving.post(body_of(1))
         assert (answer.status, answer.headers["retry-after"]) == (503, "2")
         assert "no acknowledgement within 1 s" in answer.json()["detail"]
@@ -420,7 +420,7 @@ def test_a_server_that_ends_before_its_answer_costs_no_event(settings: Settings,
         make_topics(own)
         with Serving(own, port) as serving, ThreadPoolExecutor(1) as thread:
             events.publish(trial(0))
-            broker.child.signal(signal.SIGSTOP)
+            pause(broker.child.pid)
             events.due = 0  # as if a second had passed since the last batch
             publishing = thread.submit(events.publish, trial(1))
             wait_for(lambda: serving.web.intake.pending_bytes > 0, "the server waits for the broker")

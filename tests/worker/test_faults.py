@@ -23,7 +23,7 @@ from streamer.storage.log import read_topic
 from tests.faults.kinds_workers import faketime, wrong_clock
 from tests.support.data import shared_data
 from tests.support.rows import read_rows, scylla_row_to_event, terminal_bench_row_to_event
-from tests.support.servers import KafkaServer, RedisServer
+from tests.support.servers import KafkaServer, RedisServer, pause
 from tests.support.worker_process import WorkerProcess, wait_for
 from tests.worker.deployment import KINDS, Deployment, Digests, folded, redis_key, trial_events
 from tests.worker.sick_run import (
@@ -134,7 +134,7 @@ def overtaken_in_a_batch(on_kafka: Deployment, first: WorkerProcess, exit_code: 
     first.start()
     on_kafka.publish(trial_events(500, runs=16))
     first.wait_until(lambda: "pages written" in first.output, "pages are written")
-    first.signal(signal.SIGSTOP)
+    pause(first.process.pid)
     stopped = time.monotonic()
     second = on_kafka.worker().start()
     on_kafka.publish(trial_events(500, runs=16, seed=2))

@@ -14,6 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from streamer.folding.prices import PriceTable
 from streamer.operate.health import read_health, read_lags
 from streamer.operate.verify import Verification
+from tests.support.servers import pause
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 
@@ -116,7 +117,7 @@ def test_events_deleted_while_no_worker_ran_are_told_from_then_on(on_kafka: Depl
 
 def test_events_deleted_in_front_of_a_worker_that_lags_are_told(on_kafka: Deployment) -> None:
     worker = begun(on_kafka)
-    worker.signal(signal.SIGSTOP)
+    pause(worker.process.pid)
     try:
         on_kafka.publish(trial_events(200, seed=2))  # a fetch that is under way may bring these
         on_kafka.publish(trial_events(200, seed=4))

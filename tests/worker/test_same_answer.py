@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, pause
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 
@@ -132,7 +132,7 @@ def test_a_worker_stopped_in_a_batch_and_overtaken_ends_before_it_writes_again(o
     first.start()
     on_kafka.publish(trial_events(9_000, runs=16))
     first.wait_until(lambda: on_kafka.latest("trials-changelog"), "a page is written")
-    first.signal(signal.SIGSTOP)
+    pause(first.process.pid)
     second.start()
     on_kafka.publish(trial_events(2_000, runs=16, seed=2))
     on_kafka.wait_until_equal(second)

@@ -50,7 +50,7 @@ from tests.client.publish.publishing import (
     unwritable,
 )
 from tests.support.events import a_trial
-from tests.support.servers import KafkaServer
+from tests.support.servers import KafkaServer, pause
 from tests.support.worker_process import wait_for
 
 LONGEST_CALL_SECONDS = 0.5
@@ -97,7 +97,7 @@ class PausedEmbedded:
         self._broker = broker
 
     def away(self) -> None:
-        self._broker.child.signal(signal.SIGSTOP)
+        pause(self._broker.child.pid)
 
     def back(self) -> None:
         self._broker.child.signal(signal.SIGCONT)
