@@ -29,13 +29,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from enum import StrEnum
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from streamer.folding.prices import PriceTable
 from streamer.folding.run import PageFromTheFuture, Run, run_of_page
 from streamer.folding.score import UnknownProfile, grading_profile, made_with
-from streamer.folding.slots import Effect, SummaryChange
+from streamer.folding.slots import Effect, InFlightChange, SummaryChange, TasksChange
 from streamer.schemas.events import AnyEvent, RunDeleted, RunStarted, missing_times
 from streamer.schemas.plain import Inside, inside, plain_event
 from streamer.schemas.wire import (
@@ -43,13 +44,187 @@ from streamer.schemas.wire import (
     Failure,
     LogRecord,
     Position,
+    Quarantine,
     Reason,
     Rejected,
+    SummaryKind,
     decode,
     reject,
     unreadable,
     up_to,
 )
+
+# -----------------------------------------------------------------------------
+# The phase of every run of a partition. Everybody who asks where a run stands asks here.
+
+
+class Phase(StrEnum):
+    """Where a known run stands."""
+
+    OPEN = "open"
+    """In memory. Its events are folded; once it has changed, it waits in the publish queue."""
+    CLOSED = "closed"
+    """Idle, saved and published: it has left memory, and its next event is handed back until it is open."""
+    SET_APART = "set_apart"
+    """An exception, or a deletion after one, is not written down yet. Its events are held back."""
+    QUARANTINED = "quarantined"
+    """That is written down. Its events are held back until it is folded again."""
+
+
+NEXT: dict[Phase | None, frozenset[Phase | None]] = {
+    None: frozenset({Phase.OPEN, Phase.SET_APART}),
+    Phase.OPEN: frozenset({Phase.OPEN, Phase.CLOSED, Phase.SET_APART}),
+    Phase.CLOSED: frozenset({None, Phase.OPEN, Phase.SET_APART}),
+    Phase.SET_APART: frozenset({Phase.SET_APART, Phase.QUARANTINED}),
+    Phase.QUARANTINED: frozenset({Phase.OPEN, Phase.SET_APART}),
+}
+"""The phases that may follow a phase; None is a run that is not known. OPEN follows OPEN where a run that was
+folded again takes the place of the old one."""
+
+SummaryKeys: TypeAlias = tuple[tuple[SummaryKind, str], ...]
+
+
+class ClosedRun(NamedTuple):
+    """The part of an idle run that stays in memory; without summaries it is a deleted run.
+
+    `last_event_at` is in microseconds. `in_flight` and `tasks` are as Redis lists them.
+    """
+
+    pages: tuple[str, ...]
+    summaries: SummaryKeys
+    state_version: int
+    last_event_at: int
+    in_flight: InFlightChange | None
+    tasks: TasksChange | None
+
+
+class QuarantinedRun(NamedTuple):
+    """The part of a run in quarantine that stays in memory.
+
+    `summaries` are its last good ones. Without any, `good_before` is the offset before which there may be
+    some; None: that is settled.
+    """
+
+    quarantine: Quarantine
+    summaries: SummaryKeys = ()
+    good_before: int | None = None
+
+
+@dataclass(slots=True)
+class RunSetApart:
+    """What has to be written down of a run before its events count as done.
+
+    `deleted_to` is the revision of a deletion. `before` is the quarantine that is written down already.
+    """
+
+    failure: Failure | None = None
+    deleted_to: int | None = None
+    before: QuarantinedRun | None = None
+
+
+class RunRegistry:
+    """The runs of one partition, each in one phase.
+
+    Args:
+        left: called with every run whose state leaves memory, closed or set apart or replaced.
+    """
+
+    def __init__(self, left: Callable[[str], object] = lambda _: None) -> None:
+        self.left = left
+        self.open: dict[str, Run] = {}
+        self.closed: dict[str, ClosedRun] = {}
+        self.set_apart: dict[str, RunSetApart] = {}
+        self.quarantined: dict[str, QuarantinedRun] = {}
+        self._by_phase: dict[Phase, dict[str, Any]] = {
+            Phase.OPEN: self.open,
+            Phase.CLOSED: self.closed,
+            Phase.SET_APART: self.set_apart,
+            Phase.QUARANTINED: self.quarantined,
+        }
+
+    def phase(self, run_id: str) -> Phase | None:
+        return next((phase for phase, runs in self._by_phase.items() if run_id in runs), None)
+
+    def holds_back(self, run_id: str) -> bool:
+        return run_id in self.quarantined or run_id in self.set_apart
+
+    def quarantine_of(self, run_id: str) -> QuarantinedRun | None:
+        """The quarantine of a run as it is written down; None without one."""
+        apart = self.set_apart.get(run_id)
+        return self.quarantined.get(run_id) if apart is None else apart.before
+
+    def in_quarantine(self) -> dict[str, QuarantinedRun]:
+        """Every run with a quarantine that is written down."""
+        apart = {run_id: one.before for run_id, one in self.set_apart.items() if one.before is not None}
+        return self.quarantined | apart
+
+    def without_summaries(self) -> list[tuple[str, int]]:
+        """Runs in quarantine that may have been good before an offset, with that offset."""
+        return [
+            (run_id, one.good_before)
+            for run_id, one in self.quarantined.items()
+            if one.good_before is not None
+        ]
+
+    def deletions(self) -> dict[str, int]:
+        """Runs that were deleted while their events were held back, and to which revision."""
+        runs = self.set_apart.items()
+        return {run_id: one.deleted_to for run_id, one in runs if one.deleted_to is not None}
+
+    def begin(self, run_id: str, run: Run) -> None:
+        """Open a run: a new one, one that came back, or one that was folded again."""
+        self._leave(run_id, Phase.OPEN)
+        self.open[run_id] = run
+
+    def close(self, run_id: str) -> None:
+        """Close an idle run, which must be saved and published."""
+        run = self.open[run_id]
+        self._leave(run_id, Phase.CLOSED)
+        self.closed[run_id] = ClosedRun(
+            tuple(run.page_keys()),
+            tuple(run.taken()),
+            run.state.state_version,
+            run.state.last_event_at,
+            run.in_flight_taken,
+            run.comparisons.tasks_taken,
+        )
+
+    def forget(self, run_id: str) -> None:
+        """Forget a closed run of which the log has no event."""
+        self._leave(run_id, None)
+
+    def fail(self, failure: Failure, before: QuarantinedRun | None = None) -> None:
+        """Set a run apart; the first failure counts until it is written down."""
+        run_id = failure.run_id
+        known = self.set_apart.get(run_id) or RunSetApart(before=before or self.quarantined.get(run_id))
+        known.failure = known.failure or failure
+        self._leave(run_id, Phase.SET_APART)
+        self.set_apart[run_id] = known
+
+    def delete_held(self, run_id: str, revision: int) -> None:
+        """Note the deletion of a run whose events are held back."""
+        known = self.set_apart.get(run_id) or RunSetApart(before=self.quarantined[run_id])
+        known.deleted_to = revision if known.deleted_to is None else max(revision, known.deleted_to)
+        self._leave(run_id, Phase.SET_APART)
+        self.set_apart[run_id] = known
+
+    def quarantine(self, run_id: str, quarantined: QuarantinedRun) -> None:
+        """Note what is written down of a run that is set apart."""
+        self._leave(run_id, Phase.QUARANTINED)
+        self.quarantined[run_id] = quarantined
+
+    def _leave(self, run_id: str, following: Phase | None) -> None:
+        phase = self.phase(run_id)
+        if following not in NEXT[phase]:
+            raise RuntimeError(f"run {run_id!r} is {phase or 'unknown'} and cannot become {following}")
+        if phase is not None:
+            del self._by_phase[phase][run_id]
+        if phase is Phase.OPEN:
+            self.left(run_id)
+
+
+# -----------------------------------------------------------------------------
+# Records in, changed runs out.
 
 
 class Pipeline:
@@ -64,8 +239,7 @@ class Pipeline:
 
     Attributes:
         as_of: greatest offset folded, -1 for none.
-        failed: the runs that an exception set apart, until a worker has written that down and takes
-          them out.
+        registry: the runs, each in its phase.
     """
 
     def __init__(
@@ -78,16 +252,14 @@ class Pipeline:
         takes_changes: bool = True,
     ) -> None:
         self.as_of = -1
-        self.failed: dict[str, Failure] = {}
+        self.registry = RunRegistry()
         self._epoch = epoch
         self._writer = writer
         self._prices = prices or PriceTable.default()
         self._made_with = made_with(self._prices)
         self._owns = owns
         self._takes_changes = takes_changes
-        self._runs: dict[str, Run] = {}
-        self._closed: set[str] = set()
-        self._quarantined: set[str] = set()
+        self._open = self.registry.open
 
     def fold(self, records: Iterable[LogRecord]) -> Folded:
         """Fold a batch. Never raises: bad input becomes a rejection, an exception sets its run apart."""
@@ -98,7 +270,7 @@ class Pipeline:
             event = decoded(record, folded)
             if event is None:
                 continue
-            run = self._runs.get(event.run_id) or self._run_of(event, record, folded)
+            run = self._open.get(event.run_id) or self._run_of(event, record, folded)
             if run is None:
                 continue
             try:
@@ -116,7 +288,7 @@ class Pipeline:
         An exception sets the run of the page apart, but :class:`PageFromTheFuture` is raised.
         """
         run_id = run_of_page(key)
-        if run_id in self._quarantined:
+        if self.registry.holds_back(run_id):
             return
         run = self._begun(run_id)
         try:
@@ -129,80 +301,61 @@ class Pipeline:
 
     def loaded(self) -> None:
         """All pages are loaded: they are saved already, so nothing of them is out of date."""
-        for run_id, run in list(self._runs.items()):
+        for run_id, run in list(self._open.items()):
             try:
                 run.loaded()
             except Exception as error:
                 self.fail(run_id, error)
 
     def runs(self) -> list[str]:
-        """Ids of the runs that this pipeline knows, deleted ones included, closed ones not."""
-        return list(self._runs)
+        """Ids of the open runs, deleted ones included."""
+        return list(self._open)
 
     def knows(self, run_id: str) -> bool:
-        return run_id in self._runs
+        """Whether the run is open."""
+        return run_id in self._open
 
     def run(self, run_id: str) -> Run:
-        return self._runs[run_id]
+        return self._open[run_id]
+
+    @property
+    def failed(self) -> dict[str, Failure]:
+        """The runs that an exception set apart, until a worker has written that down."""
+        return {run_id: one.failure for run_id, one in self.registry.set_apart.items() if one.failure}
 
     def fail(self, run_id: str, error: Exception, record: LogRecord | None = None) -> None:
         """Set a run apart after an exception, since its state in memory can no longer be trusted."""
-        run = self._runs.get(run_id)
-        self.adopt(Failure.of(run_id, error, record, -1 if run is None else run.state.state_version))
-
-    def adopt(self, failure: Failure) -> None:
-        """Set a run apart for a reason that is known already; the first one counts."""
-        self.failed.setdefault(failure.run_id, failure)
-        self.hold(failure.run_id)
-
-    def hold(self, run_id: str) -> None:
-        """Drop what is in memory of a run; its records are counted and not folded from now on."""
-        self._runs.pop(run_id, None)
-        self._closed.discard(run_id)
-        self._quarantined.add(run_id)
-
-    def holds(self, run_id: str) -> bool:
-        return run_id in self._quarantined
+        run = self._open.get(run_id)
+        at = -1 if run is None else run.state.state_version
+        self.registry.fail(Failure.of(run_id, error, record, at))
 
     def delete(self, run_id: str, revision: int) -> None:
         """Begin a run as deleted: its events up to that revision are ignored, without a look at them."""
         self._begun(run_id).state.delete(revision)
 
-    def close(self, run_id: str) -> list[str]:
-        """Forget a run that is saved and published; its records are handed back. The keys of its pages."""
-        self._closed.add(run_id)
-        return self._runs.pop(run_id).page_keys()
-
     def empty_copy(self, name: str, owns: Callable[[str], bool]) -> Pipeline:
         """An empty pipeline like this one; as a writer of pages it has that name behind this one's."""
         return Pipeline(epoch=self._epoch, writer=f"{self._writer}.{name}", prices=self._prices, owns=owns)
-
-    def adopt_run(self, run_id: str, other: Pipeline) -> None:
-        """Take a closed run over from another pipeline; a new one begins if that does not know it."""
-        self._closed.discard(run_id)
-        self._quarantined.discard(run_id)
-        if run_id in other._runs:
-            self._runs[run_id] = other._runs[run_id]
 
     def _run_of(self, event: Inside, record: LogRecord, folded: Folded) -> Run | None:
         """The run of the first event of a run, begun; None, and why is noted, if it is not to be folded."""
         run_id = event.run_id
         if self._owns is not None and not self._owns(run_id):
             folded.misplaced.append((record, run_id))
-        elif run_id in self._closed:
+        elif run_id in self.registry.closed:
             folded.of_closed.append((record, run_id))
-        elif run_id in self._quarantined:
+        elif self.registry.holds_back(run_id):
             folded.quarantined_events += 1
             if isinstance(event, RunDeleted):
-                folded.deletions[run_id] = max(event.revision, folded.deletions.get(run_id, event.revision))
+                self.registry.delete_held(run_id, event.revision)
         else:
             return self._begun(run_id)
         return None
 
     def _begun(self, run_id: str) -> Run:
-        run = self._runs.get(run_id)
+        run = self._open.get(run_id)
         if run is None:
-            run = self._runs[run_id] = Run(
+            run = Run(
                 run_id,
                 prices=self._prices,
                 epoch=self._epoch,
@@ -210,6 +363,7 @@ class Pipeline:
                 writer=self._writer,
                 takes_changes=self._takes_changes,
             )
+            self.registry.begin(run_id, run)
         return run
 
 
@@ -224,7 +378,6 @@ class Folded:
     Attributes:
         misplaced, of_closed: records of runs that this pipeline does not own, or that are closed,
           each with its run.
-        deletions: run to the greatest revision up to which a held run is to be deleted.
         counted: events that changed their run.
         duplicates: events that said nothing new.
         superseded: results that lost their slot (R17).
@@ -236,7 +389,6 @@ class Folded:
     rejections: list[Rejected] = field(default_factory=list)
     misplaced: list[tuple[LogRecord, str]] = field(default_factory=list)
     of_closed: list[tuple[LogRecord, str]] = field(default_factory=list)
-    deletions: dict[str, int] = field(default_factory=dict)
     records: int = 0
     counted: int = 0
     duplicates: int = 0

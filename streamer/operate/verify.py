@@ -315,13 +315,12 @@ def _fold(settings: Settings, prices: PriceTable, run_id: str | None, log: Folde
         pipeline = Pipeline(prices=prices, owns=None if run_id is None else run_id.__eq__)
         for deleted, revision in deletions.items():
             pipeline.delete(deleted, revision)
-        later: dict[str, int] = {}
         records = read_topic(settings, topic)
         while batch := [record for _, record in zip(range(BATCH), records, strict=False)]:
             folded = pipeline.fold(batch)
             log.others.update(other for _, other in folded.misplaced)
-            later |= folded.deletions
-        if not later:
+        later = pipeline.registry.deletions()
+        if later.items() <= deletions.items():
             return pipeline
         deletions |= later
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain, islice
@@ -463,6 +463,35 @@ class Failure:
     def of(cls, run_id: str, error: Exception, record: LogRecord | None = None, at: int = -1) -> Failure:
         at = at if record is None else max(at, record.offset)
         return cls(run_id, reason_of(error), record, at, "".join(format_exception(error)))
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Why a run is set apart, at the offset of its last event.
+
+    `deleted_to` is the greatest revision of a later deletion, None without one.
+
+    >>> quarantine = Quarantine("OverflowError: too large", at=7)
+    >>> Quarantine.read(quarantine.deleted(5).deleted(3).value()).deleted_to
+    5
+    """
+
+    reason: str
+    at: int
+    deleted_to: int | None = None
+
+    @classmethod
+    def read(cls, value: bytes) -> Quarantine:
+        told = orjson.loads(value)
+        return cls(told["reason"], told["at"], told["deleted_to"])
+
+    def value(self) -> bytes:
+        return orjson.dumps({"reason": self.reason, "at": self.at, "deleted_to": self.deleted_to})
+
+    def deleted(self, revision: int) -> Quarantine:
+        """The quarantine after a deletion: the run is to be folded again without the deleted events."""
+        deleted_to = revision if self.deleted_to is None else max(revision, self.deleted_to)
+        return replace(self, deleted_to=deleted_to)
 
 
 def reason_of(error: Exception) -> str:

@@ -15,7 +15,6 @@ import logging
 import re
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import islice
 from operator import lt
 from typing import Annotated, Any, Self, TypeAlias
@@ -614,35 +613,6 @@ BY_DELETION = "deleted"
 BY_LOSS = "lost"
 
 _QUARANTINED, _REPAIR = "/quarantined/", "/repair/"
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantine:
-    """Why a run is set apart, at the offset of its last event.
-
-    `deleted_to` is the greatest revision of a later deletion, None without one.
-
-    >>> quarantine = Quarantine("OverflowError: too large", at=7)
-    >>> Quarantine.read(quarantine.deleted(5).deleted(3).value()).deleted_to
-    5
-    """
-
-    reason: str
-    at: int
-    deleted_to: int | None = None
-
-    @classmethod
-    def read(cls, value: bytes) -> Quarantine:
-        told = orjson.loads(value)
-        return cls(told["reason"], told["at"], told["deleted_to"])
-
-    def value(self) -> bytes:
-        return orjson.dumps({"reason": self.reason, "at": self.at, "deleted_to": self.deleted_to})
-
-    def deleted(self, revision: int) -> Quarantine:
-        """The quarantine after a deletion: the run is to be folded again without the deleted events."""
-        deleted_to = revision if self.deleted_to is None else max(revision, self.deleted_to)
-        return replace(self, deleted_to=deleted_to)
 
 
 def quarantine_key(run_id: str) -> str:

@@ -325,11 +325,8 @@ class Processor:
         return opened
 
     def _note(self, partition: Partition, folded: Folded) -> None:
-        """Count the results of a fold. A run that was deleted in quarantine has to be folded again."""
         self.measures.folded(folded)
         partition.quarantined_events += folded.quarantined_events
-        partition.let_go_of_failed()
-        partition.deletions |= folded.deletions
 
     async def queue(self, changes: Changes) -> None:
         """Queue the runs that a batch touched, and the batch itself, and write its rejections."""
@@ -346,9 +343,7 @@ class Processor:
             runs = set(filter(partition.pipeline.knows, touched))
             self.idle.touch(partition, runs)
             partition.position = changes.next_offsets[number]
-            partition.publish_queue.add(runs if partition.caught_up else (), batches[number])
-            if not partition.caught_up:  # nothing is published, and no batch is done
-                partition.touched_in_catch_up |= runs
+            partition.publish_queue.add(runs, batches[number])
         self._queued.set()
         await self.publish_passed()
 
@@ -357,8 +352,7 @@ class Processor:
         for partition in self._owned():
             if partition.abandoned:
                 continue
-            known, waiting = partition.pipeline.knows, partition.publish_queue.runs
-            runs = list(filter(known, waiting if partition.caught_up else partition.touched_in_catch_up))
+            runs = list(filter(partition.pipeline.knows, partition.publish_queue.runs))
             states = [partition.pipeline.run(run_id).state for run_id in runs]
             scored = sum(state.changes.scored_waiting for state in states) if partition.caught_up else 0
             unsaved = sum(state.changes.slots_waiting for state in states)

@@ -9,19 +9,19 @@ from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
-from streamer.folding.fold import Pipeline
+from streamer.folding.fold import Pipeline, RunRegistry
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import made_with
-from streamer.folding.slots import InFlightChange, RunUpdate, ScoredChange, SummaryChange, TasksChange
+from streamer.folding.slots import RunUpdate, ScoredChange, SummaryChange
 from streamer.schemas.base import run_of_key
 from streamer.schemas.wire import RUN, GroupId, Rejected, SummaryKind
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
-from streamer.storage.log import BY_LOSS, Quarantine, records_between
+from streamer.storage.log import BY_LOSS, records_between
 from streamer.storage.outbox import ProducerRecord
 from streamer.worker.producer import PAGES_PER_TURN, clock
 from streamer.worker.tables import COVERED, Tables
@@ -259,7 +259,11 @@ def lacks_pages(partition: Partition, run_id: str, published: bytes) -> bool:
     pipeline = partition.pipeline
     with suppress(ValueError, TypeError, KeyError):  # a row as a local disk may have it
         before = orjson.loads(published)
-        if pipeline.holds(run_id) or before["epoch"] != partition.epoch or before.get("degraded"):
+        if (
+            partition.registry.holds_back(run_id)
+            or before["epoch"] != partition.epoch
+            or before.get("degraded")
+        ):
             return False
         if not pipeline.knows(run_id):
             return True
@@ -331,30 +335,6 @@ async def fold_again(
 # The memory of a worker for one partition of the event topic that it owns.
 
 
-SummaryKeys = tuple[tuple[SummaryKind, str], ...]
-
-
-class ClosedRun(NamedTuple):
-    """The part of an idle run that stays in memory; without summaries it is a deleted run.
-
-    `last_event_at` is in microseconds. `in_flight` and `tasks` are as Redis lists them.
-    """
-
-    pages: tuple[str, ...]
-    summaries: SummaryKeys
-    state_version: int
-    last_event_at: int
-    in_flight: InFlightChange | None
-    tasks: TasksChange | None
-
-
-class QuarantinedRun(NamedTuple):
-    """The part of a run in quarantine that stays in memory; `summaries` are its last good ones."""
-
-    quarantine: Quarantine
-    summaries: SummaryKeys
-
-
 @dataclass(slots=True)
 class Partition:
     """One assigned partition. It catches up to everything that the recovered pages have seen.
@@ -368,15 +348,12 @@ class Partition:
         pending_checkpoint: checkpoint to write once the state is whole, None if it is written.
         refill: every scored trial is published again: their topic has lost some.
         moved: an operator moved the committed offset forward, so that everything is folded again.
-        caught_up: true once the summaries of the recovered state are published.
-        touched_in_catch_up: runs touched while catching up, until they are published.
+        caught_up: true once the summaries of the recovered state are published. Until then, all runs that
+          events touch wait in the publish queue.
         abandoned: true once a publication ended halfway: nothing more is published, no batch is done.
         end: last known end of the log, for the lag.
         heard: when each open run last got an event, in seconds; the longest ago first.
-        quarantined: runs that are set apart; their events are held back.
         repairs: runs to fold again, with the name of the request.
-        unpublished: runs in quarantine without any summary, and the offset before which they were good.
-        deletions: runs in quarantine that were deleted since, with the revision; not written yet.
         openings: number of reopened runs, which names them as writers of pages.
 
     >>> partition = Partition(0, 1, Pipeline(), position=5, catch_up_to=9)
@@ -390,7 +367,6 @@ class Partition:
     position: int
     catch_up_to: int
     caught_up: bool = False
-    touched_in_catch_up: set[str] = field(default_factory=set)
     abandoned: bool = False
     publish_queue: PublishQueue = field(default_factory=PublishQueue)
     end: int = 0
@@ -400,13 +376,16 @@ class Partition:
     refill: bool = False
     moved: bool = False
     heard: dict[str, float] = field(default_factory=dict)
-    closed: dict[str, ClosedRun] = field(default_factory=dict)
-    quarantined: dict[str, QuarantinedRun] = field(default_factory=dict)
     repairs: dict[str, str] = field(default_factory=dict)
-    unpublished: dict[str, int] = field(default_factory=dict)
-    deletions: dict[str, int] = field(default_factory=dict)
     quarantined_events: int = 0
     openings: int = 0
+
+    def __post_init__(self) -> None:
+        self.registry.left = self._left_memory
+
+    @property
+    def registry(self) -> RunRegistry:
+        return self.pipeline.registry
 
     @contextmanager
     def guard(self, run_id: str) -> Iterator[None]:
@@ -418,15 +397,11 @@ class Partition:
             yield
         except Exception as error:
             self.pipeline.fail(run_id, error)
-            self.let_go_of_failed()
 
-    def let_go_of_failed(self) -> None:
-        """Remove runs that are set apart from the queue and from memory."""
-        for run_id in self.pipeline.failed:
-            self.publish_queue.discard([run_id])
-            self.heard.pop(run_id, None)
-            self.closed.pop(run_id, None)
-            self.touched_in_catch_up.discard(run_id)
+    def _left_memory(self, run_id: str) -> None:
+        """Nothing of the run is left to publish, and no batch waits for it."""
+        self.publish_queue.discard([run_id])
+        self.heard.pop(run_id, None)
 
     @property
     def passed(self) -> bool:
@@ -435,7 +410,7 @@ class Partition:
     @property
     def published(self) -> bool:
         """True if everything that follows from the events before `position` is published."""
-        return self.caught_up and not self.touched_in_catch_up and not self.publish_queue
+        return self.caught_up and not self.publish_queue
 
     @property
     def lag(self) -> int:
@@ -453,8 +428,8 @@ class Partition:
 
     def run_ids(self) -> list[str]:
         """Every run, open, closed or in quarantine, except those that lost pages (see `lost`)."""
-        apart = (run_id for run_id in self.quarantined if not self.lost(run_id))
-        return [*self.pipeline.runs(), *self.closed, *apart]
+        apart = (run_id for run_id in self.registry.in_quarantine() if not self.lost(run_id))
+        return [*self.registry.open, *self.registry.closed, *apart]
 
     def lost(self, run_id: str) -> bool:
         """Whether a run waits to be folded again for lost pages; its published summaries stay until then.

@@ -347,7 +347,7 @@ class Housekeeping:
         quarantined = {
             run_id: run.quarantine.reason
             for partition in partitions.values()
-            for run_id, run in partition.quarantined.items()
+            for run_id, run in partition.registry.in_quarantine().items()
         }
         return {
             "partitions": sorted(partitions),
@@ -360,8 +360,8 @@ class Housekeeping:
             "unsent": self.sink.unsent,
             "refused": self.sink.refusals,
             "outdated": self.sink.outdated[:MOST_QUARANTINED_TOLD],
-            "open_runs": sum(len(partition.pipeline.runs()) for partition in partitions.values()),
-            "closed_runs": sum(len(partition.closed) for partition in partitions.values()),
+            "open_runs": sum(len(partition.registry.open) for partition in partitions.values()),
+            "closed_runs": sum(len(partition.registry.closed) for partition in partitions.values()),
             "quarantined_runs": len(quarantined),
             "quarantined": dict(islice(quarantined.items(), MOST_QUARANTINED_TOLD)),
             "held_events": sum(partition.quarantined_events for partition in partitions.values()),

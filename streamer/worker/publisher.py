@@ -11,23 +11,29 @@ from itertools import islice, takewhile
 from operator import itemgetter
 from typing import Any
 
-from streamer.folding.fold import Pipeline
+from streamer.folding.fold import ClosedRun, Pipeline, QuarantinedRun, RunSetApart
 from streamer.folding.slots import InFlightChange, RunUpdate, SummaryChange, TasksChange
 from streamer.schemas.base import run_of_key
-from streamer.schemas.wire import Failure, Rejected, SummaryKind, canonical_json, quarantine_reason, reject
+from streamer.schemas.wire import (
+    Failure,
+    Quarantine,
+    Rejected,
+    SummaryKind,
+    canonical_json,
+    quarantine_reason,
+    reject,
+)
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
-from streamer.storage.log import BY_DELETION, BY_LOSS, Quarantine, quarantine_key, repair_key
+from streamer.storage.log import BY_DELETION, BY_LOSS, quarantine_key, repair_key
 from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import RedisSink
 from streamer.text import visible
 from streamer.worker.metrics import Metrics
 from streamer.worker.partition import (
     CannotFoldAgain,
-    ClosedRun,
     PagesLost,
     Partition,
-    QuarantinedRun,
     RecordEncoder,
     StateLost,
     checkpoint_key,
@@ -155,7 +161,7 @@ class IdleRuns:
         """Close runs that are idle, the longest first, up to one turn's limit; returns how many."""
         due = list(islice(self._due(partition), CLOSED_PER_TURN))
         for run_id in due:
-            self._close(partition, run_id)
+            partition.registry.close(run_id)
         if due:
             log.info("partition %d: closed %d idle runs", partition.number, len(due))
         return len(due)
@@ -165,7 +171,7 @@ class IdleRuns:
 
     async def open(self, partition: Partition, run_id: str) -> None:
         """Restore a closed run, from the log if a page is missing; raises StateLost if that is truncated."""
-        closed = partition.closed[run_id]
+        closed = partition.registry.closed[run_id]
         partition.openings += 1
         result = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
         pages = [(key, self._tables.trials.get(key)) for key in closed.pages]
@@ -180,28 +186,25 @@ class IdleRuns:
         self._take_over(partition, run_id, result, closed)
 
     def _take_over(self, partition: Partition, run_id: str, result: Pipeline, closed: ClosedRun) -> None:
-        if run_id in result.runs():
+        if result.knows(run_id):
             with partition.guard(run_id):
                 run = result.run(run_id)
                 run.state.state_version = max(run.state.state_version, closed.state_version)
                 run.state.happened_at(closed.last_event_at)
                 run.take_summaries()  # all of it is published
                 run.forget_scored()
-                partition.pipeline.adopt_run(run_id, result)
-                del partition.closed[run_id]
+                partition.registry.begin(run_id, run)
         elif run_id in result.failed:
-            partition.pipeline.adopt(result.failed[run_id])
-            partition.let_go_of_failed()
+            partition.registry.fail(result.failed[run_id])
         else:
-            partition.pipeline.adopt_run(run_id, result)
-            del partition.closed[run_id]
+            partition.registry.forget(run_id)
 
     def summaries(self, partition: Partition, run_id: str) -> list[SummaryChange]:
         """All published summaries of a run, byte for byte: a tombstone if deleted, [] if unknown."""
-        separate = partition.quarantined.get(run_id)
-        if separate is not None:
-            return self._stored(separate.summaries)
-        closed = partition.closed.get(run_id)
+        quarantined = partition.registry.quarantine_of(run_id)
+        if quarantined is not None:
+            return self._stored(quarantined.summaries)
+        closed = partition.registry.closed.get(run_id)
         if closed is not None:
             stored = self._stored(closed.summaries)
             return stored or [partition.deleted(run_id, closed.state_version)]
@@ -214,8 +217,8 @@ class IdleRuns:
     def current(self, partition: Partition, run_id: str) -> RunUpdate:
         """The published summaries, trials in flight and tasks of a run; in quarantine only the summaries."""
         in_flight, tasks = None, None
-        if run_id in partition.closed:
-            in_flight, tasks = partition.closed[run_id].in_flight, partition.closed[run_id].tasks
+        if (closed := partition.registry.closed.get(run_id)) is not None:
+            in_flight, tasks = closed.in_flight, closed.tasks
         elif partition.pipeline.knows(run_id):
             run = partition.pipeline.run(run_id)
             in_flight, tasks = run.in_flight_taken, run.comparisons.tasks_taken
@@ -228,20 +231,6 @@ class IdleRuns:
         for run_id, _ in takewhile(lambda heard: heard[1] <= before, partition.heard.items()):
             if run_id not in waiting:
                 yield run_id
-
-    def _close(self, partition: Partition, run_id: str) -> None:
-        run = partition.pipeline.run(run_id)
-        version, moment = run.state.state_version, run.state.last_event_at
-        pages = partition.pipeline.close(run_id)
-        partition.closed[run_id] = ClosedRun(
-            tuple(pages),
-            tuple(run.taken()),
-            version,
-            moment,
-            run.in_flight_taken,
-            run.comparisons.tasks_taken,
-        )
-        del partition.heard[run_id]
 
     def _stored(self, current: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:
         return [
@@ -304,20 +293,24 @@ class QuarantineWriter:
 
     async def admit(self, partition: Partition) -> None:
         """Record which runs failed, or were deleted in quarantine, since the last call."""
-        partition.let_go_of_failed()
-        failed, partition.pipeline.failed = partition.pipeline.failed, {}
-        deletions, partition.deletions = partition.deletions, {}
-        if not failed and not deletions:
+        apart = dict(partition.registry.set_apart)
+        if not apart:
             return
+        failed = {run_id: one.failure for run_id, one in apart.items() if one.failure}
         for failure in failed.values():
             log.error("run %r is in quarantine: %s\n%s", failure.run_id, *_shown(failure))
+        self._note_deleted(partition, apart)
         updates = self._quarantine_failed(partition, failed)
-        for run_id, revision in deletions.items():
-            run = partition.quarantined[run_id]
-            partition.quarantined[run_id] = run._replace(quarantine=run.quarantine.deleted(revision))
-            partition.repairs[run_id] = BY_DELETION
-        await self._tables.trials.save(self._record(partition, run_id) for run_id in {*failed, *deletions})
+        await self._tables.trials.save(self._record(partition, run_id) for run_id in apart)
         await self._publish(partition, updates, failed.values())
+
+    def _note_deleted(self, partition: Partition, apart: Mapping[str, RunSetApart]) -> None:
+        for run_id, one in apart.items():
+            if one.deleted_to is not None:
+                partition.repairs[run_id] = BY_DELETION
+            if one.failure is None and one.before is not None and one.deleted_to is not None:
+                quarantine = one.before.quarantine.deleted(one.deleted_to)
+                partition.registry.quarantine(run_id, one.before._replace(quarantine=quarantine))
 
     def _quarantine_failed(self, partition: Partition, failed: Mapping[str, Failure]) -> list[RunUpdate]:
         """Record the failed runs; returns their last good summaries, with the reason.
@@ -332,10 +325,10 @@ class QuarantineWriter:
             good, missing = self._last_good(run_id, stored[run_id])
             changes = [degraded(change, quarantine) for change in good]
             current = tuple((change.kind, change.key) for change in changes)
-            partition.quarantined[run_id] = QuarantinedRun(quarantine, current)
-            if not current:
-                record = failure.record
-                partition.unpublished[run_id] = quarantine.at + 1 if record is None else record.offset
+            good_before = quarantine.at + 1 if failure.record is None else failure.record.offset
+            partition.registry.quarantine(
+                run_id, QuarantinedRun(quarantine, current, None if current else good_before)
+            )
             written = {(old.kind, old.key): old.value for old in stored[run_id]}
             notification = [new for new in changes if new.value != written[new.kind, new.key]]
             notification += [
@@ -364,10 +357,10 @@ class QuarantineWriter:
         return good, missing
 
     async def restore(self, partition: Partition, run_id: str, result: Iterable[SummaryChange]) -> None:
-        run = partition.quarantined[run_id]
+        run = partition.registry.quarantined[run_id]
         changes = [degraded(change, run.quarantine) for change in result]
         current = tuple((change.kind, change.key) for change in changes)
-        partition.quarantined[run_id] = run._replace(summaries=current)
+        partition.registry.quarantined[run_id] = run._replace(summaries=current)
         await self._publish(partition, [RunUpdate(run_id, summaries=changes)], ())
 
     async def set_apart_lost(self, partition: Partition) -> None:
@@ -390,18 +383,20 @@ class QuarantineWriter:
         await trials.save(trials.put(partition.number, key, None) for key in keys)
 
     def _record(self, partition: Partition, run_id: str) -> ProducerRecord:
-        quarantine = partition.quarantined[run_id].quarantine
+        quarantine = partition.registry.quarantined[run_id].quarantine
         return self._tables.trials.put(partition.number, quarantine_key(run_id), quarantine.value())
 
     def _quarantine(
         self, partition: Partition, failure: Failure, stored: Collection[SummaryChange]
     ) -> Quarantine:
         """The quarantine of a failed run; a run that is in quarantine already keeps its other facts."""
-        known = partition.quarantined.get(failure.run_id)
+        apart = partition.registry.set_apart[failure.run_id]
         at = max([failure.at, *(change.state_version for change in stored)])
-        if known is None:
+        if apart.before is None:
             return Quarantine(failure.reason, at)
-        return replace(known.quarantine, reason=failure.reason, at=max(at, known.quarantine.at))
+        known = apart.before.quarantine
+        known = replace(known, reason=failure.reason, at=max(at, known.at))
+        return known if apart.deleted_to is None else known.deleted(apart.deleted_to)
 
     async def _publish(
         self, partition: Partition, updates: list[RunUpdate], failures: Iterable[Failure]
@@ -600,14 +595,14 @@ class SummaryPublisher:
         the replayed events touch the same runs. They come first if only the summaries would show that they
         are due, or if their basis changed.
         """
-        runs = partition.pipeline.runs()
+        runs, waiting = partition.pipeline.runs(), partition.publish_queue.runs
         current: dict[str, list[SummaryChange]] = {}
         later: list[str] = []
         replaced: list[ProducerRecord] = []
         for start in range(0, len(runs), RUNS_PER_WRITE):
             outs: list[ProducerRecord] = []
             together = runs[start : start + RUNS_PER_WRITE]
-            touched = filter(partition.touched_in_catch_up.__contains__, together)
+            touched = filter(waiting.__contains__, together)
             replaced += await self.save((partition, run_id) for run_id in touched)
             for run_id in filter(partition.pipeline.knows, together):
                 recovered: list[ProducerRecord] = []
@@ -615,7 +610,7 @@ class SummaryPublisher:
                     update = partition.pipeline.run(run_id).take_summaries()
                     current[run_id] = list(update.summaries)
                     recovered = self._recovered(partition, run_id, update)
-                if run_id in partition.touched_in_catch_up and partition.pending_checkpoint is None:
+                if run_id in waiting and partition.pending_checkpoint is None:
                     later.append(run_id)
                 else:
                     await self.publish_scored(partition, [run_id])
@@ -634,14 +629,13 @@ class SummaryPublisher:
         await self.checkpoints.write_pending(partition)
         batches, waited = partition.publish_queue.drain()
         await self.finish(batches, [*waited, *replaced])
-        partition.touched_in_catch_up.clear()
         log.info(
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
         )
 
     def _recovered(self, partition: Partition, run_id: str, update: RunUpdate) -> list[ProducerRecord]:
         """The values of a recovered run to publish; scored trials only if there are other values, or all."""
-        if run_id not in partition.touched_in_catch_up:
+        if run_id not in partition.publish_queue.runs:
             update.summaries = [c for c in update.summaries if self.encoder.differs(c)]
             if not update.summaries and not partition.refill:
                 partition.pipeline.run(run_id).forget_scored()
@@ -673,8 +667,5 @@ def publishable(partitions: Iterable[Partition]) -> list[Partition]:
     return [
         partition
         for partition in partitions
-        if partition.publish_queue
-        and partition.caught_up
-        and not partition.touched_in_catch_up
-        and not partition.abandoned
+        if partition.publish_queue and partition.caught_up and not partition.abandoned
     ]

@@ -16,18 +16,17 @@ from typing import Any
 
 import orjson
 
-from streamer.folding.fold import Pipeline
+from streamer.folding.fold import Pipeline, QuarantinedRun
 from streamer.folding.prices import PriceTable
 from streamer.folding.run import slots_on
 from streamer.folding.slots import SummaryChange, slot_of_topic_key
 from streamer.schemas.base import encode_id, run_of_key
-from streamer.schemas.wire import Failure, Version, is_older, version_of
+from streamer.schemas.wire import Failure, Quarantine, Version, is_older, version_of
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaError, Names, partition_of
 from streamer.storage.log import (
     BY_DELETION,
     EPOCH_KEY,
-    Quarantine,
     current_log,
     epoch_by,
     epoch_value,
@@ -44,7 +43,6 @@ from streamer.worker.partition import (
     CannotFoldAgain,
     Checkpoint,
     Partition,
-    QuarantinedRun,
     StateLost,
     basis_of,
     checkpoint_key,
@@ -348,7 +346,7 @@ class PartitionRecovery:
             owns=lambda run_id: partition_of(run_id, count) == number,
         )
         for run_id, quarantine in _quarantined(pages).items():
-            pipeline.adopt(Failure(run_id, quarantine.reason))
+            pipeline.registry.fail(Failure(run_id, quarantine.reason), QuarantinedRun(quarantine))
         await load_pages(pipeline, filter(lambda row: is_page(row[0]), pages.items()), settled_to=settled_to)
         return pipeline
 
@@ -389,7 +387,6 @@ def _quarantined(pages: Mapping[str, bytes]) -> dict[str, Quarantine]:
 
 def _note_quarantined(partition: Partition, pages: Mapping[str, bytes]) -> None:
     for run_id, quarantine in _quarantined(pages).items():
-        partition.quarantined[run_id] = QuarantinedRun(quarantine, ())
         if quarantine.deleted_to is not None:
             partition.repairs[run_id] = BY_DELETION
     for key, value in pages.items():
@@ -422,7 +419,7 @@ class Repairs:
         if self._task is not None and not self._task.done():
             return
         for partition in self._processor.partitions.values():
-            if partition.caught_up and (partition.repairs or partition.unpublished):
+            if partition.caught_up and (partition.repairs or partition.registry.without_summaries()):
                 self._task = asyncio.create_task(self._work_or_end(partition))
                 return
 
@@ -436,7 +433,7 @@ class Repairs:
             if partition.repairs:
                 await self._repair(partition, *next(iter(partition.repairs.items())))
             else:
-                await self._restore(partition, *next(iter(partition.unpublished.items())))
+                await self._restore(partition, *partition.registry.without_summaries()[0])
         except Exception as error:
             await self._processor.give_up(error)
 
@@ -452,9 +449,12 @@ class Repairs:
         with suppress(CannotFoldAgain):
             await fold_again(result, self._settings, partition.number, before, touched=keep)
         async with self._processor.lock:
-            partition.unpublished.pop(run_id, None)
+            known = partition.registry.quarantined.get(run_id)
             ours = self._processor.partitions.get(partition.number) is partition
-            if last and ours and not partition.abandoned and run_id in partition.quarantined:
+            if known is None:
+                return  # it was folded again, or it failed again
+            partition.registry.quarantined[run_id] = known._replace(good_before=None)
+            if last and ours and not partition.abandoned:
                 with self._processor.all_or_nothing():
                     await self._processor.quarantine_writer.restore(partition, run_id, last)
 
@@ -463,14 +463,14 @@ class Repairs:
         log.info("run %r: folding it again from the log", run_id)
         partition.openings += 1
         result = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
-        run = partition.quarantined.get(run_id)
+        run = partition.registry.quarantine_of(run_id)
         if run is not None and run.quarantine.deleted_to is not None:
             result.delete(run_id, run.quarantine.deleted_to)
         position = partition.position
         try:
             await fold_again(result, self._settings, partition.number, position)
         except CannotFoldAgain as error:
-            result.adopt(Failure.of(run_id, error))
+            result.registry.fail(Failure.of(run_id, error))
         async with self._processor.lock:
             if self._processor.partitions.get(partition.number) is not partition or partition.abandoned:
                 return  # the next owner finds the request among the pages
@@ -485,26 +485,22 @@ class Repairs:
 
     async def _replace(self, partition: Partition, run_id: str, result: Pipeline) -> str:
         """Put the run in place of the old one; "" or the reason why that failed."""
-        if run_id not in result.failed and run_id not in result.runs():
-            result.adopt(
-                Failure(run_id, f"partition {partition.number} of the log holds no event of this run")
-            )
-        if (failure := result.failed.get(run_id)) is not None:
+        failure = result.failed.get(run_id)
+        if failure is None and not result.knows(run_id):
+            failure = Failure(run_id, f"partition {partition.number} of the log holds no event of this run")
+        if failure is not None:
             return await self._leave(partition, run_id, failure)
-        before = partition.quarantined.pop(run_id, None)
-        partition.closed.pop(run_id, None)
-        partition.unpublished.pop(run_id, None)
-        partition.publish_queue.discard([run_id])
-        partition.pipeline.hold(run_id)
-        partition.pipeline.adopt_run(run_id, result)
+        await self._processor.quarantine_writer.admit(partition)
+        registry = partition.registry
+        before = registry.quarantined.get(run_id)
+        registry.begin(run_id, result.run(run_id))
         with partition.guard(run_id):
             self._take_pages_along(partition, run_id)
         replaced = await self._processor.summary_publisher.save([(partition, run_id)])
         await self._processor.summary_publisher.publish_again(partition, run_id)
-        if (failed := partition.pipeline.failed.get(run_id)) is not None:
-            if before is not None:
-                partition.quarantined[run_id] = before
-            return await self._leave(partition, run_id, failed)
+        if (apart := registry.set_apart.get(run_id)) is not None and apart.failure is not None:
+            apart.before = before
+            return await self._leave(partition, run_id, apart.failure)
         await self._processor.quarantine_writer.write(self._processor.partitions, replaced)
         await self._processor.quarantine_writer.answered(partition, run_id, well=True)
         partition.repairs.pop(run_id, None)
@@ -514,12 +510,11 @@ class Repairs:
     async def _leave(self, partition: Partition, run_id: str, failure: Failure) -> str:
         """Keep a run that could not be repaired, with the new reason; a good run stays good."""
         partition.repairs.pop(run_id, None)
-        if run_id in partition.quarantined:
-            partition.pipeline.failed[run_id] = replace(failure, record=None)  # its rejection is out
+        if run_id in partition.registry.quarantined:
+            partition.registry.fail(replace(failure, record=None))  # its rejection is out
         await self._processor.quarantine_writer.admit(partition)
-        await self._processor.quarantine_writer.answered(
-            partition, run_id, well=run_id not in partition.quarantined
-        )
+        well = run_id not in partition.registry.quarantined
+        await self._processor.quarantine_writer.answered(partition, run_id, well=well)
         return failure.reason
 
     def _take_pages_along(self, partition: Partition, run_id: str) -> None:
@@ -601,8 +596,8 @@ class Fencing:
             table, outs = self._tables[topic], []
             for key, value in written.items():
                 run_id = run_of_key(key)
-                known = partition.pipeline.knows(run_id) or partition.pipeline.holds(run_id)
-                if (known or run_id in partition.closed) and is_overwritten(value, table.get(key)):
+                known = partition.registry.phase(run_id) is not None
+                if known and is_overwritten(value, table.get(key)):
                     outs.append(table.put(partition.number, key, table.get(key)))
             if outs:
                 log.warning(
@@ -621,7 +616,7 @@ class Fencing:
                 run_id, slot = slot_of_topic_key(key)
             except ValueError:
                 continue  # the key names no slot, so it covers none
-            if run_id in partition.closed:
+            if run_id in partition.registry.closed:
                 await publisher.idle.open(partition, run_id)
                 publisher.idle.touch(partition, [run_id])
             if partition.pipeline.knows(run_id):

@@ -88,7 +88,7 @@ def test_what_a_page_knows_of_such_a_slot_besides_does_not_matter() -> None:
 def test_a_page_with_what_never_was_an_event_sets_its_run_apart(damage: bytes) -> None:
     pipeline = Pipeline(writer="now")
     pipeline.load_page(*page([damage]))
-    assert pipeline.holds("run-1")
+    assert pipeline.registry.holds_back("run-1")
     assert "PageError" in pipeline.failed["run-1"].reason
     assert "does not decode" in pipeline.failed["run-1"].reason
 
@@ -318,7 +318,7 @@ def test_the_epoch_of_a_state_never_decides_what_a_page_says() -> None:
 def test_a_page_that_cannot_be_read_sets_its_run_apart_and_says_which_it_is(value: bytes) -> None:
     pipeline = Pipeline(writer="v")
     pipeline.load_page("run-1/w/1", value)
-    assert pipeline.holds("run-1")
+    assert pipeline.registry.holds_back("run-1")
     assert "run-1/w/1" in pipeline.failed["run-1"].reason
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer.folding import pairs, state, summaries
-from streamer.folding.fold import Pipeline, fold_records
-from streamer.folding.run import PageFromTheFuture, page_key
+from streamer.folding.fold import Pipeline, QuarantinedRun, RunRegistry, fold_records
+from streamer.folding.run import PageFromTheFuture, Run, page_key
 from streamer.schemas.events import RunStarted
-from streamer.schemas.wire import Record, digest_of, records_of_lines
+from streamer.schemas.wire import Failure, Quarantine, Record, digest_of, records_of_lines
 from tests.folding.compared import PLAN, compared, tasks_of, the_comparison, trial
 from tests.support.events import a_plan, a_trial, records
 
@@ -125,8 +128,8 @@ def test_the_event_at_fault_is_named_and_what_follows_is_held_back_and_counted()
 @pytest.mark.usefixtures("poison")
 def test_a_deletion_of_a_held_run_is_handed_back() -> None:
     deletion = orjson.dumps({"type": "run_deleted", "run_id": SICK, "revision": 9})
-    _, folded = a_fold([*EVENTS, deletion])
-    assert folded.deletions == {SICK: 9}
+    pipeline, _ = a_fold([*EVENTS, deletion])
+    assert pipeline.registry.deletions() == {SICK: 9}
     again = Pipeline(writer="w")
     again.delete(SICK, 9)
     again.fold(Record(value, offset) for offset, value in enumerate(EVENTS))
@@ -208,3 +211,73 @@ def test_what_a_summary_is_made_with_is_no_part_of_its_digest() -> None:
         assert summary["made_with"]
         assert summary["degraded"] is None
         assert digest_of(summary | {"made_with": "other", "degraded": "why"}) == summary["digest"]
+
+
+FAILED = Failure("r", "why", at=7)
+IN_QUARANTINE = QuarantinedRun(Quarantine("why", 7), good_before=3)
+
+
+def an_open_run() -> Run:
+    pipeline, _ = a_fold([orjson.dumps(a_trial(run_id="r"))])
+    return pipeline.run("r")
+
+
+ACTIONS: dict[str, Callable[[RunRegistry], None]] = {
+    "begin": lambda registry: registry.begin("r", an_open_run()),
+    "close": lambda registry: registry.close("r"),
+    "forget": lambda registry: registry.forget("r"),
+    "fail": lambda registry: registry.fail(FAILED),
+    "delete_held": lambda registry: registry.delete_held("r", 5),
+    "quarantine": lambda registry: registry.quarantine("r", IN_QUARANTINE),
+}
+ALLOWED: dict[tuple[str | None, str], str | None] = {
+    (None, "begin"): "open",
+    (None, "fail"): "set_apart",
+    ("open", "begin"): "open",
+    ("open", "close"): "closed",
+    ("open", "fail"): "set_apart",
+    ("closed", "begin"): "open",
+    ("closed", "forget"): None,
+    ("closed", "fail"): "set_apart",
+    ("set_apart", "fail"): "set_apart",
+    ("set_apart", "delete_held"): "set_apart",
+    ("set_apart", "quarantine"): "quarantined",
+    ("quarantined", "begin"): "open",
+    ("quarantined", "fail"): "set_apart",
+    ("quarantined", "delete_held"): "set_apart",
+}
+"""Phase of a run and what happens to it -> its next phase; nothing else may happen."""
+
+
+@given(st.lists(st.sampled_from(sorted(ACTIONS)), max_size=12))
+def test_a_run_is_in_one_phase_and_takes_the_allowed_steps_alone(actions: list[str]) -> None:
+    left: list[str] = []
+    registry, phase, leavings = RunRegistry(left.append), None, 0
+    for action in actions:
+        if (phase, action) in ALLOWED:
+            leavings += phase == "open"
+            phase = ALLOWED[phase, action]
+            ACTIONS[action](registry)
+        else:
+            with pytest.raises((RuntimeError, KeyError)):
+                ACTIONS[action](registry)
+        places = (registry.open, registry.closed, registry.set_apart, registry.quarantined)
+        assert [list(place) for place in places if place] == ([["r"]] if phase else [])
+        assert (registry.phase("r"), len(left)) == (phase, leavings)
+        assert registry.holds_back("r") == (phase in ("set_apart", "quarantined"))
+
+
+def test_a_run_set_apart_again_keeps_its_quarantine_until_the_new_one_is_written() -> None:
+    registry = RunRegistry()
+    registry.fail(Failure("r", "first"))
+    registry.fail(Failure("r", "second"))
+    assert registry.set_apart["r"].failure == Failure("r", "first")
+    assert registry.in_quarantine() == {}
+    registry.quarantine("r", IN_QUARANTINE)
+    assert registry.without_summaries() == [("r", 3)]
+    registry.delete_held("r", 5)
+    registry.delete_held("r", 4)
+    assert registry.deletions() == {"r": 5}
+    assert registry.in_quarantine() == {"r": IN_QUARANTINE}
+    assert registry.quarantine_of("r") == IN_QUARANTINE
+    assert registry.without_summaries() == []

@@ -20,9 +20,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 from aiokafka.errors import KafkaConnectionError
 
 from streamer.folding.prices import PriceTable
+from streamer.operate import verify
 from streamer.operate.local.processes import free_port
 from streamer.operate.verify import Verdict, Verification, fold_log
-from streamer.schemas.wire import canonical_json, digest_of
+from streamer.schemas.wire import Record, canonical_json, digest_of
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.storage.kafka import Names, partition_of
@@ -68,6 +69,26 @@ def test_a_deleted_run_has_nothing(embedded_broker: str, namespace: str) -> None
     log = fold_log(settings, prices=PriceTable.default(), run_id=None, scored=True)
     assert {suffix for suffix, change in log.runs["one"].items() if change.value is not None} == set()
     assert log.scored.get("one", {}) == {}
+
+
+def test_a_run_that_fails_on_events_newer_than_its_deletion_is_told_after_two_readings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events = [a_trial(run_id="one", task_id="t", revision=12), a_deletion(run_id="one", revision=9)]
+    readings = []
+
+    def read(*_: Any) -> Iterator[Record]:
+        readings.append(True)
+        assert len(readings) < 5, "the log is read over and over"
+        return (Record(orjson.dumps(event), offset) for offset, event in enumerate(events))
+
+    def fail(*_: Any) -> Any:
+        raise ArithmeticError("cannot be divided")
+
+    monkeypatch.setattr(verify, "read_topic", read)
+    monkeypatch.setattr("streamer.folding.state.score_trial", fail)
+    log = fold_log(Settings(), prices=PriceTable.default(), run_id=None, scored=False)
+    assert (log.failed, len(readings)) == ({"one": "ArithmeticError: cannot be divided"}, 2)
 
 
 # -----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.folding.prices import PriceTable
-from streamer.schemas.wire import SummaryKind
+from streamer.schemas.wire import Quarantine, SummaryKind
 from streamer.settings import Settings
 from streamer.storage import log as storage_log
 from streamer.storage.kafka import Names
@@ -138,8 +138,8 @@ def test_rows_of_ours_are_rows() -> None:
         (checkpoint_key(3), Checkpoint(1, "b", ((3, 4),), 9).encoded()),
         (checkpoint_key(3), Checkpoint().encoded()),
         (checkpoint_key(3), b'{"complete_from":7}'),
-        (quarantine_key("a/b"), storage_log.Quarantine("r", -1).value()),
-        (quarantine_key("a/b"), storage_log.Quarantine("r", 7).deleted(2**60).value()),
+        (quarantine_key("a/b"), Quarantine("r", -1).value()),
+        (quarantine_key("a/b"), Quarantine("r", 7).deleted(2**60).value()),
         (repair_key("a/b"), b"request"),
         ("/of a later version/x", b"?"),
     ]:

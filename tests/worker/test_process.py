@@ -23,15 +23,18 @@ from pydantic import SecretStr
 
 from streamer.client.queries import UnknownRun
 from streamer.client.readers import StateReader
+from streamer.folding.fold import Pipeline, QuarantinedRun
 from streamer.folding.prices import PriceTable
 from streamer.operate.health import read_health
 from streamer.operate.verify import Verification
 from streamer.schemas.base import encode_id
+from streamer.schemas.wire import Failure, Quarantine
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaConnectionError, Names
 from streamer.storage.log import read_topic
 from streamer.storage.outbox import EventOutbox, Outgoing, missing
 from streamer.worker import process as module
+from streamer.worker.partition import Checkpoint, Partition
 from streamer.worker.process import (
     MOST_QUARANTINED_TOLD,
     Housekeeping,
@@ -182,22 +185,15 @@ class Given:
         raise ZeroDivisionError
 
 
-def quarantined(*runs: str) -> Any:
-    """A partition with these runs in quarantine."""
-    stored = {run: SimpleNamespace(quarantine=SimpleNamespace(reason=f"{run} is sick")) for run in runs}
-    return SimpleNamespace(
-        quarantined=stored,
-        lag=0,
-        position=7,
-        caught_up=False,
-        published=False,
-        pipeline=SimpleNamespace(runs=list),
-        closed={},
-        quarantined_events=2,
-        log_faults=["a fault"],
-        checkpoint=SimpleNamespace(events_lost=5),
-        moved=True,
-    )
+def quarantined(*runs: str) -> Partition:
+    """A partition with these runs in quarantine, which has lost events and was moved."""
+    lost = Checkpoint(lost=((0, 5),))
+    partition = Partition(1, 1, Pipeline(), position=7, catch_up_to=9, checkpoint=lost, moved=True)
+    partition.quarantined_events = 2
+    for run in runs:
+        partition.registry.fail(Failure(run, f"{run} is sick"))
+        partition.registry.quarantine(run, QuarantinedRun(Quarantine(f"{run} is sick", 3)))
+    return partition
 
 
 async def test_the_heartbeat_says_how_the_partitions_stand() -> None:
@@ -226,11 +222,12 @@ async def test_a_partition_counts_as_published_once_no_run_waits_or_rests_and_re
 def test_runs_in_quarantine_are_named_up_to_a_limit_and_all_are_counted() -> None:
     given = Given()
     runs = [f"run {number:03}" for number in range(MOST_QUARANTINED_TOLD + 7)]
-    given.bench.processor.partitions[1] = quarantined(*runs)
+    partition = given.bench.processor.partitions[1] = quarantined(*runs)
     status = given.housekeeping.status()
     assert status["quarantined_runs"] == len(runs)
     assert status["quarantined"] == {run: f"{run} is sick" for run in runs[:MOST_QUARANTINED_TOLD]}
-    assert (status["held_events"], status["log_faults"]) == (2, ["another log", "a fault"])
+    assert (status["held_events"], status["log_faults"]) == (2, ["another log", *partition.log_faults])
+    assert len(partition.log_faults) == 2
     assert (status["events_lost"], status["offsets_moved"], status["catching_up"]) == (5, [1], [1])
 
 

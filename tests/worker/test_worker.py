@@ -85,7 +85,7 @@ async def test_a_run_is_closed_as_soon_as_it_was_idle_for_the_time_set() -> None
     assert bench.partition.pipeline.runs() == ["run 1"]
     bench.seconds = 110.0
     assert bench.processor.idle.close_due(bench.partition) == 1
-    assert sorted(bench.partition.closed) == [f"run {n}" for n in range(6)]
+    assert sorted(bench.partition.registry.closed) == [f"run {n}" for n in range(6)]
     assert digests(bench) == {key: orjson.loads(value)["digest"] for key, value in before.items()}
 
 
@@ -116,7 +116,7 @@ async def test_after_a_recovery_runs_count_as_idle_since_their_last_event_happen
     await bench.processor.publish_passed()
     assert bench.partition.heard == {"old": midnight + 60.0, "young": midnight + 960.0}
     assert bench.processor.idle.close_due(bench.partition) == 1
-    assert list(bench.partition.closed) == ["old"]
+    assert list(bench.partition.registry.closed) == ["old"]
     bench.seconds += IDLE
     assert bench.processor.idle.close_due(bench.partition) == 1
 
@@ -192,7 +192,7 @@ async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
     monkeypatch.setattr(partition, "records_between", log)
     with pytest.raises(StateLost, match="begins at offset 7"):
         await bench.processor.idle.open(bench.partition, "run 2")
-    assert "run 2" in bench.partition.closed
+    assert "run 2" in bench.partition.registry.closed
 
 
 async def test_trials_in_flight_stay_known_while_a_run_is_closed() -> None:

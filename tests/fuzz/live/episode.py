@@ -34,11 +34,11 @@ from streamer.client.readers import StateReader
 from streamer.folding.fold import Pipeline
 from streamer.folding.run import page_key
 from streamer.operate.health import read_health
-from streamer.schemas.wire import Record
+from streamer.schemas.wire import Quarantine, Record
 from streamer.settings import Settings
 from streamer.storage.entries import Keys, entry_of
 from streamer.storage.kafka import MAX_MESSAGE_BYTES, Names, partition_of
-from streamer.storage.log import Quarantine, quarantine_key, read_topic
+from streamer.storage.log import quarantine_key, read_topic
 from tests.faults.kinds_redis import fill, is_named_full, leave_another_log
 from tests.faults.kinds_workers import faketime, send_all
 from tests.fuzz.live.beds import START_SECONDS, Bed
