@@ -70,11 +70,7 @@ class Unreadable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something that the files of one trial leave open.
-
-    `what` continues "N trials ...", with the same text for all trials of a run. `detail` is about this trial,
-    and free of control characters.
-    """
+    """Something that a trial's files leave open; `what` continues "N trials ..." for all such trials."""
 
     path: Path
     what: str
@@ -86,19 +82,15 @@ class Parsed:
     """One trial as its files describe it.
 
     Attributes:
-        path: the file it was read from; the trial's directory for a start.
         event: a `trial_result`, or a `trial_started` for a trial without a result. It has no `run_id`, and a
             `shard` only where the harness does not number repeats. Its values may violate the schema.
         other_run: the run that the trial's name claims, if it lies in another run's directory.
-        nested: it lies deeper than the harness writes, as copies do.
         replaced: the same run has a better copy of the slot.
         partial: it comes from a file of several trials or agents, and is left out if its slot has another
             event.
         origins: field to its file, for values that several files may give (tokens, cost, trajectory length).
         own: field to its value in the harness's own file, where logs decide the value. Copies of a trial are
             recognised by it, whether or not the logs were copied too.
-        hints: what the files beside it could not say, and why. The trial itself is fine.
-        scored: a `trial_scored` if the trial was scored again after its end (R32).
     """
 
     path: Path
@@ -116,18 +108,11 @@ class Parsed:
 
 @dataclass(slots=True)
 class RunPlan:
-    """The facts that a run directory holds about the run as a whole.
+    """The facts that a run directory holds about the run as a whole (G5).
 
-    Attributes:
-        run_id: the name of its directory (G5).
-        aliases: other names that the files give the run (H4); never used as its id.
-        uuids: the harness's own ids of the run; copies of a run share one.
-        started: a `run_started` without `run_id`. A broken file makes `plan_complete` false, and the repaired
-            one must make it true: a plan without the field changes nothing (R26).
-        finished: a `run_finished` without `run_id`; None while the run goes on.
-        announced: how many trials with a result the files count; None if they do not say.
-        notes: remarks on the files (R35).
-        part: the piece of the run that these files hold (R34); None: all of it.
+    `started` and `finished` have no `run_id`. A broken file makes `plan_complete` false, and the repaired one
+    must make it true: a plan without the field changes nothing (R26). Copies of a run share one of the
+    `uuids`. The `aliases` are never used as its id (H4). `announced` counts trials with a result.
     """
 
     run_id: str
@@ -297,13 +282,8 @@ class Remarks:
 class ConvertReport:
     """The results of a conversion, and its problems.
 
-    Attributes:
-        runs: ids of the runs that events were made for (shards, if pooled).
-        duplicates: trial files left out because their content was sent already.
-        left_out: (path, field, reason) of each value that violates the schema.
-        cut: (path, field, reason) of each name that was shortened.
-        explanations, starts: one for each trial result or start sent, in their order.
-        activity: the current step, and its file or directory.
+    `left_out` and `cut` have path, field and reason of each invalid value and each shortened name.
+    `explanations` and `starts` follow the order of the sent results and starts.
     """
 
     runs: list[str] = field(default_factory=list)

@@ -92,11 +92,7 @@ SEARCHED_UPWARDS = 4
 
 @dataclass(slots=True)
 class SourceRun:
-    """A run found on disk.
-
-    `only` is the part that the user named, else the run's path. A `nested` run lies inside another, as copies
-    do. `run_id` is the plan's name, with folders above it if two runs share the name.
-    """
+    """A run found on disk; `run_id` is the plan's name, with folders above it if two runs share the name."""
 
     source: Source
     path: Path
@@ -223,7 +219,6 @@ def _planned_at(run: SourceRun) -> tuple[int, int]:
 def _runs_of(
     root: Path, sources: Sequence[Source], problems: list[Unreadable], report: ConvertReport
 ) -> Iterator[tuple[Source, Path, bool]]:
-    """The runs at and below a path: connector, place, whether it lies inside another run."""
     if is_file(root):
         yield from ((source, root, False) for source in _claim(root, sources))
         return
@@ -273,7 +268,6 @@ def _add(runs: dict[Path, SourceRun], run: SourceRun) -> None:
 
 
 def _name(runs: Sequence[SourceRun]) -> list[str]:
-    """Set every run's id. The folders above tell different runs of one name apart."""
     notes = []
     groups: dict[str, list[list[SourceRun]]] = {}
     for run in runs:
@@ -439,7 +433,6 @@ class _Guarded:
         return cast("Path | None", self._asked("part", "runs are read as a whole", run, changed))
 
     def _asked(self, method: str, otherwise: str, *paths: Path) -> Any:
-        """The connector's answer; None if it lacks the method, or fails."""
         try:
             return getattr(self._source, method)(*paths) if hasattr(self._source, method) else None
         except Exception as error:
@@ -558,7 +551,6 @@ class _Conversion:
     def _run_events(
         self, run: SourceRun, doubtful: list[tuple[SourceRun, Parsed]], with_plan: bool
     ) -> Iterator[dict[str, Any]]:
-        """Plan, trials and end of one run; nothing if all its trials are copies."""
         self._report.activity = ("reading", run.path)
         self._report.unreadable += run.plan.problems
         trials: list[dict[str, Any]] = []
@@ -589,7 +581,6 @@ class _Conversion:
             yield from self._plan_event(run, run.plan.end)
 
     def _note_silence(self, run: SourceRun, count: int) -> None:
-        """Report that a run's files announce more than is there. Its plan is then not complete (R35)."""
         plan = run.plan
         if run.only == run.path and plan.announced is not None and count < plan.announced:
             plan.lacks(silence("trials with a result", plan.announced, count) or "")
@@ -608,7 +599,6 @@ class _Conversion:
         return {"type": "run_started", "plan_complete": not run.plan.problems, **(started or {})}
 
     def part_events(self, run: SourceRun, part: Path) -> Iterator[dict[str, Any]]:
-        """Trials of a part that are no copies, wherever the originals lie."""
         begun: list[Parsed] = []
         for item in self._trials(run, part):
             if item.event.get("type") == STARTED:
@@ -637,7 +627,6 @@ class _Conversion:
                 yield event
 
     def _doubtful_event(self, run: SourceRun, trial: Parsed) -> Iterator[dict[str, Any]]:
-        """A trial that names another run, sent after all others if it is neither a copy nor a stray."""
         if not trial.nested:
             yield from self._trial_events(run, trial)
         elif self._content(run, trial) in self._sent:
@@ -647,7 +636,6 @@ class _Conversion:
             self._report.unreadable.append(Unreadable(trial.path, reason))
 
     def _trial_events(self, run: SourceRun, trial: Parsed) -> list[dict[str, Any]]:
-        """A trial's result and late score; empty if both are sent already."""
         event = self._fit(trial.path, self._addressed(run, trial.event))
         if event is None:
             return []
@@ -673,7 +661,6 @@ class _Conversion:
         yield from [fitted] if fitted else []
 
     def _part(self, run: SourceRun) -> str | None:
-        """The run's part name (R34); a pooled run is a part of the pool."""
         pooled = run.run_id if self._options.run_id is not None else None
         return "/".join(filter(None, (pooled, run.plan.part))) or None
 

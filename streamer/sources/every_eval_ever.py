@@ -93,7 +93,6 @@ def is_rows(path: Path) -> bool:
 
 
 def first_row(path: Path) -> Row | None:
-    """The first row; None if the first line is no row. Raises FileError."""
     row = next(_lines(path), None)
     return None if row is None or isinstance(row[1], str) else row[1]
 
@@ -171,7 +170,6 @@ class EveryEvalEver:
         return False
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
-        """The plan from the first row and from the evaluation's file, which exists once it has ended."""
         plan = RunPlan(run_id=clean_name(path).removesuffix(ENDING))
         try:
             row = first_row(path) or {}
@@ -257,19 +255,16 @@ def _event(sample: Sample, revision: int, options: ConvertOptions) -> dict[str, 
 
 
 def _verdicts(rows: list[Row]) -> set[bool]:
-    """The verdicts of the rows; a row with a score between 0 and 1 has none."""
     evaluations = [part(row, "evaluation") for row in rows if _is_judged(row)]
     return {e["is_correct"] for e in evaluations if isinstance(e.get("is_correct"), bool)}
 
 
 def _is_judged(row: Row) -> bool:
-    """Whether the row's `is_correct` is a verdict; its converter may say that it is not."""
     applicable = part(row, "metadata").get("is_correct_applicable") != "false"
     return applicable and part(row, "evaluation").get(SCORE) in (0, 1)
 
 
 def _metrics(rows: list[Row]) -> dict[str, Any] | None:
-    """Each row's score, and the other numbers in the rows."""
     metrics = {
         _score_name(row.get("evaluation_result_id")): part(row, "evaluation").get(SCORE) for row in rows
     }
@@ -302,7 +297,6 @@ def _labels(row: Row) -> dict[str, str] | None:
 
 
 def _planned_metrics(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Direction, unit and heading of each score."""
     scores = {}
     for result in objects(whole, RESULTS):
         config = part(result, "metric_config")
@@ -325,7 +319,6 @@ _GENERATED = ("temperature", "top_p", "top_k", "max_tokens")
 
 
 def _made(whole: Mapping[str, Any]) -> dict[str, str] | None:
-    """The provenance of all results: library, datasets and generation settings."""
     results, library = objects(whole, RESULTS), part(whole, "eval_library")
     generated = [part(part(result, "generation_config"), "generation_args") for result in results]
     first = generated[0] if generated and all(one == generated[0] for one in generated) else {}

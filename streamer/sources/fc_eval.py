@@ -99,13 +99,7 @@ from streamer.sources.terminal_bench import (
 
 
 class Roster:
-    """The agents of a run: from its configuration, else from its results.
-
-    Attributes:
-        agents: position to agent, from 1. Grows with the results if no configuration names them.
-        is_multi: whether the run's trials are merged from trials of their agents, or may be.
-        trial_size: how many agents each trial has; None if no file says it.
-    """
+    """The agents of a run: from its configuration, else from its results, by position from 1."""
 
     def __init__(self, path: Path, run_file: Path, plan: RunPlan, options: ConvertOptions) -> None:
         self.is_multi, configured = configured_agents(path, plan)
@@ -132,10 +126,7 @@ class Roster:
         return agent
 
     def starts_of(self, trials: Iterable[Path], own_names: Collection[str]) -> Iterator[Parsed]:
-        """The starts of the run's trials without a result, except for agents that no file names.
-
-        A trial's agents run one after the other, each in its directory.
-        """
+        """The starts of the run's trials without a result, except for agents that no file names."""
         for trial in trials:
             task = clean_name(trial.parent)
             where = place(task, clean_name(trial), own_names)
@@ -205,18 +196,12 @@ _SAME = 1e-9
 
 @dataclass(slots=True)
 class Share:
-    """The part of one agent in a merged result."""
-
     measured: dict[str, Any]
     payload: Payload
 
 
 class Merged:
-    """A merged result, split by agent.
-
-    `last` is the position of the agent that ran last, by the trial's name (D2). `entries` maps keys to
-    metrics of the merged agents.
-    """
+    """A merged result, split by agent; `last` is the position of the agent that ran last (D2)."""
 
     def __init__(self, result: Mapping[str, Any], roster: Roster, last: int | None) -> None:
         self._result = result
@@ -235,7 +220,6 @@ class Merged:
         self._filed = filed
 
     def share(self, position: int) -> Share | None:
-        """The known facts about an agent; None if the merge lost it or has nothing."""
         key = self._filed[position]
         if self._owners[key] != position or not isinstance(self.entries.get(key), dict):
             return None
@@ -331,28 +315,22 @@ def filed_under(agent: ConfiguredAgent, logged: Mapping[str, Any]) -> str:
 
 
 def _was_tested(tests: Mapping[str, Any], snapshot: Mapping[str, Any]) -> bool:
-    """Whether the harness read a log of the agent: an entry with only zeros says no (D13).
-
-    A snapshot that was read and failed has 1 under `failed` (B7).
-    """
+    """Whether the harness read a log of the agent. Only zeros say no (D13); a failed snapshot has 1 (B7)."""
     counts = (*(tests.get(name) for name in TEST_COUNTS), *(snapshot.get(n) for n in _SNAPSHOT_COUNTS))
     return any(counts) or bool(snapshot.get("failed")) or _passed(tests) or _passed(snapshot)
 
 
 def _passed(summary: Mapping[str, Any]) -> bool:
-    """Whether the harness's own verdict on the agent's tests or snapshot is a pass (B8)."""
     return str(summary.get("status")).lower() == "passed"
 
 
 def _tests(summary: Mapping[str, Any]) -> Section:
-    """The section of the tests; the harness drops the counts of a broken block (B5)."""
     if not any(summary.get(name) for name in TEST_COUNTS):
         return {"status": "ok" if _passed(summary) else "failed"}
     return read_tests({name: summary[name] for name in TEST_COUNTS if name in summary})
 
 
 def _snapshot(summary: Mapping[str, Any]) -> Section:
-    """The section of the snapshot without `failed`, which the harness overwrites (B7)."""
     if not _passed(summary) and not any(summary.get(name) for name in (*_SNAPSHOT_COUNTS, "pass_to_fail")):
         return {"status": "failed"}
     counts = {name: summary[name] for name in _SNAPSHOT_COUNTS if name in summary}
@@ -419,8 +397,6 @@ _NO_TASK = "not a trial result: it has no text under `task_id`"
 
 @dataclass(slots=True)
 class _Trial:
-    """A trial as a whole; `directory` is None if only the run-level file has it."""
-
     directory: Path | None = None
     has_result: bool = False
     indices: set[int] = field(default_factory=set)
@@ -437,7 +413,6 @@ class RunReading:
         self._trials: dict[str, _Trial] = {}
 
     def files(self) -> list[tuple[Path, TrialName]]:
-        """Results of the run's trials: sub-trials in the agents' order, then their trial."""
         places = {
             file: place(clean_name(file.parent.parent), clean_name(file.parent), self._own_names)
             for file in result_files(self._path, self._within, sub_trials=True)
@@ -494,10 +469,7 @@ class RunReading:
                     yield from self._of_several(file, result, name)
 
     def run_file_alone(self) -> Iterator[Item]:
-        """Trials that only the run-level file has, before any other file is read.
-
-        Empty if no file names the agents: then one trial names another's agents.
-        """
+        """Trials that only the run-level file has, before other files; empty without named agents."""
         if self._within is not None:
             yield from self.run_file(alone=True)
 
@@ -550,8 +522,7 @@ class RunReading:
     ) -> Iterator[Item]:
         """Agents without a sub-trial, from the result of their trial (R28).
 
-        With one agent the result is the agent's own (D1). A trial that ended before the merge (D16) says
-        nothing.
+        With one agent it is the agent's own (D1). A trial that ended before the merge (D16) says nothing.
         """
         trial, agents = self._trials[name], self._roster.agents
         where = place(result["task_id"], name, self._own_names)

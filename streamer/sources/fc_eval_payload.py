@@ -61,13 +61,7 @@ _SUB_TRIAL = re.compile(r"\.agent-([0-9]{1,9})-(.*)\Z", re.DOTALL)
 
 
 class TrialName(NamedTuple):
-    """The parts of a trial's name.
-
-    Attributes:
-        trial: name of the whole trial: for a sub-trial without the agent's part.
-        agent_index: position of the agent in a multi-agent trial, from 1; None for the whole trial.
-        label: the agent as spelled in file names (E11); "" for the whole trial.
-    """
+    """The parts of a trial's name; `agent_index` counts from 1, and is None for the whole trial."""
 
     trial: str
     attempt: int
@@ -285,12 +279,8 @@ def read_snapshot(block: Any) -> Section:
 class ResultBlock:
     """The contents of a RESULT block.
 
-    Attributes:
-        last_agent: label of the log's agent; None without one (B10).
-        benchmarks_by_agent: label as written -> benchmarks as written; None for another value, so that
-            the flat speedups count (B11).
-        claims: advantages and counts claimed for the last agent (B9).
-        speedup_percentage: of the old format (B9), in percent.
+    `benchmarks_by_agent` is None if the block has another value there, so that the flat speedups count (B11).
+    `last_agent` is the log's (B10). `claims` and `speedup_percentage` are claimed for that agent (B9).
     """
 
     last_agent: str | None = None
@@ -332,10 +322,7 @@ def _by_agent(by_agent: Any) -> dict[str, dict[str, JsonValue]] | None:
 
 
 def _claims(block: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Advantages and counts that a log claims; values that are no number are dropped.
-
-    In a result that the harness kept, its fallback may have overwritten a failed agent's claims.
-    """
+    """Advantages and counts that a log claims; the harness's fallback may have changed kept ones."""
     claims: dict[str, JsonValue] = {}
     if block.get(FALLBACK_MARK) is True:
         return claims
@@ -374,8 +361,6 @@ def _old_percentage(block: Mapping[str, Any]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ParsedLog:
-    """The contents of a log; `result` is None without a readable RESULT block."""
-
     tests: Section
     snapshot: Section
     result: ResultBlock | None
@@ -399,10 +384,7 @@ def parse_log(text: str) -> ParsedLog:
 
 
 def sections_for(log: ParsedLog, subject: Subject) -> dict[str, Any]:
-    """The fields of a `trial_result` that a log gives for one agent.
-
-    `benchmarks` are only those under the agent's own key (R7). `claimed` is set only without benchmarks (R3).
-    """
+    """The fields of a `trial_result` that a log gives an agent; `claimed` only without benchmarks (R3)."""
     sections: dict[str, Any] = {"tests": log.tests, "snapshot": log.snapshot}
     if (result := log.result) is not None:
         benchmarks = benchmarks_of(result, subject)
@@ -488,11 +470,7 @@ BenchmarkFields = dict[str, JsonValue]
 
 @dataclass(slots=True)
 class Payload:
-    """The measurements of one agent in a result.
-
-    `problems` says what is lost. `keys_of_others` are the log's keys if it has no benchmarks of this agent
-    (R7).
-    """
+    """The measurements of one agent in a result; `problems` says what is lost."""
 
     agent: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -557,10 +535,7 @@ def read_kept_snapshot(block: Any) -> Section:
 
 
 def trajectory_length(metrics: Mapping[str, Any]) -> int | None:
-    """Interactions of the agent, through int() as in the harness (D15); None if that fails.
-
-    A 0 is a value (R1), though the harness also writes 0 if it finds no log.
-    """
+    """Interactions of the agent, by int() as in the harness (D15), None if that fails; 0 is a value (R1)."""
     try:
         return int(metrics.get("trajectory_length", ""))
     except (TypeError, ValueError, OverflowError):

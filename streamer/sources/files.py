@@ -112,7 +112,6 @@ def check_size(size: int, allowed: int) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Content of a JSON file. Raises FileError; NaN and Infinity pass as floats."""
     return parse_json(read_bytes(path))
 
 
@@ -140,7 +139,6 @@ def parse_json(content: bytes, hint: str = UNFINISHED) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Content of a JSON file that holds an object. Raises FileError."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise FileError(f"holds a JSON {type(value).__name__} where an object belongs")
@@ -177,7 +175,6 @@ def listed(value: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def objects(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """The objects of the list under a key; other entries are left out."""
     return [item for item in listed(value, key) if isinstance(item, dict)]
 
 
@@ -200,7 +197,6 @@ def mtime_ns(path: Path) -> int:
 
 
 def first_written_ns(*paths: Path) -> int:
-    """The earliest modification time among paths, in Unix nanoseconds; 0 if all are gone."""
     return min(filter(None, map(mtime_ns, paths)), default=0)
 
 
@@ -331,8 +327,8 @@ def start_of(
 ) -> Parsed:
     """The start of a trial in the slot that its result will fill.
 
-    Without `started_at`, it began when the first of `made_first` was written: files or directories that the
-    harness makes for every trial at its start.
+    Without `started_at` it began when the first of `made_first` was written, which every trial has from its
+    start.
     """
     written = first_written_ns(*made_first)
     started_at = started_at or (rfc3339(written // 1000) if written else None)
@@ -366,7 +362,6 @@ TRIAL = "."
 def artifacts_of(
     run: Path, trial: Path | None, folders: Iterable[str], own: Collection[str] = ()
 ) -> list[dict[str, str]] | None:
-    """The artifacts of a trial: files in `folders` except the event's own files; None without any."""
     home = run if is_directory(run) else run.parent
     if trial is None or not trial.is_relative_to(home):
         return None
@@ -457,13 +452,7 @@ TOKENS = ("input_tokens", "output_tokens")
 
 @dataclass(frozen=True, slots=True)
 class AgentLogs:
-    """The values from the logs of one trial. None means that the logs do not have it, never 0 (R1).
-
-    Attributes:
-        input_tokens: prompt tokens over the whole trial, as stated, even below 0.
-        trajectory_length: steps of the list, else events of the recording (R8).
-        sources: each known value to its file, relative to the trial's directory.
-    """
+    """The values from the logs of one trial. None means that the logs do not have it, never 0 (R1)."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -491,17 +480,14 @@ def read_agent_logs(
 ) -> AgentLogs:
     """Read the newest log of a trial, and the newest recording if the log gives no steps. Never raises.
 
-    Older files are not tried, as in the harness (E2). Among files written at the same instant the last by
-    name counts. Symbolic links are not followed.
+    Older files are not tried, as in the harness (E2). Of files written at the same instant, the last by name
+    counts.
 
     Args:
-        trial: the directory of the trial or sub-trial; None: it has none, and so no logs.
         recordings: whether a recording may replace a list of steps. The newest one may belong to the trial's
             tests, which fc-eval counts all the same (E3).
         main_trial: name of the sub-trial's trial, its sibling (G2). Local runs leave all recordings there,
-            named `agent-<index>-<agent>.cast` (E8, G1). Its agent-logs do not say whose they are, and are
-            ignored.
-        agent_index: position of the sub-trial, from 1; needed with `main_trial`.
+            named `agent-<index>-<agent>.cast` (E8, G1). Its agent-logs do not say whose they are.
     """
     if trial is None:
         return AgentLogs()
@@ -574,7 +560,6 @@ def _with_list(trial: Path) -> AgentLogs:
 
 
 def _with_recording(logs: AgentLogs, trial: Path, prefix: str, of: Path | None = None) -> AgentLogs:
-    """The logs with the newest recording's length. `of` is the directory that its path is relative to."""
     file = _newest(trial / SESSIONS, ".cast", prefix)
     if file is None:
         return logs
@@ -670,16 +655,11 @@ class ConfiguredAgent(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The agent's key as the harness writes it into results (D4)."""
         return f"{self.label}:{self.model or UNKNOWN}"
 
 
 class Subject(NamedTuple):
-    """The agent that a log is read for.
-
-    `key` is the configured `agent:model` (D4), `position` its place in the trial from 1, and `others` are the
-    run's other agents' keys.
-    """
+    """The agent that a log is read for; `position` counts from 1, and `others` are the other agents' keys."""
 
     key: str
     position: int = 1

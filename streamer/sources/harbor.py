@@ -117,7 +117,6 @@ Planned = tuple[str | None, str | None, str]
 
 
 def is_job(path: Path) -> bool:
-    """Whether a directory is a job's: by its log, by its own file, or because it contains trials."""
     if not is_directory(path) or is_trial(path):
         return False
     files = [path / name for name in (CONFIG, LOCK, RESULT) if is_file(path / name)]
@@ -137,7 +136,6 @@ def _is_of_a_job(file: Path) -> bool:
 
 
 def steps_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The step results of a trial whose task has steps; empty otherwise."""
     return objects(result, "step_results")
 
 
@@ -147,7 +145,6 @@ def step_homes(trial: Path, result: Mapping[str, Any]) -> list[Path]:
 
 
 def folders_of(trial: Path, result: Mapping[str, Any]) -> Iterator[str]:
-    """The directories with a trial's artifacts, relative to the trial."""
     homes = [trial, *step_homes(trial, result)]
     yield TRIAL
     yield from ((home / name).relative_to(trial).as_posix() for home in homes for name in WRITTEN_TO)
@@ -233,7 +230,6 @@ class TaskNames:
         self._are_several = len(self._homes) > 1 or bool(self._shared)
 
     def of(self, name: str, where: Mapping[str, Any]) -> str:
-        """The name of a task in events; empty stays empty."""
         source, home = _source_and_home(where)
         if not name or not source or not self._are_several:
             return name
@@ -379,7 +375,6 @@ def _model(result: Mapping[str, Any]) -> str | None:
 
 
 def _name_of_code(agent: Mapping[str, Any], results: Iterable[dict[str, Any]]) -> str | None:
-    """The name of an agent given as code, from its first result; None without any."""
     code = text(agent.get("import_path")) or text(agent.get("name"))
     for result in results:
         asked = part(part(result, "config"), "agent")
@@ -389,7 +384,6 @@ def _name_of_code(agent: Mapping[str, Any], results: Iterable[dict[str, Any]]) -
 
 
 def _name_of_task(config: Mapping[str, Any], results: Iterable[dict[str, Any]]) -> str | None:
-    """The name of a task in its first result; None without any."""
     task_config = part(config, "task")
     for result in results:
         task = part(part(result, "config"), "task")
@@ -499,7 +493,6 @@ def failure_mode(result: Mapping[str, Any]) -> str:
 
 
 def message(result: Mapping[str, Any]) -> str | None:
-    """The text of the exception that gives the failure mode, after its type; None without text."""
     said = text(_exception(result).get("exception_message"))
     return f"{failure_mode(result)}: {said}" if said else None
 
@@ -520,7 +513,6 @@ def _exception(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _exceptions(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The exceptions with a type: the trial's, then its steps'."""
     exceptions = (part(place, "exception_info") for place in (result, *steps_of(result)))
     return [exception for exception in exceptions if text(exception.get("exception_type"))]
 
@@ -555,7 +547,6 @@ def _files(trial: Path, result: Mapping[str, Any]) -> list[Path]:
 
 
 def _length(file: Path) -> int:
-    """The agent's steps in a trajectory and its continuations. Raises FileError."""
     return sum(
         isinstance(step, dict) and step.get("source") == "agent" and step.get("is_copied_context") is not True
         for segment in _segments(file)
@@ -564,7 +555,6 @@ def _length(file: Path) -> int:
 
 
 def _segments(file: Path) -> Iterator[list[Any]]:
-    """The steps of a trajectory and of its continuations in the same directory. Raises FileError."""
     seen: set[Path] = set()
     following: Path | None = file
     while following and following not in seen:
@@ -770,7 +760,6 @@ class Harbor:
 
 
 def _remarks(file: Path, result: Mapping[str, Any], of_job: Mapping[str, float] | None) -> Iterator[Remark]:
-    """What a trial's file leaves open, and where it differs from the job's file."""
     if odd := times_in(result)[1]:
         yield Remark(file, TIMES_WITHOUT_ZONE, odd)
     mode = failure_mode(result)
@@ -792,7 +781,6 @@ OF_TASK = "as the task says"
 
 
 def _made(config: Mapping[str, Any], agent: Mapping[str, Any]) -> dict[str, Any]:
-    """The config values that override a task's own, for one agent (R36)."""
     place, limited = part(config, "environment"), {"agent": agent, "verifier": part(config, "verifier")}
     timeouts = {
         f"{of}{end}": by.get(f"{kind}_timeout_sec")
@@ -810,7 +798,6 @@ def _made(config: Mapping[str, Any], agent: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _made_by_job(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config values of a job that hold for all its agents."""
     first, *others = [_made(config, agent) for agent in objects(config, "agents") or [{}]]
     same = {name: value for name, value in first.items() if all(one[name] == value for one in others)}
     return same if config else {}
@@ -822,7 +809,6 @@ def _labels(result: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def _totals(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Tokens and cost of the trial, or the sums over its steps (`compute_token_cost_totals`)."""
     whole = part(result, "agent_result")
     contexts = [whole] if whole else [part(step, "agent_result") for step in steps_of(result)]
     return {name: _sum([c[name] for c in contexts if c.get(name) is not None]) for name in _TOKENS}
@@ -835,7 +821,6 @@ def _sum(values: list[Any]) -> Any:
 
 
 def _usage(agent: str, totals: Mapping[str, Any]) -> dict[str, Any]:
-    """Tokens and cost; harbor's input includes the cache (`AgentContext`)."""
     every, output = totals["n_input_tokens"], totals["n_output_tokens"]
     return usage_of(
         agent,
@@ -848,7 +833,6 @@ def _usage(agent: str, totals: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _benchmark(config: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Name and version of the dataset, if all tasks have the same one."""
     datasets = objects(config, "datasets")
     if len(datasets) != 1:
         return None, None

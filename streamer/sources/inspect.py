@@ -85,11 +85,7 @@ _SHOWN = 40
 
 @dataclass(slots=True)
 class SampleScores:
-    """The scores of one sample.
-
-    `metrics` has at most 64 entries (R30), `resolved` is the first verdict of a scorer, and `left_out` names
-    scores that are not numbers.
-    """
+    """The scores of one sample, at most 64 (R30); `left_out` names those that are not numbers."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     resolved: bool | None = None
@@ -118,7 +114,6 @@ def read_scores(scores: Mapping[str, Any], accurate: Collection[str] = ()) -> Sa
 
 
 def _verdict(value: Any, is_accuracy: bool) -> bool | None:
-    """The verdict in a value, None for a plain number (R31)."""
     if isinstance(value, bool):
         return value
     is_letter = isinstance(value, str) and value in (CORRECT, INCORRECT)
@@ -369,7 +364,6 @@ def finished_event(status: Any, stats: Record) -> dict[str, Any] | None:
 
 
 def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record = NOTHING) -> dict[str, Any]:
-    """The slot that a sample or its summary fills; `defaults` replace missing fields."""
     return {
         "task_id": task_of(sample.get("id")) or "",
         "attempt": sample.get("epoch", 1),
@@ -383,9 +377,8 @@ def trial_event(
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """The `trial_result` of a sample, without its run, and remarks on it, each with its detail.
 
-    `sample` is an `EvalSample` as JSON, or an `EvalSampleSummary`: only fields of both are needed.
-    `written_ns` (Unix nanoseconds) is the revision of a sample without a completion time.
-    """
+    `sample` is an `EvalSample` or `EvalSampleSummary` as JSON; without a completion time its revision is
+    `written_ns`."""
     slot = slot_of_sample(spec, plan, sample, defaults)
     legacy = {next(iter(_scorers(spec)), "score"): sample.get("score")}  # one score for each sample, in 2024
     scores = read_scores(part(sample, "scores") or legacy, _accurate(spec))
@@ -664,7 +657,6 @@ class _Archive:
         return [name for _, name in sorted((int(match[1]), name) for match, name in numbered)]
 
     def samples_without(self, summaries: Iterable[Any]) -> list[str]:
-        """The members with samples that have no summary."""
         named = {_member_of(summary) for summary in summaries}
         return [name for name in self._members if SAMPLE.fullmatch(name) and name not in named]
 
@@ -701,7 +693,6 @@ class _Archive:
             raise FileError(f"{name} is {error}") from error
 
     def _plain(self, member: ZipInfo) -> bytes:
-        """The content of a member that zipfile itself can unpack; it verifies the checksum."""
         if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise NotImplementedError(f"{member.filename} is packed with method {member.compress_type}")
         with self._archive.open(member) as opened:
@@ -710,7 +701,6 @@ class _Archive:
         return content
 
     def _zstandard(self, member: ZipInfo) -> bytes:
-        """The content of a Zstandard member, unpacked to at most the size that it claims."""
         self._file.seek(member.header_offset)
         signature, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
         if signature != _ZIP_MAGIC:
@@ -829,7 +819,6 @@ def _not_in_its_metrics(results: Record, samples: Sequence[Any]) -> Iterator[str
 
 
 def _announced(header: Record) -> int | None:
-    """The number of samples over all epochs in a finished log's results; None if they do not say."""
     results, config = part(header, "results"), part(part(header, "eval"), "config")
     if (
         header.get("status") != "success"

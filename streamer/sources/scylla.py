@@ -201,7 +201,6 @@ class Scylla:
 
 
 def _completed(tiers: dict[str, Any]) -> int | None:
-    """How many runs a checkpoint counts as ended with a result; None for 0."""
     subtests = (part(part(tiers, tier), subtest) for tier in tiers for subtest in part(tiers, tier))
     return sum(status in ("passed", "failed") for runs in subtests for status in runs.values()) or None
 
@@ -266,7 +265,6 @@ def _model_of(trial: Path) -> str | None:
 
 
 def _task(path: Path, config: dict[str, Any]) -> str:
-    """The experiment's one task: its id, or the directory's name without the timestamp."""
     name = clean_name(path)
     return text(config.get("experiment_id")) or _TIMESTAMP.sub("", name) or name
 

@@ -104,11 +104,8 @@ class Report(NamedTuple):
 class Place:
     """A run, and the part of it that was asked for.
 
-    Attributes:
-        home: the directory that the harness was started in.
-        report: the run's only report, if its name does not say so; None: every report with the run's name.
-        shard: the dataset, where run ids are unique in one dataset only.
-        guess: what the file's name leaves open, for the user.
+    `report` is None if every report with the run's name counts. `shard` is the dataset, where run ids are
+    unique in one dataset only.
     """
 
     home: Path
@@ -136,10 +133,7 @@ class Place:
 
 
 def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | None = None) -> Place:
-    """The run of a report or of a directory of logs.
-
-    A model in `options` shows where the model ends in a file's name.
-    """
+    """The run of a report or of a directory of logs; a model in `options` shows where it ends in a name."""
     if is_directory(path):
         return Place(path.absolute().parents[len(LOGS.parts)], path.name)
     stem = path.name.removesuffix(".json")
@@ -274,8 +268,6 @@ class SweBench:
 
 @dataclass(frozen=True, slots=True)
 class _Results:
-    """The results of one model; `endings` has each instance's verdict and failure mode in the report."""
-
     path: Path
     model: str
     report: Report | None
@@ -310,7 +302,6 @@ class _Results:
             yield Parsed(self._named(file), self._event(task, instance, result))
 
     def _named(self, file: Path) -> Path:
-        """The file of a result in events: the report, if the run is one."""
         return file if file.is_relative_to(self.path) else self.path
 
     def _slot(self, task: str) -> dict[str, Any]:
@@ -338,7 +329,6 @@ class _Results:
 
 
 def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
-    """The contradictions in a run's report: a list without ids, or an instance that ended twice."""
     for name in (*LISTS, "submitted_ids", "infra_failure_ids"):
         ids = report.get(name) or []
         odd = [ids] if not isinstance(ids, list) else [item for item in ids if id_of(item) is None]
@@ -352,7 +342,6 @@ def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _own_result(file: Path, task: str) -> dict[str, Any]:
-    """The result in an instance's report, never empty. Raises FileError without one."""
     result = part(read_object(file), task)
     if not result:
         raise FileError(f"it holds no result under `{task}`, as swebench writes one")
@@ -387,7 +376,6 @@ def _planned(report: Mapping[str, Any]) -> list[str]:
 
 
 def _silent(report: Mapping[str, Any]) -> list[str]:
-    """A sentence on each count of the report that exceeds its lists (R35)."""
     counts = Counter(_endings(report).values())
     named = {
         "total": ("instances in all", len(_planned(report))),
@@ -412,7 +400,6 @@ def _ending(task: str, result: dict[str, Any], report: dict[str, Any], endings: 
 def _message(
     task: str, mode: str, instance: Path | None, result: dict[str, Any], report: dict[str, Any]
 ) -> str | None:
-    """Why an instance is not resolved: the harness's reason, its tests, or the end of its log."""
     reason = text(result.get("infra_failure_reason")) or text(part(report, "failure_reasons").get(task))
     failed = [test for _, tests in _tests(result) for test in tests["failure"]]
     if reason:

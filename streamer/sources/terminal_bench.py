@@ -239,10 +239,7 @@ def sorts_by_duration(lock: Mapping[str, Any]) -> bool:
 def own_names(
     names: Collection[str], run: Path, claims: Iterable[tuple[Path, str | None]]
 ) -> Collection[str]:
-    """The names of a run (H4).
-
-    If no trial in its proper place claims one of `names`, the name that most of them claim is added.
-    """
+    """The names of a run (H4), with the one most trials claim if no trial in its proper place claims one."""
     claimed = Counter(name for file, name in claims if depth(run, file) == TRIAL_DEPTH)
     if claimed.keys() & names:
         return names

@@ -44,8 +44,6 @@ _SLOT_FIELDS = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtes
 
 @dataclass(frozen=True, slots=True)
 class DirectoryResult:
-    """A result, or a start, that a directory holds, with its path in the directory."""
-
     key: ResultKey
     rank: SlotRank
     event: EventFields
@@ -53,7 +51,6 @@ class DirectoryResult:
 
 
 def directory_result(event: EventFields, path: str) -> DirectoryResult:
-    """A `trial_result` or `trial_started` from `convert`, with its slot, revision and content."""
     parsed = EVENT.validate_json(canonical_json(event))
     assert isinstance(parsed, TrialResult | TrialStarted)
     finished_at = parsed.finished_at if isinstance(parsed, TrialResult) else None
@@ -63,10 +60,7 @@ def directory_result(event: EventFields, path: str) -> DirectoryResult:
 
 @dataclass(slots=True)
 class _PublishedSlot:
-    """The published events of one slot.
-
-    `sent` counts since the process began; `started` is the revision of the last start.
-    """
+    """The published events of one slot; `sent` counts since the process began."""
 
     slot: Slot = field(default_factory=Slot)
     path: str = ""
@@ -81,10 +75,7 @@ class _PublishedSlot:
 
 
 class Ledger:
-    """The published events, folded like the log. Methods return the events to publish, and record them.
-
-    `lines` are the changes for the journal since the caller last emptied it.
-    """
+    """The published events, folded like the log; methods return the events to publish, and record them."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -140,7 +131,6 @@ class Ledger:
             yield new.event | {"revision": stored.started}
 
     def wins(self, new: DirectoryResult) -> bool:
-        """Whether this content is the slot's current one."""
         stored = self._slots.get(new.key)
         return stored is not None and stored.slot.winner is not None and stored.slot.winner[2] == new.rank[2]
 
@@ -174,7 +164,6 @@ class Ledger:
                 yield _retraction(key, stored.slot)
 
     def plan(self, event: EventFields) -> Iterator[EventFields]:
-        """A `run_started` or `run_finished`, published if its content is new."""
         key = (event["run_id"], event["type"], *([event["part"]] if "part" in event else []))
         print_ = fingerprint(EVENT.validate_json(canonical_json(event)))
         revision = event.get("revision", 0)
@@ -274,10 +263,7 @@ class Followed:
 
 
 def followed(settings: Settings) -> list[Followed]:
-    """The directories that this user followed for a deployment on this machine.
-
-    Ledgers of older versions name theirs only after the next `tail`.
-    """
+    """The directories that this user followed. Older ledgers name theirs only after the next `tail`."""
     directories = []
     for file in sorted(_ledgers(settings).glob("*.ndjson")):
         try:
@@ -297,10 +283,7 @@ def _ledgers(settings: Settings) -> Path:
 
 
 class LedgerFile:
-    """A ledger's journal, locked against other processes while it is used as a context manager.
-
-    `problem` says why the file cannot be kept on disk.
-    """
+    """A ledger's journal, locked while it is a context; `problem` says why the disk does not keep it."""
 
     def __init__(self, path: Path, root: Path, run_id: str | None = None) -> None:
         self.problem: str | None = None

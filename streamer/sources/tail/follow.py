@@ -119,10 +119,8 @@ LOOK = 10.0
 class IncrementalReader:
     """A reader of changed parts.
 
-    Attributes:
-        frozen: directories of runs with an unfinished file that decides whose the results are.
-        urgent: only a scan of the whole can explain a change.
-        published, seen, begun, planned: slots and runs since the last scan began.
+    A `frozen` run has an unfinished file that decides whose the results are. `urgent` means that only a scan
+    of the whole can explain a change.
     """
 
     def __init__(
@@ -234,7 +232,6 @@ class IncrementalReader:
             self._pending.add(part)
 
     def _read(self, run: SourceRun, part: Path) -> bool:
-        """Read a part or another changed path; True if it is unfinished."""
         if part == run.path:
             return self._read_plan(run)
         if run.source.part(run.path, part) is None:
@@ -266,7 +263,6 @@ class IncrementalReader:
         return False
 
     def _read_part(self, run: SourceRun, part: Path) -> bool:
-        """Publish new results of a part; True if one of its files is unfinished."""
         begun = self._stability.begin()
         scan = read_part(run, part, self._options)
         stabilities = self._diagnostics.judge(scan.report, begun)
@@ -361,10 +357,7 @@ CALM = 30.0
 
 @dataclass(slots=True)
 class FollowStatus:
-    """The progress of a follower.
-
-    `waiting` are unfinished files, and `readings` counts scans of the whole.
-    """
+    """The progress of a follower: `waiting` files are unfinished, `readings` counts scans of the whole."""
 
     runs: list[str] = field(default_factory=list)
     trials: int = 0
@@ -377,8 +370,6 @@ class FollowStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """A scan of the whole: its results and starts, when it began and how long it took."""
-
     scan: Scan
     results: list[DirectoryResult]
     starts: list[DirectoryResult]
@@ -387,14 +378,7 @@ class _Whole:
 
 
 class Follower:
-    """A follower of one directory.
-
-    Args:
-        root: a run directory, or one above some; need not exist yet.
-        publish: takes lists of events that `note` has recorded before.
-        note: takes the ledger's new lines.
-        say: takes lines for the user.
-    """
+    """A follower of a directory, which may not exist yet; `note` records events before `publish` has them."""
 
     def __init__(
         self,

@@ -34,8 +34,6 @@ PLANS = ("run_started", "run_finished")
 
 @dataclass(slots=True)
 class Scan:
-    """The contents of a directory, or of a part of it; each event comes with its file or directory."""
-
     runs: list[SourceRun] = field(default_factory=list)
     trials: list[tuple[Path, EventFields]] = field(default_factory=list)
     starts: list[tuple[Path, EventFields]] = field(default_factory=list)
@@ -67,7 +65,6 @@ def read_part(run: SourceRun, part: Path, options: ConvertOptions) -> Scan:
 
 
 def read_plan(run: SourceRun, options: ConvertOptions) -> tuple[RunPlan, ConvertReport]:
-    """The current plan of a run, and its unreadable files."""
     plan = run.source.plan(run.path, options)
     return plan, ConvertReport(unreadable=list(plan.problems))
 
@@ -106,8 +103,6 @@ def _take_trials(scan: Scan, events: Sequence[EventFields]) -> None:
 
 
 class RunIndex:
-    """An index of runs by path."""
-
     def __init__(self, root: Path, options: ConvertOptions) -> None:
         self._root = root
         self._options = options
@@ -198,7 +193,6 @@ class Stability(Enum):
     WRITING = auto()
 
     FRESH = auto()
-    """The file is as the scan saw it, but changed a moment ago, and may change again."""
 
     STANDS = auto()
     """The file is as the scan saw it, and has not changed for long."""
@@ -428,7 +422,6 @@ class Diagnostics:
         self._say_once({line: line for line in lines})
 
     def _say_once(self, lines: Mapping[str, str]) -> None:
-        """Report the lines whose keys were not reported before."""
         for what, line in sorted(lines.items(), key=itemgetter(1)):
             if what not in self._said:
                 self._said.add(what)

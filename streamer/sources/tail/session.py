@@ -251,10 +251,7 @@ def _write(file: Path, content: bytes) -> None:
 def directory_of(
     place: Path | str, settings: Settings, stop: threading.Event, say: Callable[[str], None]
 ) -> Iterator[Path]:
-    """The directory to follow: the place itself, or an up-to-date copy of the server at this address.
-
-    Raises ServerError without a server at the start. One that disappears later is waited for.
-    """
+    """The directory to follow: the place itself, or a copy of the server there, which must answer once."""
     if isinstance(place, Path):
         yield place
         return
@@ -316,11 +313,7 @@ def tail(
 ) -> TailResult:
     """Publish a directory's events, and follow it until `stop` is set; with `once`, until everything is read.
 
-    Args:
-        place: a run directory, or one above some, which need not exist yet; or a Harbor server's address.
-        say: takes lines for the user, from any thread.
-        tick: called several times a second.
-        keep_deleted: a result stays when its file is deleted.
+    The directory need not exist yet. `say` is called from any thread, `tick` several times a second.
 
     Raises:
         AlreadyFollowed: another process follows the directory.
@@ -395,7 +388,6 @@ def _told(say: Callable[[str], None]) -> Iterator[None]:
 
 
 def difficulties(settings: Settings, run_id: str) -> dict[str, float]:
-    """Task to its difficulty in a run, from the run's trials in the log."""
     return shares_of_failures(map(orjson.loads, scored_trials(settings, run_id)))
 
 
