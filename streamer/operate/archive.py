@@ -68,9 +68,6 @@ def differences_from(
     """The first difference between a bundle, the log and Redis about a run; None if they agree.
 
     A bundle of another semantics version has other numbers, so only log and Redis are compared then.
-
-    Raises:
-        TopicMissing, TopicUnreadable, KafkaError, RedisError, ReaderError: they cannot be read.
     """
     [verdict] = Verification(settings, prices=prices, wait_seconds=wait_seconds).verify(run_id)
     if verdict.outcome != "equal":
@@ -89,7 +86,6 @@ def _named(differences: Iterable[Mismatch]) -> str:
 
 
 def _damage(file: BinaryIO, name: str) -> str | None:
-    """The first contradiction between a bundle and its own events; None without one."""
     try:
         wrong = [verdict for verdict in bundle.check_bundle(file, name) if verdict.outcome != "equal"]
     except NotABundle as error:
@@ -106,14 +102,10 @@ MOST_AHEAD_NS = 24 * 3600 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """One run, and the file that it goes to.
+    """One run, and the file that it goes to, in an existing directory.
 
-    Attributes:
-        out: the file, in an existing directory.
-        lines: gives the events of a revision that keep the run's lines in its ledger; [] without a ledger. If
-            it raises, the run stays.
-        wait_seconds: how long to wait for events in flight, and for Redis.
-        without_rejected: whether to archive a run that has rejected records, which the file leaves out.
+    `lines` gives the events of a revision that keep the run's lines in its ledger; if it raises, the run
+    stays. `without_rejected` archives a run despite its rejected records, which the file leaves out.
     """
 
     settings: Settings
@@ -127,12 +119,8 @@ class Archive:
     def make(self, digest: str | None = None) -> bool:
         """Archive the run, or finish a killed try; False if that was done already.
 
-        With a `digest`, the run must still have it. The errors of :func:`differences_from` and OSError pass
-        through.
-
-        Raises:
-            CannotBeMoved: the run stays as it is.
-            NotDone: the run is deleted, but still in Redis.
+        With a `digest`, the run must still have it. Raises CannotBeMoved if the run stays as it is, and
+        NotDone if it is deleted, but still in Redis.
         """
         if not self.out.parent.is_dir():
             raise CannotBeMoved(f"There is no directory {self.out.parent}. Make it first")
@@ -274,7 +262,6 @@ class Archive:
             raise CannotBeMoved(f"{self.run_id} stays: {wrong}")
 
     def _place(self, partial: Path) -> None:
-        """Move the file to its place, which is empty or holds an earlier try of the same archive."""
         with partial.open("rb") as file:
             beyond = self._beyond(Contents(file).records())
         if self.out.exists() and (beyond is None or any(map(_is_deletion, beyond))):
@@ -402,10 +389,7 @@ def _revision(record: LogRecord) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlan:
-    """Runs to archive, as the user sees and confirms them.
-
-    `runs` are id, digest and file name of each. `kept` runs stay, and are not part of the hash.
-    """
+    """Runs to archive, as the user sees and confirms them; `kept` runs are not part of the hash."""
 
     folder: Path
     runs: tuple[tuple[str, str, str], ...]
@@ -436,11 +420,7 @@ class ArchivePlan:
         baselines: Collection[str],
         standing: Callable[[str], Standing | None],
     ) -> ArchivePlan:
-        """Choose runs: those with a last event before `before`, and all of the `labels`.
-
-        Runs that a ledger needs (`baselines`) stay. `standing` folds a run, and is only called if nothing
-        else keeps it.
-        """
+        """Choose runs with a last event before `before`, or with `labels`. Those that a ledger needs stay."""
         chosen, kept = list[tuple[str, str, str]](), list[tuple[str, str]]()
         for run in sorted(runs, key=lambda run: run.run_id):
             is_old = before is None or (run.last_event_at is not None and run.last_event_at < before)
@@ -494,14 +474,12 @@ def restore(
     """Publish the events of a bundle again, with their bytes and times.
 
     Nothing is published unless everything can be. Events in the log are not published again, so a killed try
-    can be repeated. Returns the number of events of each run, and whether Redis was compared with the file,
-    which needs the same version of the semantics.
+    can be repeated. Returns the number of events of each run, and whether Redis was compared with the file.
 
     Raises:
         NotABundle: the file is not a bundle, or is damaged.
         CannotBeMoved: nothing was published.
         NotDone: Redis does not have the same numbers; the message says whether it ever will.
-        others: as :func:`differences_from`.
     """
     contents = Contents(file)
     is_ours = contents.manifest["semantics_version"] == SEMANTICS_VERSION

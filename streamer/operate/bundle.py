@@ -51,13 +51,10 @@ class CannotBeBundled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The origin of a bundle's runs.
+    """The origin of a bundle's runs; `records` are read once.
 
-    Attributes:
-        name: the run, or the name of the file or directory.
-        records: read once.
-        is_history: its runs get no verdicts: plans and orders rest on them.
-        begins_at: offset at which the log begins; above 0 if earlier events were deleted.
+    `is_history` runs get no verdicts: plans and orders rest on them. `begins_at` is above 0 if the log has
+    lost earlier events.
     """
 
     name: str
@@ -84,7 +81,6 @@ def is_rejected(record: LogRecord, run_id: str) -> bool:
 
 
 def source_of_run(settings: Settings, run_id: str, *, is_history: bool) -> Source:
-    """A run in the event log, without other records of its partition; it is read lazily."""
     log = RunLog(settings, run_id)
     own = (record for record in log.records() if is_event(record, run_id))
     return Source(run_id, "log", own, is_history, log.begins_at)
@@ -118,7 +114,6 @@ class _Folded:
         return [self.folding.pipeline.run(run_id) for run_id in self.folding.runs()]
 
     def described(self) -> Json:
-        """The source in the manifest, with the plan and the provenance of each run (R36)."""
         return {
             "name": self.source.name,
             "kind": self.source.kind,
@@ -212,13 +207,9 @@ class NotABundle(Exception):
 
 
 def write_bundle(file: BinaryIO, sources: Iterable[Source], prices: PriceTable) -> Json:
-    """Write a bundle into an empty, seekable file; returns its manifest.
+    """Write a bundle of the sources, in their order, into an empty, seekable file; returns its manifest.
 
-    `sources` are folded in their order, with the price table of R2.
-
-    Raises:
-        CannotBeBundled: a source holds no run, two hold the same one, or they are too large.
-        CannotBeFolded: an exception sets a run apart.
+    Raises CannotBeBundled, or CannotBeFolded if an exception sets a run apart.
     """
     places = bytearray()
     file.write(bytes(BLOCKSIZE))
@@ -389,7 +380,6 @@ def _release(manifest: Json) -> str | None:
 
 
 def _refuse_other(manifest: Json) -> None:
-    """Raise NotABundle if this version would compute other numbers, or does not know the format."""
     for key, ours in (("bundle", FORMAT), ("semantics_version", SEMANTICS_VERSION)):
         if manifest.get(key) != ours:
             install = f": pip install '{DISTRIBUTION}[local]=={of}'" if (of := _release(manifest)) else ""
@@ -440,10 +430,7 @@ def damage_of(file: BinaryIO) -> list[Mismatch]:
 
 
 class Contents:
-    """The contents of an undamaged bundle, unfolded. Use it while the file is open.
-
-    Raises NotABundle also for another version of the format.
-    """
+    """The contents of an undamaged bundle, unfolded, while its file is open. Raises NotABundle."""
 
     def __init__(self, file: BinaryIO) -> None:
         if damage := damage_of(file):
@@ -459,7 +446,6 @@ class Contents:
             raise NotABundle(f"{MANIFEST} or {SUMMARIES} lacks something: {error!r}") from error
 
     def records(self) -> Iterator[LogRecord]:
-        """The records as they were in the log, read lazily."""
         return _records(self._file, self._parts)
 
 

@@ -74,16 +74,12 @@ def export(
 ) -> Exported:
     """Bring a data set up to date.
 
+    Raises NotOurs, CannotExport if it holds an incompatible data set, or OSError, which leaves it unchanged.
+
     Args:
         versions: run id to a text that changes whenever the run's rows may.
         rows: gives the rows of the changed runs, one run at a time.
-        source: where the runs are from; a data set has one source.
         chosen: a pattern of run ids, such as `nightly-*`; other runs stay as they are.
-
-    Raises:
-        NotOurs: the directory holds something else.
-        CannotExport: it holds an incompatible data set.
-        OSError: it cannot be written; the data set is unchanged.
     """
     claim(out)
     with FileLock(out / ".lock"):
@@ -160,7 +156,6 @@ def _write(new: Path, run: RunRows, version: str) -> Written:
 
 
 def _carry(source: Path | None, new: Path, run_id: str, of: Written, metrics: Mapping[str, str]) -> None:
-    """Put the files of a run in the new generation, with a column for every named metric of all runs."""
     assert source is not None, "a run that is kept has a generation"
     for table in TABLES:
         place = place_of(table, run_id, of.benchmark)

@@ -184,7 +184,6 @@ def _uuid(name: str) -> UUID:
 
 
 def _result_id(metric: str) -> str:
-    """The result's name for a metric, which must differ from the verdicts' result."""
     return f"metric:{metric}" if metric == PASSED else metric
 
 
@@ -286,7 +285,6 @@ def _told(case: Xml.Element, tag: str, trial: Row, message: str) -> None:
 
 
 def _plain(text: str) -> str:
-    """A text without control sequences for terminals and characters that XML cannot hold."""
     return _CONTROL.sub("", "\n".join(map(visible, text.split("\n"))))
 
 
@@ -295,11 +293,7 @@ def _plain(text: str) -> str:
 
 
 def write_files(out: Path, runs: Iterable[RunRows], chosen: Literal["every-eval-ever", "junit"]) -> int:
-    """Write the files of these runs into a directory; returns their number.
-
-    A reader never sees half of a file. A run's JUnit file is RUN.xml, as `file_name` writes its id. Raises
-    NotOurs, or OSError after some files.
-    """
+    """Write the files of these runs, each whole or not at all; returns their number. Raises NotOurs."""
     claim(out)
     count = 0
     for run in runs:

@@ -53,13 +53,7 @@ class Refused(NotTaken):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The newest state of a run or of one agent:model in it.
-
-    Attributes:
-        agent_model: percent-encoded as in the key; None for the whole run.
-        summary, version: None if it is deleted.
-        at_ms: when it was published, Unix milliseconds.
-    """
+    """The newest state of a run, or of one agent:model (percent-encoded); deleted without a `summary`."""
 
     run_id: str
     agent_model: str | None
@@ -114,8 +108,6 @@ _ENDS = {"completed": "FINISHED", "failed": "FAILED", "cancelled": "KILLED"}
 
 @dataclass
 class _Mirrored:
-    """A run of MLflow that we write, with its greatest step and the last summary sent."""
-
     id: str
     metrics: set[str] = field(default_factory=set)
     step: int = 0
@@ -133,13 +125,8 @@ class MlflowSink:
     so MLflow takes it for the latest value. A value that is no longer known becomes NaN. Tags hold the
     version up to which a run was written, where a restart continues.
 
-    Args:
-        uri: as MLflow reads it; None: from MLFLOW_TRACKING_URI. It may hold a password, and is never shown.
-        namespace: the deployment's: equal run ids of two deployments are two runs.
-
-    Raises:
-        SinkMissing: mlflow is not installed.
-        BadAddress: there is no address, or mlflow cannot use it.
+    The `uri` may hold a password, and is never shown; None: from MLFLOW_TRACKING_URI. Equal run ids of two
+    deployments, told apart by `namespace`, are two runs. Raises SinkMissing and BadAddress.
     """
 
     name = "MLflow"
@@ -240,7 +227,6 @@ class MlflowSink:
         mirrored.version, mirrored.digest = version, summary["digest"]
 
     def _end(self, change: Change, known: Mapping[str | None, _Mirrored]) -> None:
-        """End the MLflow runs when ours ends, and reopen them if the end is withdrawn."""
         if change.agent_model is None and change.summary is not None:
             status, at = change.summary.get("status"), change.summary.get("finished_at")
             word = "RUNNING" if status is None else _ENDS.get(status.lower(), "FINISHED")
@@ -403,8 +389,7 @@ def evaluations(change: Change, namespace: str, names: Mapping[str, str]) -> Ite
 class OtlpSink:
     """Sends events to a collector by OTLP over HTTP, configured by OTEL_EXPORTER_OTLP_* variables.
 
-    `endpoint` looks like http://127.0.0.1:4318. It may hold a secret, and is never shown. Raises SinkMissing
-    if the exporter is not installed.
+    The `endpoint` may hold a secret, and is never shown. Raises SinkMissing without the exporter.
     """
 
     name = "OTLP"
@@ -428,7 +413,6 @@ class OtlpSink:
         self._namespace, self._names = namespace, names
 
     def take(self, change: Change) -> None:
-        """Send one change; raises NotTaken if the collector refused it or does not answer."""
         if change.agent_model is None:
             return
         event = self._names["gen_ai.evaluation.result"]
@@ -473,9 +457,8 @@ class Forwarder:
     async def run(self, stop: asyncio.Event, *, once: bool = False) -> None:
         """Forward until stopped, or with `once` until everything in the topics at the beginning was taken.
 
-        Raises:
-            NotTaken: with `once`, the other side failed four times in a row, or refused something for good.
-            TopicMissing, aiokafka.errors.KafkaError: see `streamer.client.feeds.subscribe`.
+        With `once`, raises NotTaken if the other side fails four times in a row, or refuses something for
+        good.
         """
         parts = [self._follow(feed) for feed in self._sink.feeds]
         await until_one_ends(*parts, self._hand_on(once), stop.wait())

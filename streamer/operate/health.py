@@ -61,10 +61,7 @@ ANSWER_SECONDS = 15.0
 class PartitionLag:
     """One partition of the event topic.
 
-    Attributes:
-        beginning: the first offset that still exists; above 0 if the log was truncated.
-        end: offset after the last record, without open transactions.
-        committed: offset up to which the workers are done, None if unknown.
+    `beginning` is above 0 if the log was truncated. `end` excludes open transactions.
 
     >>> PartitionLag(0, beginning=0, end=7, committed=5).lag, PartitionLag(0, 3, 7, None).lag
     (2, 4)
@@ -77,7 +74,6 @@ class PartitionLag:
 
     @property
     def lag(self) -> int:
-        """Unprocessed records in the log; >= 0."""
         return max(0, self.end - max(self.beginning, self.committed or 0))
 
 
@@ -107,11 +103,8 @@ BROKER_AWAY = (KafkaError, OSError, TimeoutError)
 class DeploymentHealth:
     """The findings about a deployment.
 
-    Attributes:
-        topics: partition count of each of our topics that exists.
-        redis_full: whether it refuses writes, even heartbeats, because its memory is full.
-        workers: last heartbeat of each, also of dead ones until Redis forgets them.
-        problems: a sentence for each.
+    `redis_full` means that it refuses writes, even heartbeats. `workers` has the last heartbeat of each, also
+    of dead ones until Redis forgets them.
     """
 
     broker: str
@@ -362,7 +355,6 @@ class LogPosition:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Inverse of `str`; ValueError for anything else."""
         partition, colon, offset = text.partition(":")
         if not (colon and partition.isdecimal() and offset.isdecimal() and text.isascii()):
             raise ValueError(f"{text!r} is no rejection; one is named PARTITION:OFFSET, as 3:17")
@@ -444,10 +436,7 @@ def read_rejection(settings: Settings, place: LogPosition) -> StoredRejection:
 
 
 def requeue(settings: Settings, records: Iterable[Again]) -> int:
-    """Publish records unchanged; equal bytes once, however often they were rejected.
-
-    Returns the number of published records, all acknowledged. Raises NotDelivered if some are not.
-    """
+    """Publish records unchanged, equal bytes once; returns their number. Raises NotDelivered."""
     different = {(again.key, again.value): again.rejected for again in records}
     with ThreadedPublisher(settings) as publisher:
         for (key, value), source in different.items():
@@ -491,7 +480,6 @@ class NotRepaired(Exception):
 
 
 def quarantined(reader: StateReader) -> dict[str, str]:
-    """Runs in quarantine with the reason, from live workers' heartbeats."""
     told = [worker.status.get("quarantined", {}) for worker in live_workers(reader)]
     return {run: reason for runs in told for run, reason in runs.items()}
 
@@ -514,10 +502,7 @@ def wait_until_deleted(reader: StateReader, run_id: str, *, archived: bool, seco
 
 
 def repair(settings: Settings, run_id: str, *, wait_seconds: float) -> None:
-    """Have a run folded again from the log, and wait until a worker has done it.
-
-    Raises UnknownRun, NotRepaired if folding fails or takes too long, and the errors of broker and Redis.
-    """
+    """Have a run folded again from the log, and wait until a worker has done it. Raises NotRepaired."""
 
     from streamer.client.readers import StateReader
 
@@ -568,7 +553,6 @@ class Configurations:
 
 
 def read_configurations(settings: Settings) -> Configurations:
-    """The fingerprints from the broker and from Redis. Raises TopicMissing, KafkaError, RedisUnavailable."""
     from streamer.client.readers import StateReader
 
     with StateReader(settings) as reader:

@@ -57,11 +57,7 @@ class BadNotifyUrl(Exception):
 
 
 class Service:
-    """One notification service, with its own thread.
-
-    `url` is never shown, and `number` is its place among the given URLs, from 1. `say` is called once when
-    the service fails, and when it recovers. Raises NotifyMissing and BadNotifyUrl.
-    """
+    """One notification service, with its own thread; its `url` is never shown. Raises BadNotifyUrl."""
 
     def __init__(
         self,
@@ -208,11 +204,7 @@ def now() -> datetime:
 
 
 class Watch:
-    """One watch of chosen runs, for some notification services.
-
-    `urls` are never shown. `say` gets each error, a line each, from any thread. Raises NotifyMissing and
-    BadNotifyUrl.
-    """
+    """One watch of chosen runs; its `urls` are never shown, and `say` gets each error from any thread."""
 
     def __init__(
         self,
@@ -239,8 +231,7 @@ class Watch:
     async def run(self, stop: asyncio.Event) -> None:
         """Watch until stopped; then pending notices get some seconds.
 
-        Raises RedisUnavailable at the beginning (later outages are waited out), and UnreadableSummary if a
-        newer version of streamer wrote it.
+        Raises RedisUnavailable at the beginning (later outages are waited out), and UnreadableSummary.
         """
         work = [self._follow_state(), self._tick(), self._look_ahead()]
         if self._rules.rejections_per_minute is not None:

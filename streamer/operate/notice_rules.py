@@ -44,12 +44,9 @@ _LOOKALIKES = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A notice to send once.
+    """A notice to send once for its run ("": no run) and `key`, such as `finished:completed`.
 
-    Attributes:
-        run_id: "" for a notice without a run.
-        key: equal for notices that are sent once for the run, such as `finished:completed`.
-        again: an earlier process decided it, but ended before delivery.
+    `again`: an earlier process decided it, but ended before delivery.
     """
 
     run_id: str
@@ -106,10 +103,7 @@ def group_name(group: Json) -> str:
 
 
 class Leader(NamedTuple):
-    """An agent:model that is sure to finish first.
-
-    `lowest` is its lowest possible final pass rate, `others` the highest of any other agent.
-    """
+    """An agent:model that is sure to finish first: its `lowest` final pass rate is above all `others`."""
 
     label: str
     lowest: float
@@ -117,10 +111,7 @@ class Leader(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """An agent:model for which the target is met, or lost.
-
-    `word` is `reached` or `out of reach`, and `bound` is the lowest or highest final pass rate that shows it.
-    """
+    """An agent:model for which the target is reached or out of reach, as a bound of its final rate shows."""
 
     label: str
     word: Literal["reached", "out of reach"]
@@ -151,8 +142,7 @@ class Race:
     def leader(self, run: Json) -> Leader | None:
         """The agent that can no longer be overtaken; None if that is open, or if the whole run is settled.
 
-        Every agent needs bounds, and every planned trial a known agent. There must be two agents besides
-        baselines.
+        Every agent needs bounds, and every planned trial a known agent.
         """
         compared = [agent for agent in self._agents.values() if agent.compared]
         bounded = [(agent.reach, agent.label) for agent in compared if agent.reach is not None]
@@ -205,10 +195,7 @@ OLD = timedelta(days=1)
 class Rules:
     """The rules for notices besides start, end, grades and the leader; None turns a rule off.
 
-    Attributes:
-        budget_usd: known cost of a run, USD.
-        stalled_after: time without a result, while planned ones are missing.
-        target: the final pass rate that agents should reach, 0 to 1.
+    A run counts as stalled `stalled_after` its last result while planned ones are missing.
     """
 
     budget_usd: float | None = None
@@ -221,12 +208,9 @@ class Rules:
 class RunMemory:
     """The known facts about one run.
 
-    Attributes:
-        told: the memory's fields; `changed` holds new ones until the caller drains it.
-        strange: a run from before the watch without a memory: its past is adopted.
-        was_over: it has no memory, and had ended when the watch began.
-        moved_at: its last progress; None: too long ago to count.
-        on_the_way: keys of notices that this process decided.
+    `told` is its memory, with new fields in `changed` until the caller drains it. A `strange` run is from
+    before the watch and has no memory, so its past is adopted. `moved_at` is its last progress; None: too
+    long ago.
     """
 
     told: dict[str, str]
@@ -262,11 +246,7 @@ class Decider:
         return run_id in self._runs
 
     def begin(self, run_id: str, remembered: Mapping[str, str], *, new: bool) -> None:
-        """Begin to watch a run.
-
-        `remembered` is its memory from earlier watches. Without one, the past of a run that is not `new` is
-        adopted.
-        """
+        """Begin to watch a run; without `remembered` facts, the past of one that is not `new` is adopted."""
         self._runs[run_id] = RunMemory(dict(remembered), not new and not remembered, new)
 
     def forget(self, run_id: str) -> None:

@@ -126,10 +126,7 @@ def _trials(run: Run) -> Iterator[Row]:
 def rows_in_log(
     settings: Settings, run_ids: Iterable[str], on_failed: Callable[[Failure], None]
 ) -> Iterator[RunRows]:
-    """The rows of these runs, folded from the event log with one partition in memory.
-
-    Unknown runs are left out. `on_failed` gets each run that an exception sets apart.
-    """
+    """The rows of these runs, by folding the log with one partition in memory; unknown runs are left out."""
     topic = Names(settings.namespace).trial_events
     count = len(asyncio.run(partitions_of(settings, topic)))
     by_partition: dict[int, set[str]] = {}
@@ -142,7 +139,6 @@ def rows_in_log(
 
 
 def rows_folded(folding: Folding, on_failed: Callable[[Failure], None]) -> Iterator[RunRows]:
-    """The rows of every run of a fold; `on_failed` as for `rows_in_log`."""
     for run_id in folding.runs():
         try:
             run = folding.pipeline.run(run_id)

@@ -96,7 +96,6 @@ class _Place(NamedTuple):
 
 
 def unfinished_in(run: RunState, most: int = MOST_LISTED) -> Unfinished:
-    """The trials that are left to run, listed up to `most`."""
     run.count()
     others, ended, started = Counter[str](), list[UnfinishedTrial](), list[SlotKey]()
     for key in sorted(run.slots, key=_in_order):

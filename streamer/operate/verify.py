@@ -127,14 +127,9 @@ _ABSENT = object()
 class Mismatch:
     """One key whose value differs from the log.
 
-    Attributes:
-        key: of the topic; in Redis the suffix within the run, such as `agent_model:A:M`. Ids percent-encoded.
-        log: digest by the log; None without such a summary.
-        found: digest recomputed from the value found; None without one.
-        fields: the fields that differ, or slots of trials in flight; `digest` if the value contradicts its
-            own.
-        topic: without the namespace; None for Redis.
-        reason: another version of the semantics, if the value shows one.
+    `key` is the topic's, or in Redis the suffix within the run. `log` and `found` are digests, None without a
+    summary. `fields` names what differs, or `digest` if the value contradicts its own. `reason` names another
+    version of the semantics.
     """
 
     key: str
@@ -147,7 +142,6 @@ class Mismatch:
 
 
 def difference(key: str, change: SummaryChange | None, value: bytes | None) -> Mismatch | None:
-    """The difference between a stored summary and the log; None if they agree."""
     log = None if change is None else change.digest
     if value is None:
         return Mismatch(key, log, None)
@@ -209,7 +203,6 @@ def _places(log: Any, stored: Any, but: frozenset[str], at: str = "") -> Iterato
 
 
 def hash_differences(suffix: str, log: Mapping[str, str], in_redis: Mapping[bytes, bytes]) -> list[Mismatch]:
-    """One difference between a run's hash in Redis and the log, with the first fields; [] if they agree."""
     stored = {_readable(key): _readable(value) for key, value in in_redis.items()}
     if log == stored:
         return []
@@ -226,7 +219,6 @@ def _readable(value: bytes) -> str:
 
 
 def other_bytes(place: TopicKey, log: str, in_topic: bytes, in_redis: bytes) -> list[Mismatch]:
-    """One difference if topic and Redis hold the same summary in different bytes, else []."""
     if in_topic == in_redis:
         return []
     one, other = orjson.loads(in_topic), orjson.loads(in_redis)
@@ -266,14 +258,7 @@ def scored_differences(
 
 @dataclass(slots=True)
 class FoldedLog:
-    """The summaries that follow from the log, by run.
-
-    Attributes:
-        runs: summaries by key suffix; {} for a deleted run.
-        hashes: for each run in `runs`, by key suffix, the fields and values of its hashes in Redis.
-        scored: digests of the scored trials by key, if requested.
-        failed: why a run could not be folded.
-    """
+    """What follows from the log, by run: summaries by key suffix ({} if deleted), and hashes as in Redis."""
 
     runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
     hashes: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
@@ -283,11 +268,7 @@ class FoldedLog:
 
 
 def fold_log(settings: Settings, *, prices: PriceTable, run_id: str | None, scored: bool) -> FoldedLog:
-    """Read every partition, since records may be misplaced, and fold one run, or all if `run_id` is None.
-
-    `prices` is the workers' table (R2). Raises TopicMissing, TopicUnreadable, KafkaError or TimeoutError if
-    the log cannot be read.
-    """
+    """Read every partition, since records may be misplaced, and fold one run, or all if `run_id` is None."""
     log = FoldedLog()
     pipeline = _fold(settings, prices, run_id, log)
     for folded_run in pipeline.runs():
@@ -331,10 +312,7 @@ def _fold(settings: Settings, prices: PriceTable, run_id: str | None, log: Folde
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of a run by its events.
-
-    `open_because` says what may still come (R13, R19). An `archived` run has at most its lines in a ledger.
-    """
+    """The state of a run by its events; `open_because` says what may still come (R13, R19)."""
 
     digest: str
     open_because: str | None
@@ -385,10 +363,9 @@ VerifyResult = Literal["equal", "differs", "unverifiable"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on one run: the number of compared summaries and the differences.
+    """The verdict on one run; `reason` says why it cannot be verified, or what of a bundle was not compared.
 
-    `reason` says why the run cannot be verified, or for a bundle what was not compared. `in_log` is False for
-    a run that is not in the log; everything found of it is then a difference.
+    Everything found of a run that is not `in_log` is a difference.
     """
 
     run_id: str
@@ -409,14 +386,8 @@ class _InTopics:
 class Verification:
     """A verification of runs, for one use.
 
-    Args:
-        prices: the price table of the workers (R2).
-        wait_seconds: how long to wait for events in flight, if there are differences.
-        topics: whether to compare the summaries and scored trials in the topics too.
-
-    Attributes:
-        places: where the topics should hold summaries by the log, if they were compared.
-        truncated: whether the log has lost its beginning.
+    `prices` are the workers' (R2). `wait_seconds` limits the wait for events in flight, if there are
+    differences. `truncated` says that the log has lost its beginning.
     """
 
     def __init__(
@@ -594,8 +565,6 @@ class CannotSwitch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """The current epoch, and what a switch removed because the log does not know it."""
-
     epoch: int
     pages: int
     unknown: int
@@ -603,8 +572,6 @@ class Switched:
 
 
 class Switch:
-    """A replacement of the state of a deployment whose workers are stopped."""
-
     def __init__(self, settings: Settings, *, wait_seconds: float) -> None:
         if settings.epoch is not None:
             raise CannotSwitch(

@@ -68,7 +68,6 @@ class Supervisor:
         self._due: float | None = None
 
     def start(self, now: float) -> None:
-        """Start the child; `now` is a monotonic time in seconds."""
         self._started, self._due = now, None
         self._start()
 
@@ -148,7 +147,6 @@ OF_OTHER_SERVERS = {"data_dir", "redis_password", "redis_cafile"}
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
-    """This process's environment with the settings as STREAMER_* variables, for a child on this machine."""
     values = settings.model_dump(mode="json", exclude=OF_OTHER_SERVERS, exclude_none=True)
     ours = {
         f"STREAMER_{name.upper()}": str(value)
@@ -235,13 +233,7 @@ HOST, TOKEN = "STREAMER_WEB_HOST", "STREAMER_WEB_TOKEN"
 
 @dataclass(frozen=True, slots=True)
 class WebAccess:
-    """The access to the page.
-
-    Attributes:
-        host: address that it listens on.
-        token: what other machines must send; None is allowed only on the loopback address.
-        says: lines with the page's address; (): the address on this machine.
-    """
+    """The access to the page; other machines must send the `token`, which only loopback may do without."""
 
     host: str = "127.0.0.1"
     token: str | None = field(default=None, repr=False)
@@ -270,8 +262,6 @@ class WebAccess:
 
 
 class DataDir:
-    """Folders and files of one data directory; creates missing ones."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.journal = path / "journal"
@@ -403,16 +393,14 @@ def run_up(
 ) -> int:
     """Run the stack until Ctrl-C or SIGTERM. Returns the exit code: 0, or 1 if it could not start or go on.
 
-    Call it from the main thread, once per process: it takes over the signals.
+    Call it from the main thread, once per process: it takes over the signals. It ignores the settings' broker
+    and Redis.
 
     Args:
-        settings: namespace, partitions and the worker's settings; its bootstrap and Redis are not used.
         data_dir: where the journal and the logs are; None: the settings' one, else the user's data directory.
         ephemeral: keep nothing; `data_dir` is not used.
-        port, redis_port: loopback ports of broker and Redis; None: free ones.
         worker: command line of the worker, which gets its settings as STREAMER_* variables.
         web_port, web: port of the page, None: no page; and its access, None: from this machine.
-        extra: one more process.
     """
     try:
         for needed in (broker_binary, valkey_binary):

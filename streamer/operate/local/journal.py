@@ -430,10 +430,8 @@ class Journal:
     ) -> Iterator[Frame]:
         """All frames, in the order they were written.
 
-        Args:
-            warn: called with a sentence for each damage, and with how many events are missing.
-            progress: called after each segment with the bytes read, and the bytes of all segments.
-            is_good: False for a whole frame that cannot be used, which then counts as damage.
+        `warn` gets a sentence for each damage, and one for missing events. A frame that `is_good` refuses
+        counts as damage.
         """
         self._damaged, self._missing, torn = False, Counter[int](), list[str]()
         segments = list(self._of_possible_size(warn))
@@ -502,7 +500,6 @@ class Journal:
             )
 
     def _note(self, path: Path, damage: Damage, warn: Say) -> None:
-        """Report damage, and count its events as missing if they are known."""
         self._damaged = True
         if damage.head is not None:
             self._count(*damage.head)

@@ -198,8 +198,6 @@ class Stopped(BaseException):
 
 
 class Signals:
-    """The current effect of a signal."""
-
     def __init__(self) -> None:
         self._forced = False
 
@@ -276,8 +274,6 @@ class Request(NamedTuple):
 
 
 class Produce(NamedTuple):
-    """A produce request of a version that the proxy offers."""
-
     head: Request
     client_id: str | None
     transactional_id: str | None
