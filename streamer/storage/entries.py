@@ -68,15 +68,12 @@ class Keys:
     run = _RunKey("run")
 
     def agent_model(self, run_id: str, agent: str, model: str) -> str:
-        """String: summary of an agent:model over the run."""
         return self.of_run(run_id, GroupId(None, agent, model).redis_suffix)
 
     def tier(self, run_id: str, tier: str) -> str:
-        """String: summary of a tier, pooled over the run's agents."""
         return self.of_run(run_id, GroupId(tier).redis_suffix)
 
     def tier_agent_model(self, run_id: str, tier: str, agent: str, model: str) -> str:
-        """String: summary of an agent:model within a tier."""
         return self.of_run(run_id, GroupId(tier, agent, model).redis_suffix)
 
     def board(self, run_id: str, metric: str) -> str:
@@ -87,13 +84,10 @@ class Keys:
     """Set: `metrics/NAME` of every named metric that has had a board within the run."""
 
     agent_models = _RunKey("agent_models")
-    """Set: `AGENT:MODEL` of every agent:model that has a summary."""
 
     tiers = _RunKey("tiers")
-    """Set: `TIER` of every tier that has a summary."""
 
     def tier_agent_models(self, run_id: str, tier: str) -> str:
-        """Set: `AGENT:MODEL` of every agent:model that has a summary within the tier."""
         return self.of_run(run_id, f"{GroupId(tier).redis_suffix}:agent_models")
 
     in_flight = _RunKey("in_flight")
@@ -182,14 +176,10 @@ GROUP_HEADLINE = {
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """The value that one key should hold, from one version on.
+    """The value that one key should hold, from one version on; None: tombstone.
 
-    Attributes:
-        suffix: within the run: `run`, `agent_model:A:M`, `tier:T`, `tier:T:A:M`, `comparisons`, `in_flight`,
-            `tasks`.
-        value: the summary's bytes, or the JSON list of the fields and values of a hash. None: tombstone.
-        summary: the parsed `value`; None: tombstone, or no summary.
-        notify: whether history and subscribers receive it.
+    `suffix` is within the run: `run`, `agent_model:A:M`, `tier:T`, `tier:T:A:M`, `comparisons`, `in_flight`,
+    `tasks`. The `value` of a hash is the JSON list of its fields and values.
     """
 
     run_id: str
@@ -289,7 +279,6 @@ def entry_of(change: SummaryChange, *, notify: bool) -> KeyState:
 
 
 def last_event_seconds(summary: Mapping[str, Any]) -> float:
-    """Unix seconds of the last event folded into the run; 0.0 if unknown."""
     at = summary["last_event_at"]
     return datetime.fromisoformat(at).timestamp() if at else 0.0
 
@@ -336,13 +325,9 @@ class RunOwner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One call of the script.
+    """One call of the script; Redis must hold the mark `follows` ("": any), and then holds `mark`.
 
-    Attributes:
-        unsent: the values among `entries` that waited, or older ones that they replace.
-        follows: mark that Redis must hold; "": any.
-        mark: mark that Redis holds afterwards; "": none.
-        whole: whether keys of the run that `entries` does not name are removed.
+    A `whole` write removes the run's keys that `entries` does not name.
     """
 
     run_id: str
@@ -354,8 +339,6 @@ class Write:
 
 
 class Writes:
-    """The writes of one sink. Without an owner, changes are sent as they come, without marks."""
-
     def __init__(self, owner: RunOwner | None) -> None:
         self.owner = owner
         self._name = uuid.uuid4().hex[:12]

@@ -93,7 +93,6 @@ async def refuse_other_protocol(settings: Settings) -> None:
 
 
 async def _reason(settings: Settings, server: str) -> str | None:
-    """Why this server refuses us; None if it accepts us or does not answer."""
     host, _, port = server.rpartition(":")
     options = {name: value for name, value in settings.kafka_options().items() if name != "bootstrap_servers"}
     try:
@@ -312,16 +311,12 @@ class Names:
     """News: changed grades and trials that were scored again."""
 
     agent_model_summaries = _Topic("agent-model-summaries")
-    """Summaries of agent:models (compacted); changelog of the table of that name."""
 
     tier_summaries = _Topic("tier-summaries")
-    """Summaries of tiers, and of agent:models within them (compacted); also a changelog."""
 
     run_summaries = _Topic("run-summaries")
-    """Summaries of runs (compacted); also a changelog."""
 
     run_comparisons = _Topic("run-comparisons")
-    """Comparisons of a run's agents (compacted); also a changelog."""
 
     trials_changelog = _Topic("trials-changelog")
     """State pages, the changelog of the table `trials` (compacted)."""
@@ -395,7 +390,6 @@ async def partitions_of(settings: Settings, topic: str) -> set[int]:
 
 
 async def add_partitions(settings: Settings, counts: Mapping[str, int]) -> None:
-    """Give topics, by full name, more partitions."""
     new = {topic: NewPartitions(count) for topic, count in counts.items()}
     async with administering(settings) as admin:
         response = await admin.create_partitions(new)

@@ -213,7 +213,6 @@ class _CheckedBatch:
             self._check(stored, before, count)
 
     def _check(self, stored: list[Any], before: int | None, count: int) -> None:
-        """Raise FalseOffsets unless these records, after `count` others, follow the offset `before`."""
         offsets = [record.offset for record in stored]
         first = self.base_offset if before is None else before + 1
         end = self.next_offset
@@ -299,8 +298,6 @@ class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
 
 
 class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]
-    """aiokafka's records of one partition, with a limit on the bytes that one call returns."""
-
     _partition_records: Any
 
     def getall(self, max_records: int | None = None) -> list[Any]:
@@ -430,10 +427,8 @@ class PartitionReader:
     ) -> AsyncIterator[list[LogRecord]]:
         """Records with `start` <= offset < `stop`, in nonempty batches of one partition, in offset order.
 
-        Args:
-            start: first offset of each partition; without one, its first record.
-            stop: offset after the last record; None: read without end.
-            patience_seconds: time without news after which TopicUnreadable is raised; None: never.
+        Without `stop` it reads on without end. It raises TopicUnreadable after `patience_seconds` without
+        news; None: never.
         """
         begin = start if len(start) == len(self._places) else {**await self.beginnings(), **start}
         left = self._assigned(begin)
@@ -455,7 +450,6 @@ class PartitionReader:
                 raise TopicUnreadable(left, patience_seconds)
 
     async def committed(self) -> dict[PartitionId, int | None]:
-        """The group's offset in each partition; None where it has not committed."""
         return {place: await self._consumer.committed(place) for place in self._places}
 
     async def commit(self, offset: int) -> None:

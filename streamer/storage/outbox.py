@@ -185,7 +185,6 @@ class Outbox:
     alone. After any other failure nothing more of that write goes to the partition.
 
     Args:
-        patience_seconds: how long a request may take, and how long a record batch is sent again.
         idempotent: send each record batch until it arrives or is refused; none arrives after a later one.
         keeps_time: False: once the broker refuses the time of this machine's clock, records carry none.
         check: called before each record batch is sent.
@@ -221,9 +220,7 @@ class Outbox:
     async def start(self) -> None:
         """Connect. Several tasks may wait for it; cancelling one of them does not end the start.
 
-        Raises:
-            BrokerRefuses: wrong credentials, or a certificate that is not trusted.
-            KafkaError: the broker cannot be reached, or refuses otherwise.
+        Raises BrokerRefuses for wrong credentials or an untrusted certificate, else KafkaError.
         """
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
@@ -270,7 +267,6 @@ class Outbox:
         return results
 
     async def store(self, records: Sequence[ProducerRecord]) -> None:
-        """Write records; raises the first error."""
         for result in missing(await self.write(records)):
             raise result.error
 

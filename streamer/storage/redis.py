@@ -91,7 +91,6 @@ class OtherProtocol(BadRedisUrl):
 
 
 def split_url(url: str) -> tuple[str, bool]:
-    """The URL without our own parameter, and whether it names a cluster."""
     parts = _split(url)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     cluster = query.pop("cluster", "false").lower() in ("true", "1", "yes")
@@ -122,7 +121,6 @@ def refuse_plaintext(url: str) -> None:
 
 
 async def check_protocol(url: str, options: Mapping[str, Any]) -> None:
-    """Raise OtherProtocol if URL and server differ about TLS. A server that is away is no error."""
     client = async_client(url, options, FIRST_ANSWER_SECONDS)
     try:
         await client.ping()
@@ -448,10 +446,7 @@ ENTRIES_PER_ROUND_TRIP = 500
 class Sending:
     """Sends the values in `unsent`, or whole runs; not for two tasks at once.
 
-    Attributes:
-        refused: runs with a key to which somebody gave another type.
-        outdated: run to the keys whose last write Redis refused for a lower version.
-        rewrite_due: runs whose keys across runs may be wrong, with the benchmarks concerned.
+    Redis holds newer versions of the `outdated` keys. A run is `refused` if somebody gave a key another type.
     """
 
     def __init__(
@@ -605,9 +600,7 @@ class RedisSink:
     Args:
         owner: knows the present runs of this worker, for when Redis may lack something. None: the sink only
             sends written values.
-        options: further arguments of the redis-py client.
         expire_seconds: expiry of a run's keys after its last write; None: never.
-        timeout_seconds: how long one round trip may take before Redis counts as away.
         max_unsent: most keys remembered while Redis is away; a reconcile restores dropped ones.
         clock: Unix seconds; runs that have expired by it are not sent again.
     """

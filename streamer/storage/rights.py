@@ -76,14 +76,7 @@ class BadName(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A deployment on Kubernetes: its names and its size.
-
-    Attributes:
-        cluster: name of Strimzi's Kafka, in the same namespace of Kubernetes.
-        namespace: of streamer ("": the default); a prefix of every name.
-        partitions: of each topic, and the most workers that are of use.
-        host_names: by which people reach the page, besides its Service's.
-    """
+    """A deployment on Kubernetes; `namespace` is streamer's, a prefix of every name ("": the default)."""
 
     cluster: str
     namespace: str

@@ -111,11 +111,7 @@ class Together:
 
 @dataclass(slots=True)
 class Changes:
-    """The results of folding batches, until they are published.
-
-    `touched` has the changed runs, and `next_offsets` the offset after the last event, by partition. `asides`
-    are rejections, and events for other partitions.
-    """
+    """The results of folding batches until they are published; `asides` are rejections and foreign events."""
 
     batches: list[FetchedBatch] = field(default_factory=list)
     touched: dict[int, set[str]] = field(default_factory=dict)
@@ -127,14 +123,9 @@ class Changes:
 class Processor:
     """Folds batches into the partitions this worker owns, and publishes what changed.
 
-    Attributes:
-        partitions: by number; replaced by a rebuild after every rebalance (`own`), which `ownership` counts.
-        now: clock, in seconds.
-        lock: held during a batch, a rebuild or the end of a catch-up.
-        crash: ends the worker; gets the reason.
-        count: partitions of the event topic.
-        check_alive: ends the process if it was stopped for longer than its session.
-        waiting: number of records known to wait; gets a partition and the next offset.
+    A rebuild replaces `partitions` after every rebalance (`own`), which `ownership` counts. The `lock` is
+    held during a batch, a rebuild or the end of a catch-up. `check_alive` ends the process if it was stopped
+    for longer than its session.
     """
 
     crash: Callable[[Exception], Awaitable[None]]
@@ -163,7 +154,6 @@ class Processor:
         )
 
     async def together(self, stream: BatchStream) -> AsyncIterator[Together]:
-        """Groups of batches, each with all batches that have arrived by then."""
         waiting: list[FetchedBatch] = []
         ownership = self.ownership
         async for one in stream:
@@ -249,7 +239,6 @@ class Processor:
                 return
 
     def _rest_left(self) -> float:
-        """Seconds until the next round with a backlog; 0.0 without one."""
         left = self._rest_until - self.now()
         if left <= 0:
             return 0.0
@@ -268,8 +257,7 @@ class Processor:
     def all_or_nothing(self) -> Iterator[None]:
         """Abandon the partitions if the block ends by an error or a cancellation.
 
-        Changes taken for a publication are gone. Another one would publish nothing, and count batches as
-        done.
+        Changes taken for a publication are gone: another one would publish nothing, and finish the batches.
         """
         stored = self._owned()
         try:

@@ -34,11 +34,7 @@ EFFECTS = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerMoment:
-    """The state of a worker at one moment, in monotonic seconds; `heartbeat` is `Housekeeping.status`.
-
-    A `ready` worker owns partitions, has caught up with all, and is in no rebalance. `unrecovered` counts the
-    changelog records that a recovery still has to read.
-    """
+    """A worker at one moment, in monotonic seconds; a `ready` one has caught up with all its partitions."""
 
     at: float
     heartbeat: Mapping[str, Any]
@@ -85,7 +81,6 @@ class Metrics(Collector):
         self._publish.observe(seconds)
 
     def collect(self) -> Iterator[Metric]:
-        """Gauges of the last status; no gauges before the first."""
         yield GaugeMetricFamily("streamer_partitions", "Partitions of the topic.", self._partitions)
         status = self.status
         if status is None:

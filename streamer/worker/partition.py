@@ -75,7 +75,6 @@ class PublishQueue:
 
     @property
     def runs(self) -> Collection[str]:
-        """Every run that waits, the one with the oldest change first."""
         return self._changed.keys()
 
     def add(self, runs: Iterable[str], batches: Iterable[FetchedBatch] = ()) -> None:
@@ -250,7 +249,6 @@ class Checkpoint:
 
     @property
     def events_lost(self) -> int:
-        """How many offsets are lost; some may have held no event."""
         return sum(end - first for first, end in self.lost)
 
 
@@ -308,14 +306,10 @@ async def fold_again(
     start: int | None = None,
     touched: Callable[[], None] = lambda: None,
 ) -> None:
-    """Fold the log of a partition, for the runs that `result` owns, in turns of the event loop.
+    """Fold the log of a partition from `start` or its beginning, for the runs that `result` owns.
 
-    It begins at `start`, or at the beginning, which the log must still have. `end` is the offset after the
-    last event. `touched` is called after each batch with events of such a run.
-
-    Raises:
-        CannotFoldAgain: the log has lost its beginning.
-        aiokafka.errors.KafkaError: it cannot be read.
+    `end` is the offset after the last event. `touched` is called after each batch with events of such a run.
+    Raises CannotFoldAgain if the log has lost its beginning.
     """
     if end <= (start or 0):
         return
@@ -342,16 +336,12 @@ class Partition:
     Until then its state mixes old and new, and nothing of it is published.
 
     Attributes:
-        position: offset of the next event to fold.
-        catch_up_to: position at which the state is consistent again.
         silent_to: rejections of events before this offset, and events to send on, were published already.
-        pending_checkpoint: checkpoint to write once the state is whole, None if it is written.
         refill: every scored trial is published again: their topic has lost some.
         moved: an operator moved the committed offset forward, so that everything is folded again.
         caught_up: true once the summaries of the recovered state are published. Until then, all runs that
-          events touch wait in the publish queue.
+            events touch wait in the publish queue.
         abandoned: true once a publication ended halfway: nothing more is published, no batch is done.
-        end: last known end of the log, for the lag.
         heard: when each open run last got an event, in seconds; the longest ago first.
         repairs: runs to fold again, with the name of the request.
         openings: number of reopened runs, which names them as writers of pages.
@@ -414,7 +404,6 @@ class Partition:
 
     @property
     def lag(self) -> int:
-        """Known number of events in the log that are not folded; >= 0."""
         return max(self.end, self.catch_up_to, self.position) - self.position
 
     @property
@@ -484,7 +473,6 @@ class RecordEncoder:
             table.take_back(lambda key: run_of_key(key) in runs)
 
     def stored_of_runs(self, partition: int, runs: Collection[str]) -> dict[str, list[SummaryChange]]:
-        """The stored summaries of these runs; unreadable ones are left out."""
         result: dict[str, list[SummaryChange]] = {run_id: [] for run_id in runs}
         for kind, table in self._tables.summaries.items():
             for key, value in table.of_partition(partition):

@@ -83,10 +83,7 @@ class Configuration:
         self._producer = producer
 
     async def wait_until_current(self, tell: Callable[[str], Awaitable[None]]) -> None:
-        """Wait until this configuration is the group's; `tell` gets the reason again and again.
-
-        It takes effect at once if the group has none, or if the settings say so.
-        """
+        """Wait until this configuration is the group's; `tell` gets the reason again and again."""
         said = None
         while (current := current_configuration(await meta_records(self._settings))) != self.made_with:
             if current is None or self._settings.adopt_configuration:
@@ -218,10 +215,7 @@ class TopicDeleted(RuntimeError):
 
 
 class TopicWatch:
-    """A check of the topics every 15 seconds; not on the embedded broker, which has no other administrator.
-
-    `finite` is a sentence about the retention of the event topic, None if it keeps its events.
-    """
+    """A check of the topics every 15 seconds, except on the embedded broker, which we alone administer."""
 
     def __init__(self, settings: Settings) -> None:
         self.finite: str | None = None

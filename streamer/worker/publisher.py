@@ -54,10 +54,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, repr=False)
 class CheckpointWriter:
-    """Writes checkpoints among the state pages; one per worker.
-
-    `log_start` returns the offset of the first event that a partition's log still has.
-    """
+    """Writes checkpoints among the state pages; `log_start` gives the first event that a log still has."""
 
     tables: Tables
     producer: Producer
@@ -122,10 +119,7 @@ CLOSED_PER_TURN = 200
 
 
 class IdleRuns:
-    """Closes idle runs and opens them again. The caller holds the processor's lock.
-
-    `now` is a clock in seconds. `wall` gives Unix seconds, and serves only for events before this worker.
-    """
+    """Closes idle runs and opens them again. The caller holds the processor's lock."""
 
     def __init__(
         self,
@@ -526,8 +520,7 @@ class SummaryPublisher:
     async def save(self, runs: Iterable[tuple[Partition, str]]) -> list[ProducerRecord]:
         """Save the changed state pages of runs, before anything that follows from them is published.
 
-        A run with a page that the broker refuses for its size is set apart. Send the returned tombstones of
-        the replaced pages once the runs are published.
+        Send the returned tombstones of the replaced pages once the runs are published.
         """
         rows: list[ProducerRecord] = []
         partitions = {}
@@ -580,7 +573,6 @@ class SummaryPublisher:
         await self.quarantine_writer.write({partition.number: partition}, outs)
 
     def _scored(self, partition: Partition, run_id: str) -> list[ProducerRecord]:
-        """Some scored trials of a run; [] if none waits, or the run is set apart."""
         result: list[ProducerRecord] = []
         if partition.pipeline.knows(run_id):
             with partition.guard(run_id):

@@ -60,11 +60,7 @@ from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class LogPositions:
-    """Offsets of one partition of the events and of the topics that belong to it.
-
-    `end` and `scored_end` are offsets after the last record; the starts are the first records that still
-    exist. `committed_by_others` means that no worker committed the group's offset.
-    """
+    """Offsets of one partition of the events and of the topics that belong to it."""
 
     start: int
     committed: int | None
@@ -200,11 +196,7 @@ class LogIdentity:
 
 @dataclass(eq=False, repr=False)
 class PartitionRecovery:
-    """Rebuilds the processor's partitions; `on_ready` is called with them.
-
-    `check_topics` and `check_configuration` raise if this worker may not go on. `writer` names this process
-    in page keys.
-    """
+    """Rebuilds the processor's partitions, then calls `on_ready`. `writer` is this process in page keys."""
 
     app: StreamerApp
     settings: Settings
@@ -676,7 +668,6 @@ def is_overwritten(written: bytes | None, own: bytes | None) -> bool:
 
 
 def _has_digest(written: bytes | None, current: bytes | None) -> bool:
-    """Whether two scored trials are equal; None: the slot is empty."""
     if written is None or current is None:
         return written is current
     try:

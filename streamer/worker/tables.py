@@ -239,7 +239,6 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
         self._complete_to.pop(partition, None)
 
     def persisted_offset(self, tp: TP) -> int | None:
-        """Offset up to which the partition is complete."""
         return self._complete_to.get(tp.partition)
 
     async def on_rebalance(self, assigned: set[TP], *args: Any, **kwargs: Any) -> None:
@@ -478,10 +477,7 @@ class StateTable:
 
 
 class Tables:
-    """The five tables: state pages (`trials`), the source of truth, and the summaries by kind.
-
-    The changelogs of the summaries are the topics that users subscribe to.
-    """
+    """The five tables: state pages (`trials`), the source of truth, and the summaries by kind."""
 
     def __init__(self, trials: StateTable, summaries: dict[SummaryKind, StateTable]) -> None:
         self.trials = trials
@@ -570,7 +566,6 @@ class PatientRecovery(Recovery):
 
     @Service.task
     async def _tell_of_standbys(self) -> None:
-        """Log how far the standby copies are, whenever they have moved."""
         told = 0
         while not self.should_stop:
             await self.sleep(STANDBY_CHECK_SECONDS)
@@ -739,10 +734,7 @@ async def write_log_name(settings: Settings, *names: str | None) -> None:
 
 @contextmanager
 def locked_directory(settings: Settings, log: str) -> Iterator[Path]:
-    """A locked directory for the state of one worker.
-
-    Raises StateUnavailable if the package for RocksDB is missing, or the directory cannot be made.
-    """
+    """A locked directory for the state of one worker; raises StateUnavailable."""
     if importlib.util.find_spec("rocksdict") is None:
         raise StateUnavailable(
             "the setting store=rocksdb needs the package rocksdict: pip install 'trialstream[rocksdb]', "

@@ -52,10 +52,7 @@ RECORDS_PER_TURN = 500
 
 @dataclass(eq=False, slots=True)
 class FetchedBatch:
-    """The records that one fetch brought for one partition, with rising offsets; never empty.
-
-    `done` is true once everything that follows from the records is safe (`finish`).
-    """
+    """The records that one fetch brought for one partition. `done`: all that follows from them is safe."""
 
     topic: str
     partition: int
@@ -190,10 +187,7 @@ class Committed(NamedTuple):
 
 
 class EventConsumer(Protocol):
-    """The consumer of the group: it reads the events and the changelogs.
-
-    `refolded` partitions are read from their beginning, whatever offset is committed.
-    """
+    """The consumer of events and changelogs; `refolded` partitions are read from their beginning."""
 
     handed: HandedBatches
     refolded: set[TopicPartition]
@@ -260,7 +254,6 @@ class StreamerApp(faust.App):
         self._manager.check_recovered()
 
     def changelog_ends(self) -> dict[tuple[str, int], int]:
-        """The offset after the last record of each changelog partition that the recovery has read."""
         last = self._manager.recovery.active_highwaters
         return {(tp.topic, tp.partition): offset + 1 for tp, offset in last.items()}
 
@@ -274,7 +267,6 @@ class StreamerApp(faust.App):
         return max(0, self.known_end(place) - next_offset)
 
     def report_to(self, registry: CollectorRegistry) -> None:
-        """Connect Faust's own sensor: consumer, tables, sends, assignments, rebalances."""
         self.monitor = PrometheusMonitor(metrics=FaustMetrics.create(registry, "faust"))
 
     async def wait_for_crash(self) -> None:
@@ -299,7 +291,6 @@ def session_seconds(settings: Settings) -> float:
 
 
 def app_options(settings: Settings, state: Path | None = None) -> dict[str, Any]:
-    """Faust's options by the settings; `state` is the directory of the tables, None: in memory."""
     session = session_seconds(settings)
     return {
         "env_prefix": "STREAMER_FAUST",  # otherwise variables such as BROKER_URL would beat what stands here
@@ -408,7 +399,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             coordinator._maybe_leave_group = stay
 
     def highwater(self, tp: TP) -> Any:
-        """The end of a partition, without open transactions; None before a fetch."""
         return stable_end(self._ensure_consumer(), tp)
 
 
@@ -535,7 +525,6 @@ class Consumer(driver.Consumer):
         return tp in self._fetched or self.handed.waiting(tp)
 
     async def position(self, tp: TP) -> int | None:
-        """Offset of the next record to fetch; None if the partition was just revoked."""
         with suppress(IllegalStateError):
             offset: int | None = await super().position(tp)
             return offset
@@ -589,7 +578,6 @@ class BatchStream:
 
     @property
     def drained(self) -> bool:
-        """True if the next batch has not arrived yet."""
         return bool(self._stream.channel.queue.empty())
 
 
