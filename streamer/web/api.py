@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -120,6 +120,7 @@ from streamer.web.models import (
     OutlookQuery,
     Page,
     Query,
+    RunSheetQuery,
     RunSnapshot,
     RunsQuery,
     TaskSheetQuery,
@@ -407,7 +408,7 @@ async def _runs(web: Web, query: RunsQuery) -> Page[ListedRun]:
     column = next(one for one in RUNS.columns if one.name == query.sort)
     descending = column.sort == "greatest" if query.descending is None else query.descending
     latest_first = column.name == "last" and descending
-    labels = dict(map(_label, query.label))
+    labels = _labels(query.label)
     part: dict[str, Any] = {"search": query.search, "labels": labels, "limit": None}
     if latest_first:
         part |= {"offset": query.offset, "limit": query.limit}
@@ -673,7 +674,7 @@ async def _place(web: Web, run: str, trial: str, artifact: str) -> _Place:
 
 @_get("/api/leaderboard", "Agent:models by a metric, best first; no baselines, provisional ones last.")
 async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow]:
-    labels = dict(map(_label, query.label))
+    labels = _labels(query.label)
     narrowed: dict[str, Any] = {
         "run": query.run,
         "benchmark": query.benchmark,
@@ -693,7 +694,7 @@ async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow
     "A leaderboard for each benchmark: finished runs pooled by agent:model, intervals and ranks.",
 )
 async def _leaderboards(web: Web, query: LeaderboardsQuery) -> list[BenchmarkBoard]:
-    return await web.leaderboards.boards(query, dict(map(_label, query.label)))
+    return await web.leaderboards.boards(query, _labels(query.label))
 
 
 @_get(
@@ -703,7 +704,7 @@ async def _leaderboards(web: Web, query: LeaderboardsQuery) -> list[BenchmarkBoa
     media="text/html",
 )
 async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
-    document = await web.leaderboards.document(query, dict(map(_label, query.label)))
+    document = await web.leaderboards.document(query, _labels(query.label))
     return one_file(document)
 
 
@@ -767,11 +768,16 @@ async def _side(web: Web, run_id: str, agent_model: str | None) -> ComparedSide:
     return ComparedSide(await web.reader.comparison(run_id), agents, agent_model, trials)
 
 
-def _label(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise BadQuery(f"label={text!r}: write KEY=VALUE")
-    return key, value
+def _labels(texts: Iterable[str]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise BadQuery(f"label={text!r}: write KEY=VALUE")
+        if labels.setdefault(key, value) != value:
+            one, other = f"{key}={labels[key]}", text
+            raise BadQuery(f"label={one!r} and label={other!r}: no run has both. Ask once for each value")
+    return labels
 
 
 def values_of(answer: Answer) -> Any:
@@ -815,7 +821,7 @@ async def task_sheet(web: Web, query: TaskSheetQuery, task: str) -> bytes:
     return sheet(task_document(page, task, benchmark, len(past)), links)
 
 
-async def run_sheet(web: Web, query: AsOfQuery, run: str) -> bytes:
+async def run_sheet(web: Web, query: RunSheetQuery, run: str) -> bytes:
     """A run as it stood at an earlier time, as a page that says so and links to the live one."""
     if query.as_of is None:
         raise BadQuery("as_of: which offset or time the page shows. The page /#/run/RUN is live")
@@ -824,7 +830,7 @@ async def run_sheet(web: Web, query: AsOfQuery, run: str) -> bytes:
     agents, tiers = ([one.model_dump(mode="json") for one in some] for some in (at.agents, at.tiers))
     places = places_of(at.compared.comparison)
     document = run_document(at.run.model_dump(mode="json"), agents, tiers, now=at.moment, places=places)
-    live = f"/#/run/{quote(run, safe='')}"
+    live = f"/#/run/{quote(run, safe='')}" + (f"/{query.tab}" if query.tab else "")
     of = position if position.at else f"offset {position}"
     return sheet(document, notice=f"As of {of}, not live.", lead=(live, "The run as it stands now"))
 
@@ -840,7 +846,7 @@ def _trials_link(of: TaskRun, task_id: str) -> str:
 SHEETS: dict[str, tuple[type[Query], Callable[..., Awaitable[bytes]]]] = {
     "/pages/ledgers": (TimeQuery, ledgers_sheet),
     "/pages/ledgers/{name}": (TimeQuery, ledger_sheet),
-    "/pages/runs/{run}": (AsOfQuery, run_sheet),
+    "/pages/runs/{run}": (RunSheetQuery, run_sheet),
     "/pages/tasks/{task}": (TaskSheetQuery, task_sheet),
 }
 """Path -> what may be asked there, and the function that draws it."""

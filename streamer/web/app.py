@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import gzip
+import hashlib
 import logging
 import re
 import socket
@@ -13,8 +15,9 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import cache, partial
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
+from mimetypes import guess_type
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_origin
 from urllib.parse import unquote
 
 import orjson
@@ -27,9 +30,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamer import DISTRIBUTION
@@ -397,15 +399,13 @@ def create_app(
         **{operation.path: partial(_answer, web, operation) for operation in OPERATIONS},
     }
     routes = [
-        Route("/", _index),
+        Route("/", _page_file),
         Route("/api/openapi.json", describe),
         Route(SESSION_PATH, session),
         Route(EVENTS_PATH, _endpoint(web, events), methods=["POST"]),
         Route(METRICS_PATH, _endpoint(web, partial(results, web.reader))),
         *(Route(path, _endpoint(web, answer)) for path, answer in answers.items()),
-        Route("/static/js/shared.js", partial(_joined, shared_module, "text/javascript")),
-        Route("/static/css/page.css", partial(_joined, page_styles, "text/css")),
-        Mount("/static", _Static(directory=STATIC)),
+        Route("/static/{path:path}", _page_file),
         *([Route(MCP_PATH, tools, methods=["POST"])] if tools else []),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_problem})
@@ -519,25 +519,44 @@ def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
 
 
-async def _index(request: Request) -> Response:
-    return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+JOINED: dict[str, Callable[[], str]] = {"js/shared.js": shared_module, "css/page.css": page_styles}
+"""Files of the page that are made of others."""
 
 
-async def _joined(content: Callable[[], str], media_type: str, request: Request) -> Response:
-    joined = content()
-    headers = {"cache-control": "no-cache", "etag": f'"{hash_of(joined)}"'}
-    if request.headers.get("if-none-match") == headers["etag"]:
+class _Packed(NamedTuple):
+    """A file of the page, ready to be sent: a first visitor asks for twenty of them at once."""
+
+    content: bytes
+    zipped: bytes
+    media_type: str | None
+    tag: str
+
+
+@cache
+def _packed(path: str) -> _Packed | None:
+    """A file by its path below `static`, read and compressed once; None: there is no such file."""
+    if path in JOINED:
+        content = JOINED[path]().encode()
+    elif any(path == file.relative_to(STATIC).as_posix() for file in STATIC.rglob("*.*")):
+        content = (STATIC / path).read_bytes()
+    else:
+        return None
+    zipped = gzip.compress(content, mtime=0)
+    return _Packed(content, zipped, guess_type(path)[0], f'"{hashlib.sha256(content).hexdigest()}"')
+
+
+async def _page_file(request: Request) -> Response:
+    """A file of the page; asked for again each time, answered with 304 where it has not changed."""
+    file = _packed(request.path_params.get("path", "index.html"))
+    if file is None:
+        raise HTTPException(404)
+    headers = {"cache-control": "no-cache", "etag": file.tag, "vary": "Accept-Encoding"}
+    if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
-    return Response(joined, media_type=media_type, headers=headers)
-
-
-class _Static(StaticFiles):
-    """The page's files; asked for again each time, answered with 304 where nothing changed."""
-
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        answer = super().file_response(*args, **kwargs)
-        answer.headers["cache-control"] = "no-cache"
-        return answer
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(file.content, media_type=file.media_type, headers=headers)
+    headers["content-encoding"] = "gzip"
+    return Response(file.zipped, media_type=file.media_type, headers=headers)
 
 
 class _Encoded:

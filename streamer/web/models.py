@@ -248,6 +248,14 @@ class AsOfQuery(Query):
     )
 
 
+class RunSheetQuery(AsOfQuery):
+    """The query of the page of a run as of a time."""
+
+    tab: Literal["board", "tiers", "tasks", "trials", "compare"] | None = optional(
+        "Part of the live page that the page links to."
+    )
+
+
 class TimeQuery(Query):
     """The query of several runs that can be folded again."""
 

@@ -40,6 +40,7 @@ PROBLEMS = [
     ("/api/leaderboard?metric=luck", 400, "Metrics: accuracy"),
     ("/api/leaderboard?benchmark=b", 404, "Benchmarks: none yet"),
     ("/api/leaderboard?label=x", 400, "KEY=VALUE"),
+    ("/api/runs?label=a=1&label=a=2", 400, "label='a=1' and label='a=2': no run has both"),
     ("/api/leaderboard?metrik=accuracy", 400, "Allowed: metric, run"),
     ("/api/runs/run-1/trials?limit=501", 400, "less than or equal to 500"),
     ("/api/health?x=1", 400, "Allowed: nothing"),
@@ -88,7 +89,8 @@ async def test_a_run_as_of_an_offset_is_a_page_that_says_so_and_links_to_the_liv
         )
         assert "$0.25" in page
         assert "$64" not in page
-        now = serving.get(f"/pages/runs/r%2F1?as_of={before + 1}").body.decode()
+        now = serving.get(f"/pages/runs/r%2F1?as_of={before + 1}&tab=tiers").body.decode()
+        assert '<a href="/#/run/r%2F1/tiers">The run as it stands now</a>' in now
         assert "$64" in now
 
 

@@ -47,7 +47,13 @@ SCREENS = {
     "hostile": f"#/run/{HOSTILE}",
     "one": "#/run/one",
     "unknown": "#/run/nobody",
+    "opened": f"#/run/{SIX}/trials",
+    "task": f"pages/tasks/task-00?run={SIX}",
+    "past": f"pages/runs/{SIX}?as_of=NOW",
 }
+HEADINGS = {"ledgers": "Ledgers", "task": "Task task-00", "past": "Six agents"}
+"""Pages that the server draws as a whole."""
+
 PHONE = {"width": 360, "height": 740}
 HEAP_BYTES = 60_000_000
 MOST_ELEMENTS = 5_000
@@ -85,9 +91,13 @@ def looks(browser: Browser) -> Iterator[list[Page]]:
 @pytest.mark.in_turn(2)
 def test_axe_finds_no_fault(looks: list[Page], web: WebProcess, sets: None, screen: str) -> None:
     for page in looks:
-        page.goto(f"{web.url}/{SCREENS[screen]}")
-        if screen == "ledgers":
-            expect(page.get_by_role("heading", level=1)).to_have_text("Ledgers")
+        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        page.goto(f"{web.url}/{SCREENS[screen].replace('NOW', now)}")
+        if screen in HEADINGS:
+            expect(page.get_by_role("heading", level=1)).to_have_text(HEADINGS[screen])
+        elif screen == "opened":
+            page.locator("tbody a.link").first.click()
+            expect(page.get_by_role("dialog").locator(".facts").first).to_be_visible()
         elif screen == "unknown":
             expect(page.get_by_text("There is no run 'nobody'")).to_be_visible()
         elif screen == "tasks":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import Browser, Frame, Locator, Page, Route, expect
@@ -236,6 +237,34 @@ def test_links_to_trials_open_in_a_tab_of_their_own(page: Page, url: str) -> Non
     expect(page.get_by_role("dialog")).not_to_be_visible()
     for tab in (opened.value, listed.value):
         tab.close()
+
+
+def test_a_cell_of_the_matrix_is_a_link_that_opens_in_a_tab_of_its_own(page: Page, url: str) -> None:
+    page.goto(f"{url}/#/run/{RUN}/tasks?sort=task")
+    box, cell = page.locator(".matrix"), page.locator(".matrix a")
+    expect(box).to_have_attribute("data-cells", "9")
+    expect(cell).not_to_be_visible()  # the cell at hand has no trial yet
+    box.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(cell).to_have_attribute("href", re.compile(r"/trials\?agent=other%3Agpt-5&task=task-3$"))
+    with page.context.expect_page() as opened:
+        cell.click(button="middle")
+    expect(opened.value.locator(".pager")).to_contain_text("1–1 of 1 that fit, of 9")
+    opened.value.close()
+    place = cell.bounding_box()
+    assert place
+    page.mouse.move(place["x"] + 30, place["y"] + 4)
+    expect(cell).to_have_attribute("href", re.compile("agent=terminus%3Agpt-5&task=task-3$"))
+    cell.click()
+    expect(page.locator(".pager")).to_contain_text("1–1 of 1 that fit, of 9")
+
+
+def test_an_old_link_to_a_part_of_a_run_as_of_a_time_keeps_the_part(page: Page, url: str) -> None:
+    page.goto(f"{url}/#/run/{RUN}/trials?as_of={datetime.now(UTC).isoformat().replace('+00:00', 'Z')}")
+    expect(page.get_by_role("status").filter(has_text="not live")).to_be_visible()
+    page.get_by_role("link", name="The run as it stands now").click()
+    expect(page.locator(".tabs a[aria-current]")).to_have_text("Trials")
 
 
 def test_repeats_carry_name_and_time(page: Page, url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 import socket
@@ -424,6 +425,15 @@ def test_a_joined_file_is_sent_once_and_again_only_when_it_has_changed(closed: S
     assert (first.status, first.headers["cache-control"]) == (200, "no-cache")
     assert closed.get(path, if_none_match=first.headers["etag"]).status == 304
     assert closed.get(path, if_none_match='"another"').status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/static/js/share.js", "/static/js/shared.js", "/static/icon.svg"])
+def test_every_file_of_the_page_lies_ready_compressed_and_as_it_is(closed: Serving, path: str) -> None:
+    plain = closed.get(path)
+    sent = closed.get(path, accept_encoding="gzip")
+    assert gzip.decompress(sent.body) == plain.body != sent.body
+    assert sent.headers["content-type"] == plain.headers["content-type"]
+    assert "Accept-Encoding" in sent.headers["vary"] and "Accept-Encoding" in plain.headers["vary"]
 
 
 def test_the_files_of_the_page_weigh_at_most_70_kb_as_they_travel(closed: Serving) -> None:

@@ -8,18 +8,13 @@ export class ReportMatrix {
   constructor(whole, trials) {
     Object.assign(this, { whole, trials });
     this.titles = trials?.heads.map((head) => made(head).textContent);
-    this.grid = new MatrixGrid(trials ? (agent, { task_id, tier }) => this.lead({ agent, task: task_id, tier }) : null);
+    this.grid = new MatrixGrid(trials ? (agent, { task_id, tier }) => this.address({ ...this.chosen, agent, task: task_id, tier }) : null);
     this.controls = h("div", { class: "controls" });
     const note = [matrixShare(whole.matrix), trials ? "A cell opens its trials." : "Too many trials to open them here; CSV has all."];
     this.opened = h("div", { class: "opened", tabindex: "-1" });
     this.element = h("div", { class: "stack" }, matrixCard(this.grid, [this.controls], h("p", { class: "body note" }, note.join(". "))), this.opened);
     window.addEventListener("hashchange", () => this.show());
     this.show();
-  }
-
-  // A step that Back takes back.
-  lead(cell) {
-    location.hash = this.address({ ...this.chosen, ...cell });
   }
 
   address(options) {

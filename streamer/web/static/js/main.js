@@ -42,7 +42,7 @@ const followRun = (id) => (tab) => follow(`run/${encodeURIComponent(id)}${tab ==
 
 function made({ parts, options }) {
   const [kind, id, tab] = parts;
-  if (kind === "run" && id && options.as_of) return past(id, options.as_of);
+  if (kind === "run" && id && options.as_of) return past(id, tab, options.as_of);
   if (kind === "run" && id) return new Run(id, tab, options, followRun(id), state);
   if (kind === "leaders") return new Leaders(options, follow("leaders"), state);
   if (kind === "compare") return new Compare(options, follow("compare"));
@@ -51,8 +51,8 @@ function made({ parts, options }) {
 }
 
 // An earlier state is not streamed: the server draws it as a page of its own.
-function past(run, as_of) {
-  location.replace(`/pages/runs/${encodeURIComponent(run)}?${new URLSearchParams({ as_of })}`);
+function past(run, tab, as_of) {
+  location.replace(`/pages/runs/${encodeURIComponent(run)}?${new URLSearchParams({ as_of, ...(tab ? { tab } : {}) })}`);
   return { element: h("p", { class: "empty" }, "Loading…") };
 }
 

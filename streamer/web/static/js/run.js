@@ -37,7 +37,7 @@ export class Run {
     this.parts = [this.head, ...this.rest];
     this.live = new Live(runPath(run, "/updates"), {
       reset: () => (this.run = null),
-      remove: (gone) => this.remove(gone),
+      remove: (gone) => gone.type === "run_summary" && (this.run = null),
       told: () => this.draw(),
       refused: () => this.ask(state),
       view: () => this.view(),
@@ -151,10 +151,6 @@ export class Run {
     this.gradesChoice = field("Grades", grades);
     this.gradeMarks = h("span", { class: "note" }, WORDS.grade_marks);
     return [card("Board", [this.gradesChoice, this.gradeMarks, field("Budget, $", budget)], this.board.element, this.board.notes), this.charts.element, this.running.element];
-  }
-
-  remove(gone) {
-    if (gone.type === "run_summary") this.run = null;
   }
 
   draw() {

@@ -10,13 +10,11 @@ export class Tasks {
   constructor(run, options, change) {
     this.run = run;
     this.options = options;
-    this.grid = new MatrixGrid((agent, task) => {
-      location.hash = runLink(run, `/trials?${new URLSearchParams({ agent, task: task.task_id, ...(task.tier === null ? {} : { tier: task.tier }) })}`);
-    }, (task) => taskPage(run, task.task_id));
+    const trials = (agent, { task_id, tier }) => runLink(run, `/trials?${new URLSearchParams({ agent, task: task_id, ...(tier === null ? {} : { tier }) })}`);
+    this.grid = new MatrixGrid(trials, (task) => taskPage(run, task.task_id));
     this.note = h("p", { class: "body note" }, "Loading…");
     const choose = (chosen) => {
-      Object.assign(this.options, chosen);
-      change(this.options);
+      change(Object.assign(this.options, chosen));
       this.asking.ask();
     };
     this.element = matrixCard(this.grid, matrixChoices(options, choose), this.note);

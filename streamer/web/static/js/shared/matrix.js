@@ -9,21 +9,22 @@ const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 const [TRIALS, PASSES, NO_VERDICT, RUNNING, VALUE] = [0, 1, 2, 3, 4];
 
 export class MatrixGrid {
-  // open(agent, task): show the trials of a cell; null: cells open nothing
+  // trials(agent, task): the address of the trials of a cell; null: cells lead nowhere
   // page(task): the address of the task over all runs; null: there is none
-  constructor(open, page = null) {
-    this.open = open;
+  constructor(trials, page = null) {
+    this.trials = trials;
     this.page = page;
     this.at = [0, 0];
     this.canvas = h("canvas", { "aria-hidden": "true" });
-    this.space = h("div", { class: "space" }, this.canvas);
-    this.box = h("div", { class: "matrix", tabindex: "0", role: "application", "aria-label": "Agents by tasks", "aria-describedby": "matrix-cell", title: open ? "Enter or a click opens the trials" : null }, this.space);
+    this.link = h("a", { tabindex: "-1", "aria-hidden": "true", hidden: true }); // lies over the cell at hand
+    this.space = h("div", { class: "space" }, this.canvas, this.link);
+    this.box = h("div", { class: "matrix", tabindex: "0", role: "application", "aria-label": "Agents by tasks", "aria-describedby": "matrix-cell", title: trials ? "Enter or a click opens the trials" : null }, this.space);
     this.status = h("p", { class: "note", id: "matrix-cell", role: "status" }, "");
     this.element = h("div", {}, this.box, h("div", { class: "body" }, this.status, legend()));
     this.box.addEventListener("scroll", () => this.drawSoon(), { passive: true });
     this.box.addEventListener("keydown", (event) => this.key(event));
     this.box.addEventListener("focus", () => this.say());
-    this.canvas.addEventListener("mousemove", (event) => this.point(event));
+    this.space.addEventListener("mousemove", (event) => this.point(event));
     this.canvas.addEventListener("click", (event) => this.point(event) && this.enter());
     this.watcher = new ResizeObserver(() => this.drawSoon());
     this.watcher.observe(this.box);
@@ -47,8 +48,7 @@ export class MatrixGrid {
     const widest = (texts, most) => Math.min(most, 20 + Math.max(60, ...texts.map((text) => pen.measureText(visible(text)).width)));
     this.side = widest(matrix.tasks.map(this.title), 0.4 * width);
     this.head = Math.sin(SLANT) * widest(matrix.agents, 320);
-    this.space.style.setProperty("width", `${this.side + matrix.agents.length * CELL.width + 0.75 * this.head}px`);
-    this.space.style.setProperty("height", `${this.head + matrix.tasks.length * CELL.height + 4}px`);
+    this.space.style.cssText = `width: ${this.side + matrix.agents.length * CELL.width + 0.75 * this.head}px; height: ${this.head + matrix.tasks.length * CELL.height + 4}px`;
   }
 
   drawSoon() {
@@ -65,12 +65,12 @@ export class MatrixGrid {
     const scale = window.devicePixelRatio || 1;
     if (this.canvas.width !== Math.round(width * scale) || this.canvas.height !== Math.round(height * scale)) {
       Object.assign(this.canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
-      this.canvas.style.setProperty("width", `${width}px`);
-      this.canvas.style.setProperty("height", `${height}px`);
+      this.canvas.style.cssText = `width: ${width}px; height: ${height}px`;
     }
     const pen = this.canvas.getContext("2d");
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, height);
+    this.lay(top, left);
     const ink = inks(this.box);
     const rows = span(top, height - this.head, CELL.height, this.matrix.tasks.length);
     const columns = span(left, width - this.side, CELL.width, this.matrix.agents.length);
@@ -91,6 +91,14 @@ export class MatrixGrid {
         pen.restore();
       }
     });
+  }
+
+  // A cell that the names cover in part has no link: it would lie over them.
+  lay(top, left) {
+    const [y, x, to] = [this.at[0] * CELL.height, this.at[1] * CELL.width, this.target()];
+    this.link.hidden = !to || y < top || x < left;
+    if (to && this.link.hash !== to) this.link.href = to;
+    this.link.style.cssText = `left: ${this.side + x}px; top: ${this.head + y}px`;
   }
 
   label(pen, ink, text, x, y, chosen) {
@@ -196,9 +204,14 @@ export class MatrixGrid {
     return found.join(", ");
   }
 
+  // Where the cell at hand leads.
+  target() {
+    const [task, agent] = [this.matrix?.tasks[this.at[0]], this.at[1]];
+    return this.trials && task?.cells[agent] ? this.trials(this.matrix.agents[agent], task) : null;
+  }
+
   enter() {
-    const task = this.matrix?.tasks[this.at[0]];
-    if (task?.cells[this.at[1]] && this.open) this.open(this.matrix.agents[this.at[1]], task);
+    location.hash = this.target() ?? location.hash;
   }
 
   close() {
