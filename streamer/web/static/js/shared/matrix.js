@@ -48,7 +48,7 @@ export class MatrixGrid {
     const widest = (texts, most) => Math.min(most, 20 + Math.max(60, ...texts.map((text) => pen.measureText(visible(text)).width)));
     this.side = widest(matrix.tasks.map(this.title), 0.4 * width);
     this.head = Math.sin(SLANT) * widest(matrix.agents, 320);
-    this.space.style.cssText = `width: ${this.side + matrix.agents.length * CELL.width + 0.75 * this.head}px; height: ${this.head + matrix.tasks.length * CELL.height + 4}px`;
+    this.space.style.cssText = `width:${this.side + matrix.agents.length * CELL.width + 0.75 * this.head}px;height:${this.head + matrix.tasks.length * CELL.height + 4}px`;
   }
 
   drawSoon() {
@@ -65,7 +65,7 @@ export class MatrixGrid {
     const scale = window.devicePixelRatio || 1;
     if (this.canvas.width !== Math.round(width * scale) || this.canvas.height !== Math.round(height * scale)) {
       Object.assign(this.canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
-      this.canvas.style.cssText = `width: ${width}px; height: ${height}px`;
+      this.canvas.style.cssText = `width:${width}px;height:${height}px`;
     }
     const pen = this.canvas.getContext("2d");
     pen.setTransform(scale, 0, 0, scale, 0, 0);
@@ -98,7 +98,7 @@ export class MatrixGrid {
     const [y, x, to] = [this.at[0] * CELL.height, this.at[1] * CELL.width, this.target()];
     this.link.hidden = !to || y < top || x < left;
     if (to && this.link.hash !== to) this.link.href = to;
-    this.link.style.cssText = `left: ${this.side + x}px; top: ${this.head + y}px`;
+    this.link.style.cssText = `left:${this.side + x}px;top:${this.head + y}px`;
   }
 
   label(pen, ink, text, x, y, chosen) {
