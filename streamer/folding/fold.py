@@ -179,8 +179,7 @@ class RunRegistry:
     def close(self, run_id: str) -> None:
         """Close an idle run, which must be saved and published."""
         run = self.open[run_id]
-        self._leave(run_id, Phase.CLOSED)
-        self.closed[run_id] = ClosedRun(
+        closed = ClosedRun(
             tuple(run.page_keys()),
             tuple(run.taken()),
             run.state.state_version,
@@ -188,6 +187,8 @@ class RunRegistry:
             run.in_flight_taken,
             run.comparisons.tasks_taken,
         )
+        self._leave(run_id, Phase.CLOSED)
+        self.closed[run_id] = closed
 
     def forget(self, run_id: str) -> None:
         """Forget a closed run of which the log has no event."""

@@ -178,13 +178,16 @@ class FakeApp:
         return {}
 
 
-def taken_over(bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch) -> Partition:
-    """The partition, its tables recovered, as a worker has it who reads these records of `streamer-meta`."""
+def taken_over(bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch, end: int = 100) -> Partition:
+    """The partition, its tables recovered, as a worker has it who reads these records of `streamer-meta`.
+
+    `end` is the offset after the last event.
+    """
     bench.broker.note_ends = lambda _ends: None  # type: ignore[attr-defined]
     taken: dict[int, Partition] = {}
 
     async def logs(*_: Any) -> dict[int, LogPositions]:
-        return {0: LogPositions(0, 0, 100, 0, 100, committed_by_others=False)}
+        return {0: LogPositions(0, 0, end, 0, 100, committed_by_others=False)}
 
     async def records() -> list[Any]:
         return meta
@@ -223,6 +226,22 @@ def test_an_epoch_that_cannot_be_read_is_none(
     assert [line.partition(" holds ")[0] for line in caplog.messages] == [
         f"Topic streamer-meta: The record at offset {offset} of partition 0" for offset in range(1, 6)
     ]
+
+
+@pytest.mark.parametrize(("end", "epoch"), [(40, 1), (39, 2)])
+def test_a_log_that_ends_before_its_pages_do_begins_the_next_epoch(
+    end: int, epoch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench()
+    asyncio.run(bench.handle(bench.batch(0, 40)))
+    partition = taken_over(bench, [], monkeypatch, end)
+    assert partition.epoch == epoch
+    versions = {
+        change.epoch
+        for run in partition.pipeline.runs()
+        for change in partition.pipeline.run(run).summaries()
+    }
+    assert versions == {epoch}
 
 
 def test_a_name_that_cannot_be_one_is_none(caplog: pytest.LogCaptureFixture) -> None:

@@ -25,10 +25,12 @@ from streamer.worker.partition import (
     RecordEncoder,
     checkpoint_key,
 )
+from streamer.worker.process import Watchdog
 from streamer.worker.publisher import CheckpointWriter
 from streamer.worker.transport import FetchedBatch
 from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import a_start, a_trial
+from tests.support.eventually import eventually
 from tests.worker.deployment import folded, trial_events
 from tests.worker.processor_bench import Bench, Broker
 
@@ -151,6 +153,38 @@ async def test_a_batch_is_not_done_when_a_write_fails(bench: Bench, topic: str) 
     assert not handling.done()
     handling.cancel()
     assert all("run-summaries" not in topics for topics in bench.broker.topics)
+
+
+async def test_a_worker_that_stood_still_for_its_session_writes_nothing_more(bench: Bench) -> None:
+    seconds = 0.0
+
+    def expire(gap: float) -> None:
+        raise TimeoutError(f"stopped for {gap:g} s")
+
+    check = Watchdog(10, now=lambda: seconds, expire=expire).check
+    bench.processor.check_alive = bench.processor.summary_publisher.check_alive = check
+    await bench.handle(bench.batch(0, 20))
+    written = len(bench.broker.writes)
+    seconds = 10.5
+    late = bench.batch(20, 20)
+    handling = asyncio.ensure_future(bench.handle(late))
+    await eventually(lambda: bool(bench.app.crashes) or late.done, "the worker ends")
+    assert (len(bench.broker.writes), late.done, handling.done()) == (written, False, False)
+    handling.cancel()
+
+
+async def test_runs_in_quarantine_keep_no_batch_waiting_and_count_no_event(bench: Bench) -> None:
+    await bench.handle(bench.batch(0, 40))
+    resting = bench.batch(40, 40)
+    await bench.handle(resting)
+    assert not resting.done
+    for run_id in bench.partition.pipeline.runs():
+        bench.partition.pipeline.fail(run_id, ArithmeticError("cannot be divided"))
+    late = bench.batch(80, 40)
+    await bench.handle(late)
+    assert (resting.done, late.done, bench.partition.pipeline.runs()) == (True, True, [])
+    assert bench.partition.quarantined_events == 40
+    assert all(orjson.loads(change.value or b"{}")["degraded"] for change in bench.current())
 
 
 async def test_nothing_is_published_before_the_position_passes_what_was_recovered() -> None:
