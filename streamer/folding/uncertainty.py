@@ -395,7 +395,7 @@ class Evidence:
         return interval and MeanError(self.pass_rate.standard_error(), *interval)
 
     def speedups(self, sums: ExactSum, missing: Counter[str]) -> Clusters:
-        """The speedups that FormulaCode's mean is over, by task; of an agent that is no baseline (R21).
+        """The speedups that FormulaCode's mean is over, by task; of an agent that is not a baseline (R21).
 
         Each `missing` trial, in which the agent was planned and has no sub-trial, counts as 1.0.
         """

@@ -357,7 +357,7 @@ class LogPosition:
     def parse(cls, text: str) -> Self:
         partition, colon, offset = text.partition(":")
         if not (colon and partition.isdecimal() and offset.isdecimal() and text.isascii()):
-            raise ValueError(f"{text!r} is no rejection; one is named PARTITION:OFFSET, as 3:17")
+            raise ValueError(f"{text!r} is not a rejection; one is named PARTITION:OFFSET, as 3:17")
         return cls(int(partition), int(offset))
 
 

@@ -341,7 +341,7 @@ def _home(left: Unfinished, path: str | None, folder: str) -> PurePosixPath:
         return PurePosixPath(path)
     home = _below(PurePosixPath(folder), left.run_id)
     if home is None:
-        raise CannotSelect(f"run {visible(left.run_id)} is no name of a directory; name it with --path")
+        raise CannotSelect(f"run {visible(left.run_id)} is not a name for a directory; name it with --path")
     return home
 
 

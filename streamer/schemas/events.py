@@ -791,7 +791,7 @@ def planned_means(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def board_metric(metric: str, summaries: Iterable[Mapping[str, Any]]) -> BoardMetric | None:
-    """The METRIC of that name; None: it is no built-in one, and no summary of an agent:model has it.
+    """The METRIC of that name; None: it is not built in, and no summary of an agent:model has it.
 
     >>> board_metric("metrics/latency", [{"metrics": {"latency": {"direction": "lower"}}}]).higher_is_better
     False

@@ -368,7 +368,7 @@ def load(name: str) -> Source:
     except Exception as error:
         raise PluginError(f"{_described(name)} cannot be loaded: {_reason(error)}") from error
     if missing:
-        raise PluginError(f"{_described(name)} is no connector: it has no method {', '.join(missing)}")
+        raise PluginError(f"{_described(name)} is not a connector: it has no method {', '.join(missing)}")
     if own_name != name:
         raise PluginError(f"{_described(name)} is left out: its object calls itself {own_name!r}")
     return _Guarded(source, _described(name))

@@ -564,7 +564,7 @@ def _segments(file: Path) -> Iterator[list[Any]]:
         except FileError as error:
             raise FileError(f"{following.name}: {error}") from error
         if not isinstance(content.get("steps"), list):
-            raise FileError(f"{following.name} is no trajectory: it has no list under `steps`")
+            raise FileError(f"{following.name} is not a trajectory: it has no list under `steps`")
         yield content["steps"]
         name = text(content.get("continued_trajectory_ref"))
         following = file.with_name(name) if name and is_plain(name) else None
@@ -815,7 +815,7 @@ def _totals(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sum(values: list[Any]) -> Any:
-    """The sum, or the first value that is no number, so that it gets reported."""
+    """The sum, or the first value that is not a number, so that it gets reported."""
     odd = [value for value in values if not is_finite(value)]
     return odd[0] if odd else sum(values) if values else None
 

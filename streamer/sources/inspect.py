@@ -165,7 +165,7 @@ def _kind(value: Any) -> str:
     if isinstance(value, list):
         return "a list"
     shown = repr(value)
-    return f"{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'}, which is no number"
+    return f"{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'}, which is not a number"
 
 
 # -----------------------------------------------------------------------------

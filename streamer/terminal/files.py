@@ -374,7 +374,7 @@ UNKNOWN_SHOWN = 10
 def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     """Publish the events in FILE (or on stdin), one JSON object per line, plain or gzip.
 
-    Each line is checked first; one that is no event is reported with its number and reason, is not
+    Each line is checked first; one that is not an event is reported with its number and reason, is not
     sent, and makes the exit code 1. The command ends when the broker has acknowledged everything;
     the same events may be published again at any time, since duplicates do not count. From a pipe,
     each line is sent as it comes.
@@ -640,7 +640,9 @@ def shuffle_command(
     if for_comparison != bool(history):
         raise click.UsageError("--for-comparison and --history RUN|FILE belong together")
     if harness is not None and (as_json or run_id is not None):
-        raise click.UsageError("--for excludes --json and --run-id; the plan is the same for all harnesses")
+        raise click.UsageError(
+            "--for does not go with --json or --run-id; the plan is the same for all harnesses"
+        )
     if harness == TERMINAL_BENCH:
         raise click.UsageError(NOT_FOR_TERMINAL_BENCH)
     if harness == INSPECT:

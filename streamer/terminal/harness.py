@@ -173,7 +173,7 @@ def _read(file: Path) -> dict[str, Any]:
     fields = RunStarted.model_fields.keys() - NOT_DECLARED
     if unknown := sorted(plan.keys() - fields):
         raise click.UsageError(
-            f"--plan {file}: {unknown[0]!r} is no field of a plan; {', '.join(sorted(fields))} are"
+            f"--plan {file}: {unknown[0]!r} is not a field of a plan; {', '.join(sorted(fields))} are"
         )
     _, wrong = fit_event({"type": "run_started", "run_id": "any", **plan})
     if wrong:

@@ -733,7 +733,7 @@ def bundle_command(
     from streamer.terminal.harness import lines_of
 
     if out.exists() and not is_bundle(out):
-        raise click.UsageError(f"{out} is there, and is no bundle. Name a file that is not there yet")
+        raise click.UsageError(f"{out} exists and is not a bundle. Name a file that is not there yet")
     report = ConvertReport()
     named = [(name, False) for name in sources] + [(name, True) for name in history]
     with ExitStack() as opened:
@@ -776,7 +776,7 @@ def _source(
 def check_command(file: Path, as_json: bool, settings: Settings) -> None:
     """Fold the runs of a bundle again, without any server, and compare each number that it claims.
 
-    Exit codes: 0 equal, 1 something differs, 3 cannot be checked: FILE is no bundle, is damaged, or was made
+    Exit codes: 0 equal, 1 something differs, 3 cannot be checked: FILE is not a bundle, is damaged, or was made
     by another version of the semantics. Of a bundle by another release, sentences are not compared; a line
     says so.
     """

@@ -114,7 +114,7 @@ def exact_number(low: str, high: str | None = None, *, open_: bool = False) -> C
         try:
             value = Fraction(text)
         except (ValueError, ZeroDivisionError) as error:
-            raise click.BadParameter(f"{text!r} is no number; write one like 0.02") from error
+            raise click.BadParameter(f"{text!r} is not a number; write one like 0.02") from error
         if value < least or (most is not None and value > most) or (open_ and value in (least, most)):
             allowed = f"from {low} on" if high is None else f"between {low} and {high}"
             raise click.BadParameter(f"{text} is not {allowed}")
@@ -201,7 +201,7 @@ def read_settings(given: dict[str, Any]) -> Settings:
     for server in settings.bootstrap.split(","):
         if not _SERVER.fullmatch(server.strip()):
             raise click.UsageError(
-                f"setting bootstrap: {server!r} is no server; write HOST:PORT,HOST:PORT,..."
+                f"setting bootstrap: {server!r} is not a server; write HOST:PORT,HOST:PORT,..."
             )
     return settings
 

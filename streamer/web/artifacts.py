@@ -794,7 +794,7 @@ def recording(home: Path, path: str) -> str:
         CannotBeOpened: see `read_below`; or it is not a recording.
     """
     if PurePosixPath(path).suffix.lower() not in _CASTS:
-        raise CannotBeOpened(f"{path!r} is no recording: only files that end in .cast are played")
+        raise CannotBeOpened(f"{path!r} is not a recording: only files that end in .cast are played")
     return _text_view(read_below(home, path, MAX_CAST_BYTES), path)
 
 
@@ -819,7 +819,7 @@ def _steps(home: Path, path: str, name: str) -> ArtifactView | None:
 
 def _text_view(part: FilePart, path: str) -> str:
     if b"\0" in part.content[:8192]:
-        raise CannotBeOpened(f"{path!r} is not text. Open it on its machine")
+        raise CannotBeOpened(f"{path!r} is not text. Open it on the machine that has it")
     return part.content.decode("utf-8", "replace")
 
 

@@ -76,7 +76,7 @@ DIFFERENCES = (
     Difference(
         "R1",
         "a missing value is missing",
-        "It fills in a default where a field is missing or is no number: speedup 1.0, advantage 0.0, cost "
+        "It fills in a default where a field is missing or is not a number: speedup 1.0, advantage 0.0, cost "
         "0.0, length 0. The defaults enter the means.",
         "The value is null. A mean is over the trials that have the value. `coverage` says how many have it.",
         (

@@ -73,7 +73,7 @@ def test_what_is_left_out_is_said_once(caplog: pytest.LogCaptureFixture) -> None
     first, second = caplog.messages
     assert first == (
         "inspect: run addition_T1: trials with scores that are left out: "
-        "the score 'words' is 'lovely', which is no number"
+        "the score 'words' is 'lovely', which is not a number"
     )
     assert second.startswith("inspect: run addition_T1: duration_seconds -1")
 

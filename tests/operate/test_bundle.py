@@ -374,7 +374,7 @@ def test_a_pipe_is_not_looked_into_and_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "events.ndjson").write_bytes(ndjson(trials("one")))
     os.mkfifo(tmp_path / "pipe")
     done = streamer("bundle", tmp_path / "events.ndjson", tmp_path / "pipe")
-    assert (done.returncode, b"is there, and is no bundle" in done.stderr) == (2, True)
+    assert (done.returncode, b"exists and is not a bundle" in done.stderr) == (2, True)
     assert (tmp_path / "pipe").is_fifo()
 
 

@@ -364,11 +364,11 @@ def test_what_was_not_scored_is_missing_and_not_said(value: object) -> None:
     ("value", "kind"),
     [
         ([1, 2], "a list"),
-        ("lovely", "'lovely', which is no number"),
-        ("inf", "'inf', which is no number"),
-        (float("inf"), "inf, which is no number"),
-        (10**400, "1" + "0" * 39 + "..., which is no number"),
-        ("x" * 99, "'" + "x" * 39 + "..., which is no number"),
+        ("lovely", "'lovely', which is not a number"),
+        ("inf", "'inf', which is not a number"),
+        (float("inf"), "inf, which is not a number"),
+        (10**400, "1" + "0" * 39 + "..., which is not a number"),
+        ("x" * 99, "'" + "x" * 39 + "..., which is not a number"),
     ],
 )
 def test_what_is_no_number_is_left_out_and_said(value: object, kind: str) -> None:

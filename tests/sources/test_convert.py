@@ -123,7 +123,7 @@ def test_its_name_is_among_the_choices_without_it_being_loaded(site: Path) -> No
         ("import no_such_module", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
         ("Else = 1", "cannot be loaded: AttributeError"),
         ("class Tiny:\n    def __init__(self, x): ...", "cannot be loaded: TypeError"),
-        ("class Tiny:\n    name = 'tiny'", "is no connector: it has no method detect, plan, trials"),
+        ("class Tiny:\n    name = 'tiny'", "is not a connector: it has no method detect, plan, trials"),
         (CONNECTOR.replace('"tiny"', '"other"'), "is left out: its object calls itself 'other'"),
     ],
     ids=["import", "attribute", "constructor", "methods", "name"],

@@ -188,7 +188,7 @@ def test_scores_that_are_no_numbers_are_said_once_for_the_run(tmp_path: Path) ->
     [remarks] = report.remarks.values()
     assert (remarks.what, remarks.details) == (
         LEFT_OUT,
-        {"the score 'words' is 'lovely', which is no number": 2, "the score 'parts' is a list": 2},
+        {"the score 'words' is 'lovely', which is not a number": 2, "the score 'parts' is a list": 2},
     )
 
 

@@ -46,8 +46,8 @@ def test_the_option_stands_over_the_file(tmp_path: Path) -> None:
     [
         ("{", "plan.json: "),
         ([], "plan.json: "),
-        ({"taks": ["a"]}, "'taks' is no field of a plan"),
-        ({"run_id": "r"}, "'run_id' is no field of a plan"),
+        ({"taks": ["a"]}, "'taks' is not a field of a plan"),
+        ({"run_id": "r"}, "'run_id' is not a field of a plan"),
         ({"attempts": 0}, "attempts"),
     ],
 )

@@ -362,8 +362,8 @@ def test_terminal_bench_can_be_given_no_order(tasks: Path) -> None:
         (["-"], b"\n", "- names no task; write one task a line"),
         (["-"], b"a\nb\na\n", "names 'a' more than once. Name each task once; --attempts N repeats them"),
         (["-", "--attempts", "0"], b"a", "0 is not in the range"),
-        (["-", "--json", "--for", "harbor"], b"a/b", "--for excludes --json and --run-id"),
-        (["-", "--run-id", "r", "--for", "harbor"], b"a/b", "--for excludes --json and --run-id"),
+        (["-", "--json", "--for", "harbor"], b"a/b", "--for does not go with --json or --run-id"),
+        (["-", "--run-id", "r", "--for", "harbor"], b"a/b", "--for does not go with --json or --run-id"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], given: bytes, why: str) -> None:

@@ -27,7 +27,7 @@ def test_a_run_that_redis_does_not_have_is_unknown(redis_server: RedisServer, na
 
 @pytest.mark.parametrize("bootstrap", ["localhost", "localhost:", "a:1 b:2", "a:1,,b:2", "a:123456"])
 def test_a_server_without_host_and_port_is_refused(bootstrap: str) -> None:
-    with pytest.raises(click.UsageError, match="is no server; write HOST:PORT"):
+    with pytest.raises(click.UsageError, match="is not a server; write HOST:PORT"):
         read_settings({"bootstrap": bootstrap})
 
 

@@ -165,8 +165,8 @@ def test_a_declaration_that_the_lock_contradicts_is_remarked_on(tails: Tails) ->
 @pytest.mark.parametrize(
     ("plan", "why"),
     [
-        ('{"taskz": 1}', "'taskz' is no field of a plan"),
-        ('{"run_id": "x"}', "'run_id' is no field of a plan"),
+        ('{"taskz": 1}', "'taskz' is not a field of a plan"),
+        ('{"run_id": "x"}', "'run_id' is not a field of a plan"),
         ('{"attempts": 0}', "attempts 0: Input should be greater than or equal to 1"),
         ("[]", "holds a JSON list where an object belongs"),
     ],

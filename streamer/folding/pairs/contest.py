@@ -332,7 +332,7 @@ class Matched:
           common.
         ordered: pairs in the order of the side that began later; it may end early. None: no order.
         order_missing: why that order allows no interval.
-        evidence_missing: why that order is no evidence about tasks like these.
+        evidence_missing: why that order is not evidence about tasks like these.
         unpaired: trials of the common tasks that the other side does not plan.
         only_ours, only_theirs: tasks of one side alone, sorted; [] while that is open.
         unmatched: why nothing can be said before the end; without a reason `pairs` are all.

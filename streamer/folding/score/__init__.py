@@ -294,7 +294,7 @@ def score_trial_group(events: Sequence[Result], rules: ScoringRules, *, ended: b
 def deciding_sub_trial(events: Sequence[Result], is_baseline: Callable[[str], bool]) -> Result | None:
     """The sub-trial that stands for the whole trial (R10, D2), whatever the order; None: there is none.
 
-    That is the highest agent index that is no baseline or, among baselines alone, the highest.
+    That is the highest agent index that is not a baseline or, among baselines alone, the highest.
     """
     return max(events, key=lambda e: (not is_baseline(e.agent), *position(e)), default=None)
 

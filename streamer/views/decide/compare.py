@@ -172,7 +172,7 @@ def between(
 
     Args:
         a, b: the runs, as `StateReader.comparison` gives them.
-        a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
+        a_agent, b_agent: agent:model of each; None: the only one that is not a baseline.
         result: both, compared on the tasks that both have begun.
         every_task: judge tasks, too, that the pair of the run leaves out.
     """

@@ -736,7 +736,7 @@ def _readings(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _agent(source: str, run: RunState, label: str | None, *, fixed: bool) -> GroupId | None:
-    """The agent of that label, or the only one that is no baseline; None: it may still come."""
+    """The agent of that label, or the only one that is not a baseline; None: it may still come."""
     run.count()
     over = fixed or run.plan.finished is not None
     if label:
@@ -748,7 +748,7 @@ def _agent(source: str, run: RunState, label: str | None, *, fixed: bool) -> Gro
     if len(agents) > 1 or (over and not agents):
         names = [group.agent_model or "" for group in agents]
         raise NoSuchSide(
-            f"{visible(source)} has {len(agents)} agents that are no baselines"
+            f"{visible(source)} has {len(agents)} agents that are not baselines"
             + (f"; name one: {source}/AGENT:MODEL, of {_listed_names(names)}" if names else "")
         )
     return agents[0] if agents else None
@@ -823,7 +823,7 @@ def in_order(
 
     Args:
         a, b: two folded runs; of one and the same there are no words, `between` has them.
-        a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
+        a_agent, b_agent: agent:model of each; None: the only one that is not a baseline.
         allowed: as of `Terms`.
     """
     try:
