@@ -533,7 +533,7 @@ def _run_of(record: LogRecord) -> str:
     event, *_ = event_in(record.value)
     if isinstance(event, Reason):
         raise CannotBeMoved(
-            f"the record of offset {record.offset} is not an event that this release can read: {event.message}. "
+            f"this release cannot read the record of offset {record.offset} as an event: {event.message}. "
             "Restore it with the release that made it"
         )
     return event.run_id

@@ -372,7 +372,7 @@ class Decider:
 
 
 def _group(memory: RunMemory, group: Json) -> list[Notification]:
-    """The notice of a changed grade. The first grade is not a change, and baselines have no grade to report."""
+    """The notice of a changed grade. A first grade is not a change, and baselines have none to report."""
     name, grade = _group_key(group), group["grade"]
     if grade is None or group.get("baseline"):
         return []

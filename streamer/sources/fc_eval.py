@@ -2,8 +2,8 @@
 
 - A multi-agent trial becomes the events of its sub-trials, each with its `agent_index`; with one configured
   agent that is index 1 (D1). A single-agent trial has no index.
-- The merged result of a multi-agent trial is not an event, because it follows from the sub-trials (R10). It only
-  replaces a sub-trial without a file (R28).
+- The merged result of a multi-agent trial is not an event, because it follows from the sub-trials (R10).
+  It only replaces a sub-trial without a file (R28).
 - A crashed trial is only in the run-level file (D16). With one agent it is a result without a verdict. With
   several the file does not say how they ended. They are left out, reported, and counted as planned (R21).
 - A sub-trial with an unreadable file still exists: it is reported, and nothing replaces it.
