@@ -42,7 +42,6 @@ Place = TypeVar("Place", bound=Hashable)
 
 
 def broken_down(run: RunState, places: Callable[[SlotKey, Slot], Iterable[Place]]) -> dict[Place, GroupState]:
-    """The trials of each place; a place without trials has no entry."""
     trials: dict[Place, list[tuple[SlotKey, Scored]]] = {}
     marks: Counter[tuple[Place, str]] = Counter()
     for key, slot in run.slots.items():
@@ -114,7 +113,6 @@ def _label_body(of: Subject[GroupState], label: str, value: str | None) -> dict[
 def _body(
     kind: str, fields: Mapping[str, GroupField], of: Subject[GroupState], planned: GroupPlan
 ) -> dict[str, Any]:
-    """What the parts of a run have in common with its summaries; their means have no errors."""
     of.planned, of.has_boards = planned, False
     fields = {name: field for name, field in fields.items() if name not in ("in_flight", "uncertainty")}
     body = {"type": kind, "run_id": of.run.run_id, "semantics_version": SEMANTICS_VERSION}
@@ -181,8 +179,6 @@ FAR = 20
 
 
 class _Ended(NamedTuple):
-    """A trial with its score, and when it ended: microseconds, NO_TIME if that is not known."""
-
     at: int
     key: SlotKey
     scored: Scored
@@ -342,7 +338,6 @@ class _Final:
         self._starts = np.array([never if at is None else at for at in starts], np.int64)
 
     def interval(self, ended: int | None, at: int) -> dict[str, float] | None:
-        """The interval after so many trials (None: all), of which the last ended at `at` microseconds."""
         if ended is not None and not self._is_shuffled:
             return None
         passes = conclusion(self._now, self._planned, self._queue, self._stored(ended, at)).passes
@@ -369,7 +364,6 @@ class JudgedScores:
         self._late: dict[tuple[str, SlotKey], dict[tuple[int, str], LateScore]] = {}
 
     def after(self, pipeline: object, records: Iterable[LogRecord], folded: object) -> None:
-        """Keep the scores among records that were folded; for `after` of `fold_records`."""
         for record in records:
             if may_name("trial_scored", record.value):
                 event = decode(record.value)
@@ -393,7 +387,6 @@ class JudgedScores:
         }
 
     def _given(self, run: RunState, key: SlotKey, slot: Slot) -> dict[str, list[float]]:
-        """Verdicts and scores that judges gave the result that stands, by metric; {}: no result stands."""
         if slot.revision is None:
             return {}
         result = event_of(slot.raw)

@@ -40,13 +40,7 @@ _FORMULACODE_COUNTS = (
 
 
 class FormulaCodeSums:
-    """Sums over trials that carry FormulaCode's sections. `merge` and `unmerge` are inverse.
-
-    Attributes:
-        fallbacks, claimed: trials whose advantages come from the fallback, or are claimed.
-        advantages: level to the advantages of the trials that have them.
-        logs: level to log(1 + advantage) of those above -1 (F7).
-    """
+    """Sums over trials that carry FormulaCode's sections: advantages, and their log(1 + a) if a > -1 (F7)."""
 
     def __init__(self) -> None:
         self.trials = 0
@@ -63,7 +57,6 @@ class FormulaCodeSums:
 
     @classmethod
     def of(cls, scores: Sequence[FormulaCodeScore], *, failures: int) -> FormulaCodeSums:
-        """The sums of some trials, of which so many failed; to be read only."""
         if not scores:
             return _NOTHING_MEASURED
         sums = cls()
@@ -134,7 +127,6 @@ T = TypeVar("T")
 S = TypeVar("S", bound="Statistic")
 
 Owner = tuple[str, str, str | None]
-"""(agent, model, tier)."""
 
 COMPOSITE = "composite_score"
 
@@ -177,14 +169,9 @@ _COUNTERS = ("failure_modes", "subtests", "owners", "numeric_tasks")
 class Tally:
     """What a run and each of its groups count alike.
 
-    Attributes:
-        numeric: trials that have numbers alone; these are not in `trials` (R31).
-        incomplete: multi-agent trials that still lack a planned agent (R10).
-        infrastructure_failures: unresolved trials whose infrastructure failed.
-        scores_out_of_range: trials whose judge's score lies outside 0 to 1, and counts as missing
-          (R13).
-        has_verdicts: false where the numbers rest on no verdict, see `as_ruled`.
-        owners: trials by agent, model and tier; pass@k stands where those are all the same (R11).
+    `numeric` trials have numbers alone, and are not in `trials` (R31). `incomplete` multi-agent trials still
+    lack a planned agent (R10). `owners` counts trials by agent, model and tier: pass@k stands if all are the
+    same (R11).
     """
 
     __slots__ = ()
@@ -238,11 +225,8 @@ class Tally:
 class GroupState(Tally):
     """State of one group; `GROUP` in `summaries` says what its summary has.
 
-    Attributes:
-        passes_with_cost: how many succeeded at a known cost (R14).
-        unscored: trials that may still get a judge's score: they have none, and no failure mode
-          (R13).
-        superseded, conflicts, impoverished, failures_rerun: of its slots; these are set, not merged.
+    `passes_with_cost` succeeded at a known cost (R14). `unscored` trials may still get a judge's score (R13).
+    `superseded`, `conflicts`, `impoverished` and `failures_rerun` are set, not merged.
     """
 
     __slots__ = (
@@ -525,7 +509,6 @@ class RunTotals(Tally):
             count(self.owners, (*SEVERAL, outcome.tier), sign)
 
     def count_trials(self, group: GroupState, sign: int, owner: Owner, *, compared: bool) -> None:
-        """Count trials of their own of one agent:model in one tier, or take them back."""
         self.trials += sign * group.trials
         self.resolved += sign * group.resolved
         self.no_verdict += sign * group.no_verdict
@@ -542,7 +525,6 @@ class RunTotals(Tally):
             count(self.owners, owner, sign * group.trials)
 
     def count_spent(self, group: GroupState, sign: int) -> None:
-        """Count what slots spend (`sign` 1) or take it back (-1)."""
         self.slots += sign * group.trials
         self.scores_out_of_range += sign * group.scores_out_of_range
         self.with_formulacode += sign * group.formulacode.trials
@@ -601,7 +583,6 @@ class Counts:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything: it will be counted again."""
         self.groups: dict[GroupId, GroupState] = {}
         self.totals = RunTotals()
         self._entered: Waiting = {}

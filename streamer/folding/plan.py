@@ -157,7 +157,6 @@ class Plan:
 
     @property
     def _declaring(self) -> Plan:
-        """The plan whose events declare the order: its own, or its only part's."""
         return self if self._complete or len(self._parts) != 1 else self._in_order[0]
 
     def ranks(self) -> set[PlanRank]:
@@ -510,7 +509,6 @@ def _attempts(parts: Sequence[Mapping[str, Any]], tasks: list[str] | None) -> in
 
 
 def _joined_end(ends: Sequence[RunFinished]) -> RunFinished:
-    """The end of a run whose parts have ended: broken off if one of them is."""
     times = [end.finished_at for end in ends if end.finished_at is not None]
     pending = [end.scores_pending for end in ends]
     shown = next((end for end in ends if (end.status or "").lower() in BROKEN_OFF), ends[0])
@@ -598,8 +596,6 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """A plan that has changed since the first one; tasks are None where their names are unknown."""
-
     first: frozenset[str] | None
     now: frozenset[str] | None
     first_attempts: int
@@ -607,7 +603,6 @@ class _Growth:
 
     @classmethod
     def of(cls, plan: Plan) -> _Growth | None:
-        """None: the plan has as many trials as at first."""
         tasks, now_tasks = plan.first("tasks"), plan.get("tasks")
         attempts, now_attempts = plan.first("attempts") or 1, plan.attempts or 1
         if (_names(tasks) or tasks, attempts) == (_names(now_tasks) or now_tasks, now_attempts):

@@ -52,8 +52,6 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One model of a price table: its name, then its aliases, as E9 spells them."""
-
     names: tuple[str, ...]
     price: Price
 
@@ -173,8 +171,7 @@ AS_OF = datetime(9999, 1, 1, 12, tzinfo=UTC)
 def snapshot_price(name: str) -> tuple[str, Price] | None:
     """The library's own id of a model and its price, or None if it knows no price for that name.
 
-    Of prices that rise with the size of a request the base applies: a trial's requests have unknown
-    sizes.
+    Of prices that rise with the size of a request the base applies: a trial's requests have unknown sizes.
     """
     for provider, model in _readings(name):
         try:
@@ -299,7 +296,6 @@ class _Tariff:
 
     @classmethod
     def of(cls, price: Price) -> _Tariff:
-        """A price for computing; an unknown cache price is the input price."""
         cache_read = price.input if price.cache_read is None else price.cache_read
         cache_write = price.input if price.cache_write is None else price.cache_write
         rates = (price.input, price.output, cache_read, cache_write)
@@ -320,7 +316,6 @@ class PriceTable:
 
     @classmethod
     def default(cls) -> PriceTable:
-        """The specification's prices, then E5's, then the prices of genai-prices."""
         return cls()
 
     @classmethod
@@ -396,9 +391,8 @@ class PriceTable:
     ) -> float | None:
         """Estimated cost in USD: the exact sum of tokens x price, rounded once (R18).
 
-        None if the model has no price, or if input or output tokens are unknown (R1). Unknown cache
-        tokens add nothing. Cache tokens without a price cost as much as fresh input, an upper bound
-        for reads.
+        None if the model has no price, or if input or output tokens are unknown (R1). Unknown cache tokens
+        add nothing. Cache tokens without a price cost as much as fresh input, an upper bound for reads.
 
         >>> PriceTable.default().cost("gpt-4o", 1000, 100)
         0.0065

@@ -86,7 +86,6 @@ def run_of_page(key: str) -> str:
 
 
 def is_run_page(key: str) -> bool:
-    """True for the page with what concerns the run itself."""
     return key.endswith(f"/{RUN_PAGE}")
 
 
@@ -129,7 +128,6 @@ def events_on(value: bytes) -> list[bytes]:
 
 
 def cut(body: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
-    """The events on a page, which follow each other without anything between them."""
     offset = 0
     for length in lengths:
         yield body[offset : offset + length]
@@ -141,7 +139,6 @@ def length_of(entry: int | dict[str, Any]) -> int:
 
 
 def key_of(entry: dict[str, Any]) -> SlotKey:
-    """Key of a slot that is more than its event."""
     return SlotKey(*entry["k"])
 
 
@@ -358,7 +355,6 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
 
 
 def _entry(key: SlotKey, slot: Slot, raw: bytes) -> int | dict[str, Any]:
-    """Header entry of a slot: the length of its event, or that and what else the slot knows."""
     if not slot.has_history:
         return len(raw)
     losers = {content: tuple(place) for content, place in slot.losers.items()}
@@ -499,7 +495,6 @@ class Run:
         return _in_order(self._summaries.all() + (self.comparisons.all() if comparison else []))
 
     def summary(self) -> SummaryChange:
-        """The summary of the run alone as it stands; takes nothing."""
         self.state.count()
         return self._summaries.of_run()
 
@@ -566,7 +561,6 @@ class Run:
         self._unpublished = set()
 
     def page_keys(self) -> list[str]:
-        """Keys of the state pages that hold something of the run; [] where no pages are kept."""
         return self._pages.keys() if self._pages is not None else []
 
     def replace_pages(self, keys: Iterable[str] = ()) -> None:
@@ -602,7 +596,6 @@ class Grades:
 
 
 def grade_change(change: SummaryChange, before: str | None, after: str | None) -> NotificationRecord:
-    """The grade of a group moved from `before` to `after`; None stands for no grade."""
     summary = change.summary or {}
     taken_over = ("last_event_at", "provisional", "grade_basis", "grade_score", "grade_provisional")
     content = {name: summary[name] for name in taken_over} | {
@@ -641,7 +634,6 @@ def _sealed(run_id: str, content: dict[str, Any]) -> NotificationRecord:
 
 
 def _current(run: RunState, key: SlotKey) -> dict[str, Any]:
-    """Which event stands in a slot; after a retraction its revision, without a fingerprint."""
     slot = run.slots.get(key)
     if slot is None or slot.winner is None:
         return {"revision": slot and slot.floor, "fingerprint": None}

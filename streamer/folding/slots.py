@@ -51,8 +51,6 @@ _EARLIEST_TIME, _LATEST_TIME = EARLIEST_MICROSECONDS * 1000, LATEST_MICROSECONDS
 
 
 class TrialGroupKey(NamedTuple):
-    """What the sub-trials of one multi-agent trial share (R10)."""
-
     shard: str
     task_id: str
     attempt: int
@@ -299,7 +297,6 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def losers(self) -> Mapping[str, Place]:
-        """Fingerprint -> (revision, finished_at) of the other contents seen above the floor."""
         return self._rare.losers
 
     @property
@@ -548,8 +545,6 @@ class SummaryChange:
 
 
 class InFlightChange(NamedTuple):
-    """The trials in flight of one run after a change: the JSON of each by :func:`slot_in_run`."""
-
     run_id: str
     trials: dict[str, bytes]
     epoch: int
@@ -590,8 +585,6 @@ class ScoredChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotificationRecord:
-    """A grade change or a rescoring, for the topic `grade-changes`."""
-
     run_id: str
     key: str
     value: bytes
@@ -599,8 +592,6 @@ class NotificationRecord:
 
 @dataclass(frozen=True, slots=True)
 class PageWrite:
-    """A state page to write to the table `trials`; None: tombstone."""
-
     key: str
     value: bytes | None
 
@@ -642,8 +633,6 @@ class Judged(NamedTuple):
 
 
 class GroupChanges(NamedTuple):
-    """Groups to summarise again, and trials that were scored again because of another trial's event."""
-
     groups: set[GroupId]
     rescorings: list[Rescoring]
 

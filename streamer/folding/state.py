@@ -195,7 +195,6 @@ class Scores:
         return b'%b,"digest":"%b"' % (digested[:-1], sha256_hex(digested).encode())
 
     def trial_group(self, key: SlotKey) -> list[Result]:
-        """The sub-trials of the trial that a slot belongs to, itself among them (R10)."""
         keys = {key} if self._slots[key].agent_index is None else self._members[key.trial_group]
         return [self._slots[member].event for member in sorted(keys, key=str)]
 
@@ -203,7 +202,6 @@ class Scores:
         return self._members
 
     def with_their_groups(self, keys: Collection[SlotKey]) -> Iterable[SlotKey]:
-        """These slots, and those of the multi-agent trials that they belong to."""
         return chain(keys, *(self._members.get(key.trial_group, ()) for key in keys))
 
     def of_missing(self, group: TrialGroupKey) -> FormulaCodeScore:
@@ -247,7 +245,6 @@ class Scores:
         return self._outcomes[group]
 
     def _score_group(self, group: TrialGroupKey, because: SlotKey | None) -> None:
-        """Score all sub-trials of a trial group again (R9, R10)."""
         self._of_missing.pop(group, None)
         counted = self._outcomes.pop(group, None)
         if counted is not None:
@@ -306,17 +303,8 @@ class Scores:
 class RunState:
     """One run: which result stands in each slot, what the plan says, and what follows from both.
 
-    Groups and totals are those of the last :meth:`count`.
-
-    Attributes:
-        conflicts: slots in which the fingerprint alone decided (R17).
-        impoverished: slots whose result lacks a verdict or cost that another event of the slot has
-          (R32).
-        failures_rerun: slots that pass after a plain failure of an earlier revision (inference 3).
-        state_version: offset of the last event folded, -1 for none.
-        last_event_at: greatest event time folded, microseconds since 1970; NO_TIME for none.
-        deleted_to: events up to this revision are ignored, None if the run was never deleted.
-        plan_events: the plan events that still decide something, as received.
+    Groups and totals are those of the last :meth:`count`. `state_version` is the offset of the last event
+    folded, -1 for none. Events up to the revision `deleted_to` are ignored.
     """
 
     def __init__(self, run_id: str, prices: PriceTable, changes: RunChanges | None = None) -> None:
@@ -724,7 +712,6 @@ class _Shard:
 
     @cached_property
     def _all(self) -> MissingTrials:
-        """All trials, for an agent that each of them lacks."""
         return self._missing(self.groups)
 
     def _missing(self, groups: Collection[TrialGroupKey]) -> MissingTrials:

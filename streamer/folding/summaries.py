@@ -142,7 +142,6 @@ class Summaries:
         return sealed(self.run, group_id, body, self.epoch, self._made_with)
 
     def _group_body(self, group_id: GroupId, at: Moment) -> dict[str, Any] | None:
-        """None: there is nothing to say of the group."""
         group = at.groups.get(group_id) or GroupState()
         of = Subject(at, group_id, group)
         planned = group_id.tier is None and of.owner in at.missing  # without a single sub-trial
@@ -480,7 +479,6 @@ def _medians(tiers: dict[str, GroupState], metric: str) -> list[float]:
 
 
 def _frontier(tiers: dict[str, GroupState]) -> tuple[float, str] | None:
-    """The lowest cost of pass and its tier; ties to the first name."""
     costs = ((group.cost_of_pass(), tier) for tier, group in tiers.items())
     return min(((cost, tier) for cost, tier in costs if cost is not None), default=None)
 
@@ -499,9 +497,8 @@ def tier_uplift(score: float, baseline: float) -> float | None:
 def variance_of_medians(medians: Iterable[float], ddof: int) -> float | None:
     """Variance of the tiers' medians (S6), exact and rounded once (R18).
 
-    None: no median at all (R16). One: 0.0. Values that are not finite enter no sum (R18).
-    A variance beyond the largest float is Infinity.
-    With `ddof` 0 the divisor is n (population), with 1 it is n - 1 (sample).
+    None: no median at all (R16). One: 0.0. Values that are not finite enter no sum (R18). A variance beyond
+    the largest float is Infinity. With `ddof` 0 the divisor is n (population), with 1 it is n - 1 (sample).
 
         >>> variance_of_medians([0.25, 0.5, 1.0], ddof=1)
         0.14583333333333334
@@ -548,7 +545,6 @@ def first_by_name(values: dict[str, T], most_bytes: int) -> dict[str, T]:
 
 
 def _is_provisional(of: Subject[RunTotals]) -> bool:
-    """Whether planned trials are missing; without a plan of the run, in any of its tiers (R26)."""
     planned = of.planned
     if planned.incomplete or planned.trials is not None:
         return planned.incomplete or of.unruled.slots < (planned.trials or 0)

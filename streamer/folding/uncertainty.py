@@ -115,7 +115,6 @@ class Rows:
             self.values[metric][row] = named.get(metric, nan)
 
     def began(self) -> int:
-        """The earliest known time, _NEVER if no time is known."""
         stored = np.frombuffer(self.states, np.uint8) & STORED != 0
         times = np.frombuffer(self.times, np.int64)[stored]
         return min(int(times.min(initial=_NEVER)), min(self.started.values(), default=_NEVER))
@@ -137,7 +136,6 @@ class Lineup:
 
     @cached_property
     def of_states(self) -> list[tuple[int, int]]:
-        """Each state that a row has, and how many rows have it."""
         counts: list[int] = np.bincount(self.states).tolist()
         return [(state, rows) for state, rows in enumerate(counts) if rows]
 
@@ -177,7 +175,6 @@ class Lineup:
             )
 
     def others(self) -> set[int]:
-        """Positions of the run's other trials in its one queue."""
         others = (part for part in self._every if part not in self._parts)
         return {position for part in others for position in part.positions.values()}
 
@@ -240,7 +237,6 @@ class Roster:
         return NO_TIME if any(s & STORED for rows in self._rows.values() for s in rows.states) else None
 
     def _timed(self, before: int, after: int) -> None:
-        """One time of a row is another one now: only the earliest has to be looked for again."""
         if self._began is not None:
             self._began = None if before == self._began < after else min(self._began, after)
 
@@ -388,7 +384,6 @@ class Evidence:
         return Clusters.of_values(self.lineup.tasks[rows].tolist(), values[rows].tolist())
 
     def error(self, metric: str) -> MeanError | None:
-        """The error of a metric's mean; a named one is `metrics/NAME`."""
         if metric != "pass_rate":
             return error_of(self.means(metric))
         interval = self.pass_rate_interval

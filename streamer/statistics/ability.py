@@ -53,7 +53,6 @@ class PassAtK:
 
     @classmethod
     def of(cls, attempts: Iterable[tuple[Hashable, bool]]) -> Self:
-        """Some attempts: the task of each, and whether it passed."""
         instance = cls()
         instance._count((task, _ATTEMPT + bool(passed)) for task, passed in attempts)
         return instance
@@ -63,7 +62,6 @@ class PassAtK:
         return len(self._tasks)
 
     def __contains__(self, task: Hashable) -> bool:
-        """Whether a task has an attempt."""
         return task in self._tasks
 
     def add(self, task: Hashable, passed: bool) -> None:
@@ -159,7 +157,6 @@ def pass_hat_k(k: int, counts: Counts) -> tuple[float | None, int]:
 
 
 def _all_of_k(k: int, counts: list[tuple[int, int, int]]) -> tuple[int, int, int]:
-    """The mean chance that k of n attempts are all among c of them, as a fraction, and the tasks covered."""
     draws = {n: comb(n, k) for n, _, _ in counts if n >= k}
     common = lcm(*draws.values())
     covered = ways = 0
@@ -195,12 +192,8 @@ class Interval(NamedTuple):
 class Clusters:
     """Sums by task of a number per trial: all that the clustered error needs.
 
-    Attributes:
-        tasks, trials, sizes: G tasks, n = sum of n_i trials, and sum of n_i^2.
-        total: sum of the tasks' sums c_i, in multiples of 1 / `unit`.
-        squares: sum of c_i^2, in multiples of 1 / `unit`^2.
-        products: sum of n_i c_i, in multiples of 1 / `unit`.
-        unit: 1 for counts; integers are several times faster than fractions.
+    G `tasks` have n `trials`, and `sizes` is the sum of n_i^2. `total`, `squares` and `products` are the sums
+    of c_i, c_i^2 and n_i c_i, in multiples of 1 / `unit` (the squares of 1 / `unit`^2).
     """
 
     tasks: int = 0
@@ -318,9 +311,8 @@ class Clusters:
 def rate_interval(counts: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
     """Wilson's interval of a pass rate, 0 to 1, for clustered trials (inference 6); None below two tasks.
 
-    The trials are worth n* = min(n, p(1-p) / se^2) (Korn and Graubard, 1998), or n with an error of 0. If
-    all trials passed or failed, each task is worth one. The quantile is Student's, with G-1 degrees of
-    freedom.
+    The trials are worth n* = min(n, p(1-p) / se^2) (Korn and Graubard, 1998), or n with an error of 0. If all
+    trials passed or failed, each task is worth one. The quantile is Student's, with G-1 degrees of freedom.
 
     Ten tasks with five attempts each, all passed (50 independent trials would begin at 0.907):
 
@@ -441,8 +433,7 @@ class JudgeError(NamedTuple):
 
     Attributes:
         repeats: share of chance at each task; None: some task has one trial.
-        judge: share of differing scores of one trial, a part of `repeats`; None: no trial has two
-          scores.
+        judge: share of differing scores of one trial, a part of `repeats`; None: no trial has two scores.
         judged_again: trials with two scores or more.
         judged: trials whose value a judge gave.
     """

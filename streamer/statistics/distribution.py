@@ -76,20 +76,17 @@ class Distribution:
 
     @property
     def finite(self) -> ExactSum:
-        """The exact sums of the finite values, to be read only."""
         if self._sums is None:
             self._sums = ExactSum.of(_finite(self.ascending()))
         return self._sums
 
     def ascending(self) -> list[float]:
-        """The values in ascending order, infinite ones included, NaN not."""
         return list(chain.from_iterable(self._blocks))
 
     def add(self, value: float) -> None:
         self.extend((value,))
 
     def extend(self, values: Iterable[float]) -> None:
-        """Count several values in."""
         numbers = [value + 0.0 for value in values]  # never -0.0
         if isnan(sum(numbers)):  # or infinite values cancel out
             every, numbers = numbers, [value for value in numbers if value == value]
@@ -208,7 +205,6 @@ class Distribution:
         return says | {"count": self.count}
 
     def _sum_up(self, change: Callable[..., None], by: Callable[[], list[Any]]) -> None:
-        """Change the sums of many values as the values have changed; few are summed up again."""
         if self.count < _FEW:
             self._sums = None
         elif self._sums is not None:
@@ -237,7 +233,6 @@ class Distribution:
         return changes <= max(_ONE_BY_ONE, self.count // _BLOCK)
 
     def _insert(self, parts: list[array[float]]) -> None:
-        """Put values in their places, whatever their order, and no NaN."""
         self._said = None
         count = sum(map(len, parts))
         if self._are_few(count):
@@ -268,7 +263,6 @@ class Distribution:
                 raise StatsError.absent("Distribution", value)
 
     def _take_out_one(self, value: float) -> bool:
-        """False: it is not there."""
         number = self._number_of(value)
         if number == len(self._blocks):
             return False
@@ -314,7 +308,6 @@ def join(totals: Mapping[str, T], parts: Mapping[str, T], sign: int) -> None:
 
 
 def _mode_of_few(ascending: list[float]) -> float:
-    """As `mode`; faster of few values, where numpy takes longer to begin than to look."""
     found, most, times, before = ascending[0], 1, 0, ascending[0]
     for value in ascending:
         times = times + 1 if value == before else 1

@@ -177,7 +177,6 @@ class ExactSum:
         self.extend((value,))
 
     def extend(self, values: Sequence[float]) -> None:
-        """Count several finite values in; raises StatsError for an infinite one or NaN."""
         if len(values) > 1 and self._extend_in_units(values):
             return
         for value in values:
@@ -187,14 +186,10 @@ class ExactSum:
             self._extend_with_one(value)
 
     def remove(self, value: float) -> None:
-        """Undo one `add` of the value.
-
-        The values are not kept, so only some mistakes raise StatsError.
-        """
+        """Undo one `add` of the value. The values are not kept, so only some mistakes raise StatsError."""
         self.unmerge(ExactSum.of((value,)))
 
     def merge(self, *others: ExactSum) -> None:
-        """Count in all that the others hold; they stay as they are."""
         for total, squares, shift, count in [
             (o._sum, o._squares, o._shift, o.count) for o in others if o.count
         ]:
@@ -284,7 +279,6 @@ class ExactSum:
         self.count += 1
 
     def _extend_in_units(self, values: Sequence[float]) -> bool:
-        """Count the values in, in units that make the smallest whole; False: they lie too far apart."""
         smallest = min(map(abs, filter(None, values)), default=1)
         finer = 0 if isinstance(smallest, int) else FLOAT_BITS - frexp(smallest)[1]
         if finer > LARGEST_EXPONENT:

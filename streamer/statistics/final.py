@@ -165,8 +165,7 @@ def final_without_order(
     one prefix is known without any order.
 
     Args:
-        stopped: other started trials without a final value: crashed, cancelled, retracted, or not
-          judged yet.
+        stopped: other started trials without a final value: crashed, cancelled, retracted, or not judged yet.
 
     >>> final_without_order(passed=20, failed=25, planned=89, concurrency=8)
     Passes(low=23, high=58, planned=89)
@@ -262,7 +261,6 @@ def _possible(
 
 @lru_cache(maxsize=32)
 def _log_factorials(bits: int) -> list[float]:
-    """log(n!) for each n of at most so many bits."""
     return [lgamma(number + 1) for number in range(1 << bits)]
 
 
@@ -290,7 +288,6 @@ def shuffled_rounds(tasks: Sequence[str], attempts: int, seed: str) -> list[tupl
     """The trials in rounds: every task has its first attempt before one has its second.
 
     Each round is shuffled for itself, the first as by :func:`hash_shuffled`.
-
 
     >>> shuffled_rounds(["a", "b", "c"], 2, seed="nightly")
     [('a', 1), ('c', 1), ('b', 1), ('b', 2), ('c', 2), ('a', 2)]
@@ -350,10 +347,8 @@ class OrderPlan(NamedTuple):
 class DeclaredOrder:
     """The order that counts among all plans of a run (inference 3).
 
-    Attributes:
-        kind: where it comes from, if it was declared before the first trial started.
-        changed: a later plan has another order.
-        contradicted: the plans have several orders without a known first one, so none counts.
+    It is `changed` if a later plan has another order, and `contradicted` if no first one is known, so none
+    counts.
     """
 
     entries: tuple[OrderEntry, ...] | None = None
@@ -409,7 +404,6 @@ def declared_order(plans: Iterable[OrderPlan], *, too_many: bool = False) -> Dec
 
 
 def _same_order(one: Sequence[OrderEntry], other: Sequence[OrderEntry] | None) -> bool:
-    """Whether two queues agree on all that both have: a plan may grow, or trials may be withdrawn."""
     if other is None:
         return False
     ours, theirs = _numbered(one), _numbered(other)
@@ -543,8 +537,7 @@ def follows_difficulty(tasks: Sequence[str], difficulty: Mapping[str, float]) ->
 
     Args:
         tasks: the whole planned order; a task counts where it came first.
-        difficulty: 0 to 1 by task; others are left out. Fewer than two or equal ones are never
-          followed.
+        difficulty: 0 to 1 by task; others are left out. Fewer than two or equal ones are never followed.
 
     >>> tasks = [f"t{number}" for number in range(20)]
     >>> follows_difficulty(tasks, {task: number / 20 for number, task in enumerate(tasks)})
@@ -614,13 +607,9 @@ class FinalMissing(StrEnum):
     NO_PLAN = "no_plan"
     """The run did not say how many trials it plans."""
     PLAN_UNDECLARED_TIERS = "plan_undeclared_tiers"
-    """The plan leaves out tiers or subtests that have results."""
     PLAN_EXCEEDED = "plan_exceeded"
-    """There are more trials than planned."""
     ORDER_CHANGED = "order_changed"
-    """The plans have several orders, and nothing says which was first."""
     ORDER_CHOSEN = "order_chosen"
-    """The order was chosen by something known about the tasks."""
     ORDER_UNKNOWN_IN_PART = "order_unknown_in_part"
     """Some trials have no place in the order, and the run declared no shuffle with a concurrency."""
     STARTS_MISSING = "starts_missing"
@@ -630,29 +619,20 @@ class FinalMissing(StrEnum):
     ORDER_FOLLOWS_DIFFICULTY = "order_follows_difficulty"
     """The check of the order against the declared difficulty failed."""
     ORDER_FOLLOWS_OUTCOME = "order_follows_outcome"
-    """The check of the outcomes against the order failed."""
     NOTHING_YET = "nothing_yet"
-    """No trial has a final value."""
     EMPTY = "empty"
     """No final pass rate agrees with all results: the order follows outcomes, or these changed over time."""
     ORDER_UNDECLARED = "order_undeclared"
-    """The run did not declare a shuffle before its first trial started."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
     """What an agent:model plans, as far as the run said.
 
-    Attributes:
-        trials: of the first plan; None: unknown.
-        concurrency: trials that run at once. With a declared shuffle it replaces an unknown order,
-          and every listed trial without a final value counts as unknown.
-        difficulty: 0 to 1 by task, known before the run.
-        others: places in the order that belong to other agents or to withdrawn trials.
-        starts_fit: every result has a start, and no more trials run than `concurrency`.
-        contradicted: the plans have several orders, and none counts.
-        places: places in the plan's queue; None: the order comes from elsewhere. With at most half as
-          many places as trials, the attempts at a task share one.
+    With a declared shuffle, `concurrency` replaces an unknown order. `others` are places in the order that
+    belong to other agents or to withdrawn trials. `starts_fit` means that every result has a start, and no
+    more trials run than `concurrency`. With at most half as many `places` as trials, the attempts at a task
+    share one.
     """
 
     trials: int | None

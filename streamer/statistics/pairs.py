@@ -75,7 +75,6 @@ class FinalDifference(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether no difference agrees with every prefix."""
         return self.low > self.high
 
     def ends(self) -> Ends:
@@ -283,7 +282,6 @@ class Attempts(NamedTuple):
         return self.known + self.unknown
 
     def settled(self, *, passes: bool) -> Attempts:
-        """The trials once all missing ones pass, or fail."""
         return Attempts(self.planned, self.passed + self.unknown * passes)
 
 
@@ -293,7 +291,6 @@ class PairedTask(NamedTuple):
 
     @property
     def even(self) -> bool:
-        """Whether both sides plan as many trials of it."""
         return self.ours.planned == self.theirs.planned
 
     def won(self) -> bool | None:
@@ -324,7 +321,6 @@ class Totals(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Totals:
-        """The totals of some values, at least one; StatsError if one is not finite."""
         if not all(map(isfinite, values)):
             raise StatsError.unfit("mean_differences", list(values), "finite values")
         return cls(len(values), sum(map(Fraction, values), Fraction()))
@@ -390,16 +386,9 @@ def common_tasks(a: Outcomes, b: Outcomes) -> CommonTasks:
 class Paired:
     """What two sides say of each other, ours less theirs.
 
-    Attributes:
-        ahead, behind, equal, open: tasks that we pass more often, they do, neither does, and undecided ones.
-        uneven: other tasks, with unequal attempts, which the test leaves out.
-        difference: of the pass rates on tasks with results of both, -1 to 1. Biased while trials are
-          missing.
-        reachable: the range of differences that the missing trials leave, without assumptions.
-        interval: of the difference on tasks like these; None while trials may come, and below five
-          tasks.
-        p_value: the largest of the exact two-sided sign test that missing trials leave, over tasks
-          with equal attempts; None while trials may come, and without such a task.
+    `uneven` tasks have unequal attempts, and the test leaves them out. The `difference` of pass rates is
+    biased while trials are missing. The `p_value` is the largest of the exact two-sided sign test that
+    missing trials leave.
     """
 
     tasks: int
@@ -531,7 +520,6 @@ def _joined(one: Fraction, other: Fraction, likeness: Fraction) -> Fraction:
 
 
 def _correlation(tasks: Mapping[tuple[int, int, int, int], int], ours: Clusters, theirs: Clusters) -> float:
-    """The correlation of both sides on the same task, -1 to 1, with continuity correction."""
     residuals = [
         (passed * ours.trials - n * ours.total, other * theirs.trials - k * theirs.total, times)
         for (n, passed, k, other), times in tasks.items()
@@ -599,7 +587,6 @@ def reachable(pairs: Sequence[PairedTask]) -> Ends | None:
 
 
 def _ends(side: Sequence[Attempts]) -> tuple[Fraction, Fraction]:
-    """The lowest and the highest final pass rate (inference 4)."""
     planned, passed = sum(one.planned for one in side), sum(one.passed for one in side)
     unknown = sum(one.unknown for one in side)
     return Fraction(passed, planned), Fraction(passed + unknown, planned)
@@ -697,8 +684,7 @@ def places_at_end(
     newest runs count, as many as give both agents equally many trials.
 
     Args:
-        tasks: agent to task to the agent's trials, newest run first. Open tasks count against either
-          claim.
+        tasks: agent to task to the agent's trials, newest run first. Open tasks count against either claim.
         alpha: chance of a wrong range at one fixed look. Live ranks have the other half.
         common: chooses which common tasks of two agents count.
 
@@ -762,8 +748,7 @@ def _sure_losses(pairs: Mapping[PairedTask, int]) -> int:
 def least_losses_at_end(tasks: int, level: Fraction) -> tuple[int, ...]:
     """The least losses for the one-sided sign test to show that we are worse, once all tasks are in.
 
-    They are given for n = 0 to `tasks` differing tasks; n + 1: even n losses are too few. `level` is
-    exact.
+    They are given for n = 0 to `tasks` differing tasks; n + 1: even n losses are too few. `level` is exact.
 
     Five losses in a row have p = 1/32. Of eight tasks seven losses have p = 9/256, and six have 37/256:
 

@@ -51,12 +51,7 @@ MOST_CELLS = 50_000
 
 
 class Trials(NamedTuple):
-    """Trials of all agents: a row for each agent, a column for each pair or for each task.
-
-    Attributes:
-        planned: trials that are planned, started or in; 0 where nothing is known and nothing is planned.
-        high: those that passed or may still pass.
-    """
+    """Trials of all agents: a row an agent, a column a pair or task; `high` ones passed or still may."""
 
     planned: NDArray[np.int32]
     low: NDArray[np.int32]
@@ -83,12 +78,7 @@ class Apart(NamedTuple):
 
 
 class TaskTable:
-    """The trials of some agents of a run, as they stand.
-
-    Attributes:
-        planned: pairs of every two agents; None: not planned, so only trials that were seen count.
-        exceeded: more pairs were seen than planned, so the plan is ignored.
-    """
+    """The trials of some agents of a run; the plan is ignored if more pairs were seen (`exceeded`)."""
 
     def __init__(self, run: RunState, agents: Sequence[GroupId]) -> None:
         open_states, self._queued = run.open_states(), run.queue.places is not None
@@ -115,7 +105,6 @@ class TaskTable:
         return self.planned // self._attempts if self.planned and self._attempts else 0
 
     def by_pair(self) -> Trials:
-        """One trial of each agent in each column; a trial without a number may be in any."""
         planned = self._present if self._attempts is None else np.ones_like(self._present)
         numbered = np.ones_like(self._present)
         for number, side in enumerate(self.sides):
@@ -124,7 +113,6 @@ class TaskTable:
         return Trials(planned.astype(np.int32), low, low + planned - (self._final & numbered))
 
     def by_task(self) -> Trials:
-        """All attempts at a task in one column."""
         final, passed, present = map(self._summed, (self._final, self._passed, self._present))
         planned = present if self._attempts is None else np.maximum(present, self._attempts)
         return Trials(planned, passed, passed + planned - final)
@@ -223,8 +211,7 @@ def pair_counts(
 
     Args:
         unseen: planned columns of which nothing is known; they may be won by either side.
-        orders: the columns of each agent in order, -1 for an unknown one; None: only the last prefix
-          counts.
+        orders: the columns of each agent in order, -1 for an unknown one; None: only the last prefix counts.
     """
     agents = len(trials.low)
     won, can_win = (np.zeros((agents, agents, len(sizes)), np.int64) for _ in range(2))
@@ -293,10 +280,7 @@ MOST_RANKED_TASKS = 10_000
 
 
 class ComparisonTable(TaskTable):
-    """The counts of every two agents of a run.
-
-    `evidence` is None while a run without a plan goes on.
-    """
+    """The counts of every two agents of a run. `evidence` is None while a run without a plan goes on."""
 
     def __init__(
         self, run: RunState, agents: Sequence[GroupId], final_missing: Mapping[GroupId, str | None]
@@ -404,7 +388,6 @@ class ComparisonTable(TaskTable):
 
     @cached_property
     def _possible_wins(self) -> list[list[Passes]]:
-        """How often each agent will have won against each other one in the end."""
         planned = self.planned or 1
         sizes = prefixes(planned, DIFFERENCE_PREFIXES)
         won, can_win = (part[:, :, np.isin(self._sizes, sizes)] for part in self._counts)
@@ -490,7 +473,6 @@ def ranks_at_end(
 
 
 def _lowest(planned: int, sizes: Sequence[int], passed: Numbers) -> Numbers:
-    """The largest lower end over all prefixes, for counts [agent, other agent, prefix]."""
     ends, alpha = np.empty_like(passed), ALPHA / 2
     for place, size in enumerate(sizes):
         counts, where = np.unique(passed[:, :, place], return_inverse=True)
@@ -537,7 +519,6 @@ class Comparisons:
         return [comparison], tasks
 
     def all(self) -> list[SummaryChange]:
-        """The comparison as it stands, if there is one; takes nothing."""
         return [change for change in [self._now()[0]] if change.value is not None]
 
     def taken(self) -> list[tuple[SummaryKind, str]]:
@@ -545,7 +526,6 @@ class Comparisons:
         return [(COMPARISON.kind, COMPARISON.topic_key(self._run.run_id))] if self._taken else []
 
     def tasks(self) -> dict[str, str]:
-        """The tasks as they stand, as Redis holds them; takes nothing."""
         self._run.count()
         trials = self._now()[1]
         return trials.fields() if trials else {}

@@ -126,7 +126,6 @@ class Contestant:
         return self.group.agent_model or ""
 
     def with_verdicts(self) -> tuple[list[Pairing], NDArray[np.bool_], NDArray[np.bool_]]:
-        """The pairings without those that have numbers alone; which are final, and which passed."""
         rows = self._rows[~self.numeric]
         final, passed = self.evidence.final_and_passed()
         marks = zip(self.pairings, self.numeric.tolist(), strict=True)
@@ -157,13 +156,11 @@ class Contestant:
 
     @property
     def has_verdicts(self) -> bool:
-        """Whether there is a pass rate, or may be (R31)."""
         group = self.run.groups.get(self.group, GroupState())
         return group.as_ruled(self.run.rules.verdicts).has_verdicts
 
     @property
     def named_metrics(self) -> set[str]:
-        """The named metrics that some trial has, as `metrics/NAME`."""
         return {NAMED + name for name in self.run.groups.get(self.group, GroupState()).named}
 
     @property
@@ -328,8 +325,7 @@ class Matched:
     Attributes:
         left_out: common tasks without pairs, because their trials were made in different ways (R36).
         pairs: the common ones in any order, without planned ones of which nothing is known.
-        planned: how many pairs there are in the end; trials without a name count where they may be
-          common.
+        planned: how many pairs there are in the end; trials without a name count where they may be common.
         ordered: pairs in the order of the side that began later; it may end early. None: no order.
         order_missing: why that order allows no interval.
         evidence_missing: why that order is not evidence about tasks like these.
@@ -372,7 +368,6 @@ class Matched:
 
     @property
     def ended(self) -> bool:
-        """Whether every trial of the common tasks has its final value, and nothing more is awaited."""
         is_final = all(not side.unknown for pair in self.tasks.values() for side in pair)
         return self.over and bool(self.tasks) and is_final and len(self.tasks) == self.planned_tasks
 
@@ -444,7 +439,6 @@ class Matched:
         return Pair(self._ours.outcome(pairing), self._theirs.outcome(pairing))
 
     def _others(self, side: Contestant) -> list[Task]:
-        """Tasks that only this side has. Agents of one run may be at different tasks for now."""
         if self._same_run and not side.over:
             return []
         return sorted((t for t in side.tasks if t not in self.tasks and t not in self._left_out), key=str)

@@ -161,8 +161,7 @@ class ScoringRules:
 
     Attributes:
         named_baselines: agents that the plan names as baselines beside nop and oracle (R10).
-        infrastructure: the plan's failure modes of the infrastructure; None: the module's table
-          decides.
+        infrastructure: the plan's failure modes of the infrastructure; None: the module's table decides.
         oracle_planned: the oracle's result decides how many failed tests others may have (D8).
         sole_agent: the plan has one agent, so an oracle is judged by itself (R20).
         verdicts: whether every trial has or awaits a verdict; None: as seen (R31).
@@ -403,7 +402,6 @@ def _scored(
 
 
 def _verdict(event: Result, success: bool | None) -> tuple[bool | None, VerdictSource | None]:
-    """The harness's verdict, else the success that tests or snapshot gave a trial without a failure (R27)."""
     if event.resolved is not None:
         return event.resolved, "reported"
     if (event.tests is None and event.snapshot is None) or event.failure_mode not in NO_FAILURE:
@@ -434,7 +432,6 @@ def _tests_failed(tests: TestCounts, allowed_failures: int | None) -> bool:
 
 
 def _snapshot_failed(snapshot: SnapshotCounts) -> bool:
-    """Absolute, never relative to the oracle's snapshot (D10)."""
     return snapshot.status != "passed" or (snapshot.pass_to_fail or 0.0) > 0
 
 

@@ -39,7 +39,6 @@ class Speedup(NamedTuple):
 
     @property
     def advantage(self) -> float | None:
-        """How much faster the agent is than the oracle; None where invalid."""
         return None if self.agent is None or self.oracle is None else self.agent - self.oracle
 
 
@@ -155,8 +154,6 @@ _MOST_REMEMBERED = 2_000
 
 
 class BenchmarkName(NamedTuple):
-    """Parts of a benchmark's name; None where the name has no such part."""
-
     module: str | None
     class_: str | None
     function: str | None
@@ -388,12 +385,10 @@ def _reverted(
 
 
 def _measured(metrics: TaskMetrics) -> tuple[float, ...] | None:
-    """The advantages in the order of :data:`ADVANTAGES`: the overall one is level 4, and comes first."""
     return metrics.advantages and (metrics.advantages[-1], *metrics.advantages)
 
 
 def is_formulacode(event: Result) -> bool:
-    """True if the event carries any of FormulaCode's sections."""
     return not (
         event.benchmarks is None
         and event.tests is None
