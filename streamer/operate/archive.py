@@ -127,6 +127,7 @@ class Archive:
         for place in (self.out, self._journal):
             if place.is_symlink():
                 raise CannotBeMoved(f"{place} is a symbolic link, and would be replaced. Name another file")
+        # Two commands at once could both find that the run is not archived, and replace each other's file.
         with FileLock(self.out.with_name(f".{self.out.name}.lock")):
             return self._made(digest)
 

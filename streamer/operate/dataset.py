@@ -82,7 +82,7 @@ def export(
         chosen: a pattern of run ids, such as `nightly-*`; other runs stay as they are.
     """
     claim(out)
-    with FileLock(out / ".lock"):
+    with FileLock(out / ".lock"):  # two exports at once would write the same generation
         before, old = _manifest(out, source, chosen)
         mine = {run: version for run, version in versions.items() if fnmatchcase(run, chosen)}
         gone = [run for run in before if fnmatchcase(run, chosen) and run not in mine]

@@ -316,6 +316,8 @@ class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]
 
 
 def _install() -> None:
+    # aiokafka unpacks batches without a limit, ends at one that it cannot read, and has no option for either.
+    # So its names are replaced, for every consumer in this process.
     for batches in (default_records.DefaultRecordBatch, legacy_records.LegacyRecordBatch):
         module = importlib.import_module(batches.__module__)
         for name, decode in UNPACKERS.items():

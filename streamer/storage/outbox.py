@@ -316,7 +316,7 @@ class Outbox:
 
     async def _renew(self) -> None:
         """Replace the producer after a refusal: the sequence numbers of the old one have a lasting gap."""
-        async with self._renewing:
+        async with self._renewing:  # refusals of several partitions at once need one new producer
             if self._out_of_order and self._idempotent:
                 old, new = self._producer, self._new_producer()
                 try:
@@ -467,7 +467,7 @@ class ThreadedPublisher:
             self._thread.stop()
 
     async def _drain(self) -> None:
-        async with self._draining:
+        async with self._draining:  # one batch of records after the other keeps them in order
             while self._waiting:
                 records = [self._waiting.popleft() for _ in range(len(self._waiting))]
                 try:

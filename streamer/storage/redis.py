@@ -625,6 +625,7 @@ class RedisSink:
         self._clock = clock
         self._unsent = Unsent(max_unsent)
         self._sending = Sending(self._client, keys, self._unsent, self._writes, expire_seconds)
+        # `Sending` serves one task at a time: two could send values of one key in the wrong order.
         self._lock = asyncio.Lock()
         self._away = False
         self._keys = keys

@@ -400,7 +400,7 @@ class Housekeeping:
         notes = note and checkpoints.can_note_scored(partition)
         if not (notes or processor.idle.any_due(partition)):
             return
-        async with processor.lock:
+        async with processor.lock:  # a rebalance may have replaced the partition while this waited
             if processor.partitions.get(partition.number) is partition:
                 processor.idle.close_due(partition)
                 if note:
@@ -425,6 +425,7 @@ class Housekeeping:
             self._positions[place.partition] = position
         elif position > partition.position or (not partition.caught_up and position >= partition.catch_up_to):
             async with self.processor.lock:
+                # While this waited, a rebalance may have replaced the partition, or a batch may have come.
                 if self.processor.partitions.get(place.partition) is partition:
                     if consumer.pending(place):
                         return

@@ -481,6 +481,7 @@ class SummaryPublisher:
         replaced = await self._publish(runs) if runs else []
         for partition, run_ids in shares:
             partition.publish_queue.published(run_ids)
+            # Before the batches are done: after a crash, their events would not set the run apart again.
             await self.quarantine_writer.admit(partition)
         for partition in ready:
             batches, waited = partition.publish_queue.take_finished()

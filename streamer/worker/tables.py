@@ -178,6 +178,7 @@ class Rows(base.Store[bytes, bytes]):
             return
         known = self.persisted_offset(tp)
         last = first + len(rows) - 1
+        # The offset moves only without a gap: others' records in between are still to be read in a recovery.
         gapless = first == 0 if known is None else known < last and first <= known + 1
         self.apply(tp.partition, rows, last if gapless else None)
 
@@ -767,6 +768,7 @@ def _first_free(parent: Path) -> tuple[Path, BaseFileLock]:
 
 
 def _lock(directory: Path) -> BaseFileLock | None:
+    # A soft lock is a file that would stay after a SIGKILL; the system releases the other kind.
     lock = FileLock(directory / "lock", blocking=False, thread_local=False, fallback_to_soft=False)
     try:
         lock.acquire()

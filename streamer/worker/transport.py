@@ -371,6 +371,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
+        # Faust has no options for these two, and commits without the metadata by which a worker sees whether
+        # somebody else moved the offset.
         consumer._fetch_max_wait_ms = self.transport.fetch_wait_ms
         consumer._isolation_level = READ_COMMITTED
         commit = consumer.commit
@@ -488,6 +490,7 @@ class Consumer(driver.Consumer):
         if not self._is_events(tp):
             offset: int | None = super()._new_offset(tp)
             return offset
+        # Only what is done may be committed. Faust also acknowledges a batch whose agent raised an exception.
         self._acked.pop(tp, None)
         self._acked_index.pop(tp, None)
         return self.handed.end_of_done(tp)
@@ -500,7 +503,7 @@ class Consumer(driver.Consumer):
         """Remove the batches of revoked partitions: their next owner reads them again."""
         self.handed.forget(revoked)
         await super().on_partitions_revoked(revoked)
-        self.handed.forget(revoked)
+        self.handed.forget(revoked)  # again: a fetch may have brought batches meanwhile
         self._fetched.clear()
 
     async def perform_seek(self) -> None:

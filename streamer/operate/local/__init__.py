@@ -282,6 +282,7 @@ class DataDir:
     def locked(self) -> Iterator[None]:
         """Lock the directory until the process ends, however it ends. Raises EmbeddedError if locked."""
         try:
+            # A soft lock is a file that would stay after a SIGKILL; the system releases the other kind.
             lock = FileLock(self._lock, blocking=False, fallback_to_soft=False).acquire()
         except Timeout:
             raise EmbeddedError(

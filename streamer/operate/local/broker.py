@@ -266,6 +266,7 @@ class Proxy:
         if (sequence := sequence_of(batch.data)) is None:
             return await self._log.append(partition, batch, keep=keep)
         writer = self._writers.writer(partition, sequence)
+        # The next batch of a producer is judged only once the one before is journalled, or has failed.
         async with writer.lock:
             if refusal := writer.refusal(sequence, batch.events):
                 return ProduceResult(partition, refusal)

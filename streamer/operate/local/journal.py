@@ -551,6 +551,7 @@ class Journal:
         path, events = self._directory / COUNTS, {str(one): self._next[one] for one in sorted(self._next)}
         partial = path.with_suffix(".partial")
         with suppress(OSError):
+            # Written under another name, synced, then renamed: a crash leaves the old counts or the new ones.
             with partial.open("wb") as file:
                 file.write(json.dumps({"version": COUNTS_VERSION, "events": events}).encode() + b"\n")
                 if sync:
