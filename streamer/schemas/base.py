@@ -112,7 +112,6 @@ MAX_TRIAL_LABEL_VALUE_CHARACTERS = 256
 """Free labels of a trial. They stay with the event; no summary holds them."""
 
 MAX_MESSAGE_CHARACTERS = 4096
-"""Why a trial failed, for people. It stays with the event."""
 
 MAX_ARTIFACTS = 32
 MAX_LINK_CHARACTERS = 2048
@@ -145,7 +144,6 @@ UNKNOWN = "unknown"
 
 
 def encode_id(text: str) -> str:
-    """Percent-encode the characters that separate parts of keys: `% | : { } /`."""
     return text.translate(_RESERVED)
 
 
@@ -178,7 +176,6 @@ def split_label(label: str) -> tuple[str, str]:
 
 
 def agent_model_key(agent: str, model: str) -> str:
-    """The label with both parts percent-encoded, as it stands in topic and Redis keys."""
     return f"{encode_id(agent)}:{encode_id(model)}"
 
 
@@ -326,7 +323,6 @@ _DAY_SECONDS = 24 * 60 * 60
 
 
 def microseconds(moment: datetime | None) -> int:
-    """Microseconds since 1970, :data:`NO_TIME` for null."""
     if moment is None:
         return NO_TIME
     since = moment - _EPOCH
@@ -407,7 +403,6 @@ Benchmarks = Annotated[
 
 
 def optional(description: str, default: Any = None, **constraints: Any) -> Any:
-    """A field that need not be given: it is null then, or has the default."""
     return Field(default=default, description=description, **constraints)
 
 

@@ -358,7 +358,6 @@ class Event(Message):
 
     @model_validator(mode="after")
     def _leave_out_times_without_zone(self) -> Self:
-        """Such a time is missing; two of them are of one clock, so their difference is the duration."""
         fields = self.__dict__
         times = {name: at for name in _TIMES if (at := fields.get(name)) and at.tzinfo is None}
         if not times:
@@ -557,7 +556,6 @@ class RunStarted(Event):
 
 
 BROKEN_OFF = frozenset({"cancelled", "error", "interrupted"})
-"""What harnesses call the end of a run whose trials they may run again."""
 
 
 class RunFinished(Event):
@@ -758,10 +756,6 @@ BOARD_METRICS: dict[str, BoardMetric] = {
 
 
 def named_metric(name: str, says: Mapping[str, Any]) -> BoardMetric:
-    """The board `metrics/NAME` of a named metric (R30).
-
-    `says` has its `direction`, `unit` and `label`, as in a summary.
-    """
     unit, label = says.get("unit") or "1", says.get("label") or name
     higher = says.get("direction") != "lower"
     return BoardMetric(NAMED + name, ("metrics", name, "mean"), higher, unit, f"Mean {label}.", label)

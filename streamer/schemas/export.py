@@ -38,7 +38,6 @@ def documents() -> dict[str, str]:
 
 
 def message_schema(model: type[Message]) -> dict[str, Any]:
-    """JSON Schema (2020-12) of one message, complete in itself."""
     schema = model.model_json_schema(schema_generator=_Generator)
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
@@ -144,7 +143,6 @@ def _message(topic: Topic, name: str, doc: str, payload: dict[str, Any]) -> dict
 
 
 def definitions(models: Sequence[type[Message]]) -> dict[str, Any]:
-    """The schemas of messages, and of what they hold, by the name of the model."""
     _, schemas = models_json_schema(
         [(model, "validation") for model in models],
         schema_generator=_Generator,
@@ -155,8 +153,6 @@ def definitions(models: Sequence[type[Message]]) -> dict[str, Any]:
 
 
 class _Generator(GenerateJsonSchema):
-    """JSON Schema without a title for every field: the names say it already."""
-
     def field_title_should_be_set(self, schema: JsonSchemaValue | CoreSchema) -> bool:
         return False
 
@@ -184,6 +180,5 @@ def _portable(schema: Any) -> Any:
 
 
 def _without_control_characters(pattern: str) -> dict[str, Any]:
-    """A pattern of ours, none of which allows them."""
     banned = {"not": {"pattern": _CONTROL_CHARACTERS}}
     return banned if pattern == NO_CONTROL_CHARACTERS else {"pattern": pattern} | banned

@@ -47,7 +47,6 @@ _LENGTHS_Z = frozenset({20, *range(22, 28)})
 """Lengths of a time in UTC that ends in Z: without decimals, and with 1 to 6."""
 
 _LENGTHS_OFFSET = frozenset({25, *range(27, 33)})
-"""Lengths of a time in UTC that ends in +00:00."""
 
 
 _NEVER_PLAIN = frozenset({"agent_index", "benchmarks", "speedup_percentage"})
@@ -80,11 +79,7 @@ def _options(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _field(name: str, schema: dict[str, Any], field: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
-    """One field of a model as msgspec declares it.
-
-    Args:
-        schema: the field's part of the model's JSON Schema.
-    """
+    """One field of a model as msgspec declares it; `schema` is its part of the model's JSON Schema."""
     options = _options(schema)
     kind = None if name in _NEVER_PLAIN or len(options) > 1 else _kind(options[0])
     if field.is_required():
@@ -93,7 +88,6 @@ def _field(name: str, schema: dict[str, Any], field: FieldInfo) -> tuple[str, An
 
 
 def _kind(schema: dict[str, Any]) -> Any:
-    """The types that msgspec accepts without null; None for a field that only pydantic can judge."""
     if "enum" in schema or "const" in schema:
         return Literal[tuple(schema.get("enum", (schema.get("const"),)))]
     if schema.get("format") == "date-time":
@@ -159,14 +153,12 @@ _KEY_FITS = {
 """Field to whether a key of its dictionary fits: few keys come often, and msgspec would search each again."""
 
 Inside: TypeAlias = Result | TrialStart | TrialRetracted | TrialScored | RunStarted | RunFinished | RunDeleted
-"""An event as it is folded."""
 
 _decode = msgspec.json.Decoder(Result).decode
 _decode_start = msgspec.json.Decoder(TrialStart).decode
 
 
 def inside(event: AnyEvent) -> Inside:
-    """The event that pydantic has read, as it is folded."""
     if isinstance(event, TrialResult):
         return WholeResult(**event.__dict__)
     return TrialStart(**event.__dict__) if isinstance(event, TrialStarted) else event

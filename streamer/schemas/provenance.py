@@ -89,7 +89,6 @@ def _number(value: str, *, in_time: bool) -> str:
 
 
 Values = Mapping[str, str]
-"""Field of provenance to its text."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,6 @@ class Made:
 
     @classmethod
     def of(cls, run: Mapping[str, Any], tasks: Mapping[str, Values]) -> Made:
-        """From the fields `harness`, `provenance` and `varies` of a run's plan or summary."""
         harness = {"harness": run["harness"]} if run.get("harness") else {}
         return cls(harness | (run.get("provenance") or {}), tasks, run.get("varies") or ())
 
@@ -114,18 +112,15 @@ class Made:
         provenance: Mapping[str, TaskProvenance],
         labels: Collection[str],
     ) -> Made:
-        """What some agents of a run were made with, as its summary and its tasks say."""
         of = {task: provenance.get(task, {}) for task in tasks}
         own = {task: side_by_side([said[at] for at in labels if at in said]) for task, said in of.items()}
         return cls.of(run.model_dump(include={"harness", "provenance", "varies"}), own)
 
     @cached_property
     def fields(self) -> frozenset[str]:
-        """Every field that is known of any trial."""
         return frozenset(self.run).union(*self.tasks.values())
 
     def value(self, task: str, name: str) -> str | None:
-        """A field at a task, normalised; None: not known."""
         text = self.text(task, name)
         return None if text is None else normalised(name, text)
 
@@ -139,7 +134,6 @@ class Made:
 
 
 def differ(ours: str | None, theirs: str | None) -> bool:
-    """Whether both values are known, and are not one."""
     return ours is not None and theirs is not None and ours != theirs
 
 

@@ -41,7 +41,6 @@ SemanticsVersion = Annotated[int, Field(ge=1, description="Version of what the n
 
 
 def kind(what: str) -> Any:
-    """The field `type` of a message."""
     return Field(description=f"Which message this is: {what}.")
 
 
@@ -791,7 +790,6 @@ NO_PLAN = "no plan known"
 """What stands in place of the number of planned trials, and why there is none."""
 
 UNNAMED = "finished"
-"""Status of a run whose `run_finished` event names none."""
 
 
 def state_of(run: RunSummary | Mapping[str, Any], now: datetime | None) -> State:
@@ -843,7 +841,6 @@ def is_fulfilled(run: RunSummary) -> bool:
 
 
 def is_over(run: RunSummary) -> bool:
-    """True if nothing more is awaited: the plan is fulfilled, or `run_finished` came."""
     return run.status is not None or is_fulfilled(run)
 
 
