@@ -595,7 +595,7 @@ class Counts:
         return self._wait(self._entered, key, scored, single=single)
 
     def leave(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
-        """Take back exactly what one of the above counted; True if it is time to count."""
+        """Undo one `enter`; True if it is time to count."""
         return self._wait(self._left, key, scored, single=single)
 
     def _wait(self, waiting: Waiting, key: SlotKey, scored: Scored, *, single: bool) -> bool:

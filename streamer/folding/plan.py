@@ -201,7 +201,7 @@ class Plan:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether more of the plan is to come: it says so itself, and the run has not finished."""
+        """Whether the plan says that it is incomplete, while the run has not finished."""
         return self.get("plan_complete") is False and self.finished is None
 
     @property

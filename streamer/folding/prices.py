@@ -204,7 +204,7 @@ PROVIDERS = {
     "github_copilot": "github-copilot",
     "grok": "x-ai",
 }
-"""LiteLLM's name of a provider to the name in genai-prices, which does not know the first."""
+"""LiteLLM's provider names that genai-prices does not know, and its own names for them."""
 
 _ROUTE = re.compile(r":(beta|thinking|nitro|floor|exacto|extended)$")
 """What OpenRouter's users append to choose a route to the same model; `:free` is another price."""

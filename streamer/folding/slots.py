@@ -695,7 +695,7 @@ class RunChanges:
         return taken
 
     def take_scored(self, most: int | None = None) -> dict[SlotKey, Judged | None]:
-        """Hand over slots whose scored trial changed, the latest first, with scores that are at hand."""
+        """Take the slots whose scored trial changed, latest first, with any score that is still in memory."""
         if most is not None and len(self._scored) > most:
             return dict(self._scored.popitem() for _ in range(most))
         taken, self._scored = self._scored, {}

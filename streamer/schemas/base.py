@@ -181,7 +181,7 @@ def agent_model_key(agent: str, model: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def task_key(tier: str | None, subtest: str | None, task_id: str) -> str:
-    """How a task is named: TASK, or TIER|SUBTEST|TASK where there is a tier; percent-encoded.
+    """The key of a task: TASK, or TIER|SUBTEST|TASK if it has a tier; each part percent-encoded.
 
     >>> task_key(None, None, "a/b"), task_key("T0", None, "a")
     ('a%2Fb', 'T0||a')
@@ -365,7 +365,7 @@ EventTime = Annotated[
     AfterValidator(_if_plausible),
     Field(description="RFC 3339; without zone, or outside 2000 to 2200, it is missing, and counted so."),
 ]
-"""When something happened, as a harness says; None also where its clock is wrong."""
+"""When something happened, according to the harness; None if its clock is clearly wrong."""
 
 
 def _is_safe(value: JsonValue) -> bool:

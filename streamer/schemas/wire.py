@@ -296,7 +296,7 @@ LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
 """Later ones are microseconds, say, and no time of an event."""
 
 MAX_REASON_CHARACTERS = 300
-"""The reason of a failure stands in every summary of its run."""
+"""The limit for the reason of a failure, which every summary of its run repeats."""
 
 MAX_KEPT_BYTES = 2 * 1024 * 1024
 """A rejected record larger than this is reported without its bytes: they would not fit a message."""
@@ -381,9 +381,7 @@ class Position:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """The position that a user writes.
-
-        A text that is neither an offset nor a time with a zone raises BadPosition.
+        """The position in a user's text: an offset, or a time with a zone. Raises BadPosition.
 
         >>> Position.of("41").offset, str(Position.of("2026-01-31T10:30:00+01:00"))
         (41, '2026-01-31T09:30:00Z')

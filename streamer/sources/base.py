@@ -604,7 +604,7 @@ def _has_secret(artifact: Any) -> bool:
 
 
 SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest"})
-"""Fields that identify an event: without one of them it would be about something else (R17)."""
+"""Fields that identify an event: leaving one out would change what the event is about (R17)."""
 
 _DEFAULTS = {"shard": "", "attempt": 1, "agent": UNKNOWN, "model": UNKNOWN}
 

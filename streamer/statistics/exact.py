@@ -200,7 +200,7 @@ class ExactSum:
             self.count += count
 
     def unmerge(self, *others: ExactSum) -> None:
-        """Undo one `merge` of the others; raises StatsError where `remove` of their values would."""
+        """Undo one `merge` of the others; raises StatsError if removing their values would."""
         removed = ExactSum()
         removed.merge(*others)
         if not removed.count:

@@ -537,7 +537,7 @@ def _correlation(tasks: Mapping[tuple[int, int, int, int], int], ours: Clusters,
 
 
 def _difference_at_end(pairs: Sequence[PairedTask]) -> float | None:
-    """Our rate less theirs, over all trials of the tasks that both sides know; None without any."""
+    """Our pass rate minus theirs, over all trials at tasks that both sides know; None without such tasks."""
     known = [
         PairedTask(a._replace(unknown=0), b._replace(unknown=0)) for a, b in pairs if a.known and b.known
     ]

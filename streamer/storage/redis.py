@@ -139,7 +139,7 @@ def async_client(
     *,
     retries: int = 0,
 ) -> redis.asyncio.Redis:
-    """A client with `retries`, at once. `on_connect` is awaited for each connection, not in a cluster."""
+    """A client that retries immediately. It awaits `on_connect` for each connection, except in a cluster."""
     plain, cluster = split_url(url)
     common = _common(options, timeout_seconds) | {"retry": AsyncRetry(NoBackoff(), retries)}
     if cluster:

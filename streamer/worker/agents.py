@@ -61,7 +61,7 @@ def run_worker(settings: Settings) -> int:
 
 
 def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> Worker:
-    """A worker that is not started. `state` is a directory for its tables; None: in memory."""
+    """A worker, not yet started. `state` is the directory for its tables; None keeps them in memory."""
     prices = price_table(settings.prices_file)
     names = Names(settings.namespace)
     host = gethostname().encode("ascii", "replace").decode()[:40]  # a container's id, or a pod

@@ -102,7 +102,7 @@ log = logging.getLogger(__name__)
 
 
 def _lacks_scored(told: Checkpoint, at: LogPositions, pages: Mapping[str, bytes]) -> bool:
-    """Whether the topic of scored trials lost records: it was deleted, and perhaps created again."""
+    """Whether the topic of scored trials lost records because it was deleted, and perhaps created again."""
     filled = any(map(is_page, pages))
     return at.scored_end < told.scored_to or (filled and at.scored_end == 0)
 
