@@ -1,4 +1,4 @@
-"""Live boards in a browser: a JSON API, Server-Sent Events, and one page that needs no build step.
+"""Live boards in a browser: a JSON API, Server-Sent Events, and one page without a build step.
 
 Answers come from Redis, single trials and folded runs from the log. Only `POST /api/events` writes: it
 publishes events to the broker.
@@ -16,13 +16,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 STATIC = Path(__file__).with_name("static")
-"""The page's files; reports are made of them too."""
+"""The page's files, also used by reports."""
 
 DOCUMENT_FORMATS = ("text", "json", "md", "html")
-"""How a comparison or a ledger is written; text is for the terminal."""
+"""Formats of comparisons and ledgers; text is for the terminal."""
 
 REPORT_FORMATS = ("md", "html", "csv", "parquet", "json")
-"""The formats of `streamer report`, which are the endings of its files; `web/report.py` writes them."""
+"""Formats and file endings of `streamer report`."""
 
 
 # -----------------------------------------------------------------------------
@@ -35,18 +35,18 @@ BACKLOG = 512
 
 
 class ServeError(Exception):
-    """The server cannot start as it was asked to."""
+    """The server cannot start with these options."""
 
 
 class AddressInUse(ServeError):
-    """The port is taken, or the address is not ours."""
+    """The port is taken, or the address is not this machine's."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
         super().__init__(f"Cannot listen on {host} port {port}: {error.strerror}. Name another with --port")
 
 
 def listening(host: str, port: int | None) -> socket.socket:
-    """A socket that is bound; AddressInUse if it cannot be."""
+    """A bound socket; raises AddressInUse."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -65,7 +65,7 @@ def listening(host: str, port: int | None) -> socket.socket:
 
 
 def available_port(port: int | None = None) -> int:
-    """The port that a server on this machine would get; AddressInUse if it is taken."""
+    """The port that a server on this machine would get; raises AddressInUse."""
     with listening(DEFAULT_HOST, port) as listener:
         return int(listener.getsockname()[1])
 
@@ -78,11 +78,7 @@ MIN_TOKEN_CHARACTERS = 16
 
 
 def check_tokens(host: str, token: str | None, publish_token: str | None) -> None:
-    """That others need a token, and that tokens are good ones.
-
-    Raises:
-        ServeError: they are not.
-    """
+    """Require a token where other machines can connect, and reject weak ones; raises ServeError."""
     for option, given in (("--token", token), ("--publish-token", publish_token)):
         if given is not None and len(given) < MIN_TOKEN_CHARACTERS:
             raise ServeError(f"{option} is too short: {MIN_TOKEN_CHARACTERS} characters or more are needed")
@@ -123,11 +119,7 @@ _ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 def addresses(host: str, port: int, own: Sequence[str] = ()) -> list[str]:
     """The addresses of the page that can be opened, the one for other machines first.
 
-    Args:
-        host: that the server listens on.
-        port: likewise.
-        own: addresses of this machine in its networks.
-
+        `own` are addresses of this machine in its networks.
     >>> addresses("127.0.0.1", 8720), addresses("::1", 8720)
     (['http://127.0.0.1:8720/'], ['http://[::1]:8720/'])
     >>> addresses("0.0.0.0", 8720, ["10.1.2.3"])
@@ -141,8 +133,7 @@ def addresses(host: str, port: int, own: Sequence[str] = ()) -> list[str]:
 def own_addresses(host: str) -> list[str]:
     """The addresses under which other machines find this one; [] without a network.
 
-    Args:
-        host: that the server listens on: "0.0.0.0" has no IPv6 addresses.
+    "0.0.0.0" has no IPv6 addresses.
     """
     families = (socket.AF_INET, socket.AF_INET6) if host == "::" else (socket.AF_INET,)
     names = []
@@ -154,13 +145,9 @@ def own_addresses(host: str) -> list[str]:
 
 
 def announcement(host: str, port: int, token: str | None, *, on_terminal: bool) -> list[str]:
-    """Where the page is, in lines; on a terminal with a QR code, if other machines can open it.
+    """The address of the page in lines; with a QR code on a terminal, if other machines can open it.
 
-    Args:
-        host, port: that the server listens on.
-        token: a client must know it; the QR code has it, the printed addresses have not. None: no token.
-        on_terminal: whether people read the lines.
-
+    The QR code holds the token, the printed addresses do not.
     >>> announcement("127.0.0.1", 8720, None, on_terminal=True)
     ['http://127.0.0.1:8720/']
     """

@@ -1,6 +1,6 @@
-"""`python -m streamer.web [PORT]`: the page with the settings of the environment, for `streamer up`.
+"""Entry point of the page for `streamer up`: `python -m streamer.web [PORT]`.
 
-STREAMER_WEB_HOST and STREAMER_WEB_TOKEN say who may open it; without them this machine alone.
+STREAMER_WEB_HOST and STREAMER_WEB_TOKEN say who may open it; without them, only this machine.
 """
 
 import os

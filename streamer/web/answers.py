@@ -1,4 +1,4 @@
-"""Answers of the API, drawn for the page: the paths and what may be asked there are the same."""
+"""Answers of the API, drawn for the page, with the same paths and queries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from streamer.web.protocols.live import Json
 
 
 DRAWN_TYPE = "application/vnd.streamer.drawn+json"
-"""The media type by which the page asks for elements instead of the values."""
+"""The media type by which the page asks for elements instead of values."""
 
 
 async def _runs_answer(web: Web, query: models.RunsQuery, found: models.Page[ListedRun]) -> Json:
@@ -92,11 +92,11 @@ async def _leaders_answer(web: Web, query: models.LeaderboardsQuery, found: list
 
 
 POOLED_RUNS = 400
-"""Leaderboards pool so many runs, the latest ones."""
+"""The most runs that leaderboards pool, the latest ones."""
 
 
 def _metrics(asked: str, runs: Iterable[RunSummary]) -> list[tuple[str, str]]:
-    """What a leaderboard can be by: the built-in metrics, what the plans name, and what is asked for."""
+    """The metrics of a leaderboard: built in, named by plans, and the requested one."""
     said: dict[str, Any] = {}
     for run in runs:
         for metric, says in (run.metrics or {}).items():
@@ -122,7 +122,7 @@ async def _trial_answer(web: Web, query: Query, found: bytes, run: str, trial: s
 
 
 def refusal(web: Web, error: Exception) -> str:
-    """What an error says to a person, where the server names a status for it."""
+    """An error as a person reads it, if the server has a status for it."""
     if isinstance(error, KafkaError):
         return f"This needs the broker, and {broker_problem(error, web.settings.bootstrap)}"
     return str(error)
@@ -150,7 +150,7 @@ DRAWN: dict[str, Callable[..., Awaitable[Json]]] = {
     "/api/compare": _compare_answer,
     "/api/leaderboards": _leaders_answer,
 }
-"""Path -> how its answer is drawn, from what the path answers with; the other paths are not drawn."""
+"""Path to the function that draws its answer; other paths are not drawn."""
 
 
 # -----------------------------------------------------------------------------
@@ -158,11 +158,11 @@ DRAWN: dict[str, Callable[..., Awaitable[Json]]] = {
 
 
 SPARK = (72, 18)
-"""Width and height of the values run by run, pixels."""
+"""Width and height of the run-by-run values, in pixels."""
 
 
 def draw_leaders(board: BenchmarkBoard) -> drawing.Drawn:
-    """A leaderboard: ranked agents, and below them the runs that are left out."""
+    """A leaderboard: ranked agents, and below them the excluded runs."""
     rows, value = [*board.rows, *board.below], replace(value_column(board), name="value", hint="")
     write = drawing.NUMBERS["percent" if value.format == "pass_rate" else value.format]
     is_share = board.metric in BOARD_METRICS and value.format in ("percent", "score")
@@ -197,7 +197,7 @@ def draw_leaders(board: BenchmarkBoard) -> drawing.Drawn:
 
 
 def _value_of(row: BoardRow, write: Callable[[Any], str], is_share: bool) -> drawing.Content:
-    """The value with its interval; where it is a share with a thin bar of that."""
+    """The value with its interval; a share also gets a thin bar."""
     ends = row.interval
     if ends is None:
         return write(row.value)
@@ -218,7 +218,7 @@ def _change(change: Change) -> drawing.Content:
 
 
 def _trend(row: BoardRow, write: Callable[[Any], str]) -> drawing.Element:
-    """The values of the finished runs as a line, and as text for those who do not see it."""
+    """The values of the finished runs as a line, and as text for screen readers."""
     values = [float(p.value) for p in row.trend if isfinite(float(p.value))]
     said = "\n".join(f"{visible(point.run)}: {write(point.value)}" for point in row.trend)
     (width, height), low, high = SPARK, min(values, default=0.0), max(values, default=0.0)
@@ -267,7 +267,6 @@ def _whose(side: SideTotals) -> Sequence[drawing.Content]:
 
 
 def _totals(found: Comparison) -> drawing.Drawn:
-    """Each metric that some task has on both sides, named ones last."""
     rows: list[dict[str, Any]] = [
         {"metric": metric, "column": compare.column_of(metric, of), "of": of, "tasks": of.tasks}
         | {"a_better": of.a_better, "b_better": of.b_better, "equal": of.equal}
@@ -319,7 +318,6 @@ def _chance(p: float | None) -> str:
 
 def _flips(found: Comparison) -> drawing.Drawn:
     def lost(group: FlipGroup, task: str) -> drawing.Element:
-        """The trials of the side that does not pass the task."""
         other = found.b if group.passed_by == "a" else found.a
         task_id = task if group.tier is None else task[len(group.tier) + 1 :]
         wanted = {"task": task_id, "tier": group.tier, "agent": other.agent_model}
@@ -341,7 +339,7 @@ def _flips(found: Comparison) -> drawing.Drawn:
 def _listed(
     tasks: Sequence[str], whole: int, show: Callable[[str], drawing.Content], what: str = ""
 ) -> drawing.Element:
-    """A list to unfold: so many tasks, and the first of them by name."""
+    """A list to unfold: the number of tasks, and the first of them by name."""
     more = whole - len(tasks)
     rest = drawing.h("li", {}, f"and {drawing.count(more)} more") if more > 0 else None
     items = [drawing.h("li", {}, show(task)) for task in tasks]

@@ -1,4 +1,4 @@
-"""The answers to each path of the API; `OPERATIONS` lists the paths."""
+"""The functions behind each path of the API; `OPERATIONS` lists the paths."""
 
 from __future__ import annotations
 
@@ -145,33 +145,28 @@ from streamer.web.report import as_csv, as_parquet
 
 
 HISTORY_SECONDS = 2.0
-"""A run's history that was read so recently is not read again."""
+"""The age below which a run's history is not read again."""
 
 MAX_HISTORIES = 16
 
 MAX_READ_AHEAD = 4
-"""So many runs are read at a time because their pages were opened."""
+"""The most runs read at a time because their pages were opened."""
 
 LARGE = 20_000
-"""A run with so many trials is read before somebody asks about it: that takes about a second or more."""
+"""Trials from which a run is read ahead: reading takes a second or more."""
 
 GROWTH = 1.25
-"""While a run goes on, it is read ahead again once it has so many times the trials that it had."""
+"""The growth after which an unfinished run is read ahead again."""
 
 LOOK_SECONDS = 5.0
-"""How often the latest runs are looked through for large ones."""
+"""Seconds between two looks for large runs among the latest ones."""
 
 
 class Web:
-    """Everything that answers draw on, and the way to the broker; one per process.
+    """Resources that all answers share, and the way to the broker; one per process.
 
-    Attributes:
-        settings: where Redis and the broker are.
-        prices: price table of the runs that are folded here (R2).
-        folds: answers that need a whole run in memory.
-        reading: held while a file of a trial is read, since that takes the memory of the file.
-        curves: the learning curves of the runs that people look at.
-        runs: all runs, now or as of an earlier time.
+    `prices` apply to runs folded here (R2). `reading` is a lock: reading a file of a trial takes as much
+    memory as the file.
     """
 
     def __init__(
@@ -196,13 +191,13 @@ class Web:
         self._histories: Recent[list[HistoryEntry]] = Recent(HISTORY_SECONDS, MAX_HISTORIES, time.monotonic)
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
-        """The history of a run, read once for all who ask at about the same time."""
+        """The history of a run, read once for simultaneous requests."""
         return await self._histories.answer(run_id, partial(self.reader.history, run_id))
 
     def read_ahead(self, run_id: str) -> None:
-        """Begin to read the trials of a run whose page was opened; questions wait for it.
+        """Start reading the trials of a run whose page was opened.
 
-        Errors are ignored here: the question gets them.
+        Errors are ignored here, since the question itself meets them.
         """
         if run_id not in self._reading_ahead and len(self._reading_ahead) < MAX_READ_AHEAD:
             reading = asyncio.gather(self._read_ahead(run_id), return_exceptions=True)
@@ -216,17 +211,17 @@ class Web:
             await self.events.facts(run_id, every=True)
 
     async def follow_large_runs(self) -> None:
-        """Have the answers about large runs ready before somebody asks, until cancelled."""
+        """Prepare answers about large runs before a viewer asks, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)  # questions at the start go first
             with suppress(Exception):  # every question about runs gets it
                 await self.read_large_runs()
 
     async def read_large_runs(self) -> None:
-        """Read the latest large runs, those that somebody looks at first, as far as this server holds them.
+        """Read the latest large runs, viewed ones first, as far as this server holds them.
 
-        Each is read again once it has grown a lot, or has changed and is over. What stands in the way of one
-        run is ignored here: the question gets it.
+        Each is read again once it has grown a lot, or has changed and is over. Errors of one run are
+        ignored here, since the question itself meets them.
         """
         room, before, self._large = MAX_TRIALS, self._large, {}
         runs = (await self.reader.page_of_runs()).runs
@@ -252,7 +247,7 @@ T = TypeVar("T")
 
 
 class LiveRun:
-    """A run as Redis and the topics have it; each answer raises what `StateReader` raises."""
+    """A run from Redis and the topics; each method raises what `StateReader` raises."""
 
     def __init__(self, web: Web, run_id: str) -> None:
         self._web, self._run_id = web, run_id
@@ -274,33 +269,23 @@ class LiveRun:
         return await asyncio.to_thread(matrix_of, rows, in_flight, query.metric, query.sort)
 
     async def file(self, ending: str) -> bytes:
-        """All scored trials as a file; raises what `scored_trials` raises, too."""
+        """All scored trials as a file; also raises what `scored_trials` raises."""
         run = await self._web.reader.run(self._run_id)
         work = lambda: _written(ending, scored_trials(self._web.settings, self._run_id), run)  # noqa: E731
         return await self._web.folds.answer(("download", self._run_id, run.state_version, ending), work)
 
 
 class FoldedAgain:
-    """A run folded again: the questions of a LiveRun, and those that only a fold answers.
+    """A run folded again: it answers what a LiveRun answers, and what only a fold knows.
 
-    Args:
-        web: the server's resources.
-        run_id: the run.
-        position: nothing after it is read; None: up to the present end of the log.
+    Nothing after `position` is read; None: the fold goes to the present end of the log.
     """
 
     def __init__(self, web: Web, run_id: str, position: Position | None) -> None:
         self._web, self._run_id, self._position = web, run_id, position
 
     async def answer(self, question: Hashable, answer: Callable[[FoldedRun], T]) -> T:
-        """Call `answer` with the run in a thread; equal questions under way share one answer.
-
-        Raises:
-            UnknownRun, RedisUnavailable: see `StateReader`.
-            BadPosition, NothingYet, NotInLog, CannotBeFolded and others: see `fold_run`.
-            LogTruncated: the run's log has lost its beginning, and an earlier position is asked for.
-            TooManyFolds: too many questions wait already.
-        """
+        """Call `answer` with the run in a thread; equal questions under way share one answer."""
         web, run_id, position = self._web, self._run_id, self._position
         version = (await web.reader.run(run_id)).state_version
 
@@ -339,20 +324,14 @@ class FoldedAgain:
 
 
 def run_at(web: Web, run_id: str, as_of: str | None) -> LiveRun | FoldedAgain:
-    """A run now, or as of a position as a user writes it; the one place that tells the two apart.
-
-    Raises:
-        BadPosition: `as_of` is neither an offset nor a time.
-    """
+    """A run now, or as of a position as a user writes it; raises BadPosition."""
     return LiveRun(web, run_id) if as_of is None else FoldedAgain(web, run_id, Position.of(as_of))
 
 
 async def live_comparison(web: Web, comparison: Comparison, allowed: Sequence[str] = ()) -> Comparison:
-    """A comparison of two runs, and what the order of their trials allows to say; see `in_order`.
+    """A comparison of two runs, and what the order of their trials permits to say; see `in_order`.
 
-    `allowed` is as of `compare_sides`.
-
-    The same comparison where the log does not hold all events of both, or this server may not read them.
+    It is returned unchanged if the log lacks events of either run, or this server may not read them.
     """
     if not needs_order(comparison):
         return comparison
@@ -385,11 +364,9 @@ A = TypeVar("A", bound=Callable[..., Awaitable[Answer]])
 
 
 def _get(path: str, summary: str, *, answers: Any = None, media: str = JSON) -> Callable[[A], A]:
-    """Declare a path. The annotations of the function say what may be asked, and what it answers with.
+    """Declare a path; the function's annotations define its query and answer.
 
-    Args:
-        answers: what the bytes are, where the function gives bytes.
-        media: their type.
+    If the function gives bytes, `answers` describes them and `media` is their type.
     """
 
     def declare(answer: A) -> A:
@@ -527,13 +504,10 @@ async def trials_of(web: Web, query: TrialsQuery, run: str) -> TrialPage:
 async def _stored(
     web: Web, run: str, *, every: bool
 ) -> tuple[dict[str, StoredTrial], Callable[[StoredTrial], EventFacts | None]]:
-    """The trials of a run, and what the log says of a trial; both topics are read at a time.
+    """The trials of a run, and a lookup in the log; both topics are read concurrently.
 
-    The log says nothing where it has results for too many trials, withdrawn ones among them.
-
-    Args:
-        every: all trials are asked about, and EventsClosed is raised where the server may not read events;
-            otherwise nothing is said then.
+    The lookup gives None if the log has too many results, including withdrawn ones. With `every`, it covers
+    all trials, and EventsClosed is raised if the server may not read events.
     """
     return await asyncio.gather(web.trials.trials(run), _facts(web, run, every=every))
 
@@ -632,12 +606,7 @@ async def _artifact(web: Web, query: NoQuery, run: str, trial: str, artifact: st
 
 
 async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
-    """The recording of a terminal that a trial left.
-
-    Raises:
-        NoSuchTrial: the run has no such trial.
-        CannotBeOpened: it is no recording, or no directory of the run is known.
-    """
+    """The terminal recording that a trial left."""
     place = await _place(web, run, trial, artifact)
     async with web.reading:
         return await asyncio.to_thread(lambda: recording(place.checked(), place.path))
@@ -645,7 +614,7 @@ async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a file of a trial lies, as its event says."""
+    """The location of a trial's file, from its event."""
 
     run: DirectoryRun
     event: TrialResult
@@ -653,7 +622,7 @@ class _Place:
     name: str
 
     def checked(self) -> Path:
-        """The directory that the path is relative to. It takes files' time; see `DirectoryRun.check`."""
+        """The directory that the path is relative to, checked; this reads files."""
         self.run.check(self.event, self.path)
         return self.run.home
 
@@ -742,7 +711,7 @@ async def _task(web: Web, query: TasksQuery, task: str) -> TaskPage:
 
 
 async def _past_runs(web: Web, benchmark: str | None, run: str | None = None) -> list[PastRun]:
-    """The runs of a benchmark, or one run, with their scored trials; equal questions are worked out once."""
+    """One run or all runs of a benchmark with their scored trials; equal questions share one answer."""
     runs = await web.reader.board_runs(benchmark=benchmark, run=run)
     run_ids = [one.run.run_id for one in runs]
     work = lambda: past_of(runs, scored_trials_of(web.settings, run_ids))  # noqa: E731
@@ -809,7 +778,7 @@ async def ledger_sheet(web: Web, query: TimeQuery, name: str) -> bytes:
 
 
 async def task_sheet(web: Web, query: TaskSheetQuery, task: str) -> bytes:
-    """A task over all runs of a benchmark as a page; each row links to the trials behind it."""
+    """A task over all runs of a benchmark as a page; each row links to its trials."""
     benchmark = query.benchmark
     if query.run is not None:
         benchmark = (await web.reader.run(query.run)).benchmark
@@ -849,7 +818,7 @@ SHEETS: dict[str, tuple[type[Query], Callable[..., Awaitable[bytes]]]] = {
     "/pages/runs/{run}": (RunSheetQuery, run_sheet),
     "/pages/tasks/{task}": (TaskSheetQuery, task_sheet),
 }
-"""Path -> what may be asked there, and the function that draws it."""
+"""Path to its query and the function that draws it."""
 
 
 # -----------------------------------------------------------------------------
@@ -862,22 +831,15 @@ WRITERS: dict[str, tuple[Writer, str]] = {
     "csv": (as_csv, "text/csv; charset=utf-8"),
     "parquet": (as_parquet, "application/vnd.apache.parquet"),
 }
-"""Ending of the file's name to its writer and media type."""
-
 DOWNLOADS = {f"/api/runs/{{run}}/trials.{ending}": ending for ending in WRITERS}
-"""Paths that answer with a file."""
 
 
 async def download(web: Web, query: AsOfQuery, run_id: str, ending: str) -> Response:
     """All scored trials of a run as a file.
 
     Raises:
-        UnknownRun, RedisUnavailable: see `StateReader`.
-        NotInLog, TopicMissing, TopicUnreadable, KafkaError: see `scored_trials`.
         TooManyTrials: the run has more than this server holds.
-        TooManyFolds: too many questions wait already.
         ParquetMissing: pyarrow is not installed.
-        others: as `FoldedAgain.answer`, where the trials of an earlier time are asked for.
     """
     run = await web.reader.run(run_id)
     if run.progress.done > log.MAX_TRIALS:
@@ -892,6 +854,6 @@ async def download(web: Web, query: AsOfQuery, run_id: str, ending: str) -> Resp
 
 
 def _written(ending: str, trials: Sequence[bytes], run: RunSummary) -> bytes:
-    """A file of these trials; the plan says how to read the run's named metrics."""
+    """The trials as a file; the run's plan describes its named metrics."""
     write, _ = WRITERS[ending]
     return write([orjson.loads(value) for value in trials], run.model_dump(mode="json")["metrics"])

@@ -1,4 +1,4 @@
-"""The application: paths, and what stands around them."""
+"""The web application: its paths, with checks and streams around them."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ _REFUSALS = {
 
 
 def openapi() -> dict[str, Any]:
-    """The whole document."""
+    """The whole OpenAPI document."""
     models: set[type[BaseModel]] = {operation.model for operation in OPERATIONS}
     models |= {Problem, PublishedEvents}
     in_order = sorted(models, key=lambda model: model.__name__)
@@ -219,11 +219,9 @@ def _file_operation(path: str, ending: str) -> dict[str, Any]:
 def _operation(
     path: str, summary: str, says: dict[str, Any], parameters: list[dict[str, Any]], what: str = "The answer."
 ) -> dict[str, Any]:
-    """What all operations have in common.
+    """The common parts of all operations.
 
-    Args:
-        says: the content of the answer by media type, which `what` describes.
-        parameters: besides those in the path.
+    `says` has the answer's content by media type. `parameters` are those besides the path.
     """
     names = re.findall(r"{(\w+)}", path)
     in_path = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
@@ -273,12 +271,7 @@ _STYLE = "html,body{margin:0;background:#121314}\n"
 
 
 def player(recording: str, name: str) -> Response:
-    """The page that plays a recording.
-
-    Args:
-        recording: the contents of the `.cast` file.
-        name: for the title.
-    """
+    """The page that plays a recording, given the contents of its `.cast` file and a name for the title."""
     style, script, policy = _fixed()
     data = canonical_json(recording).decode().replace("<", "\\u003c")
     page = (
@@ -297,7 +290,7 @@ def player(recording: str, name: str) -> Response:
 
 @cache
 def _fixed() -> tuple[str, str, str]:
-    """Style, script and policy: the same for every recording."""
+    """Style, script and policy of the player, which never change."""
     licence = (_VENDORED / "LICENSE").read_text(encoding="utf-8").strip()
     code = (_VENDORED / "asciinema-player.min.js").read_text(encoding="utf-8")
     style = (_VENDORED / "asciinema-player.css").read_text(encoding="utf-8") + _STYLE
@@ -324,7 +317,7 @@ log = logging.getLogger("streamer.web")
 Q = TypeVar("Q", bound=Query)
 
 LEAST_MCP = (2, 3)
-"""The oldest version of the package `mcp` that the extra allows."""
+"""The oldest `mcp` package that the extra allows."""
 
 PLAYER_PATH = "/api/runs/{run}/trials/{trial}/artifacts/{artifact}/player"
 
@@ -332,13 +325,10 @@ PLAYER_PATH = "/api/runs/{run}/trials/{trial}/artifacts/{artifact}/player"
 def create_app(
     web: Web, *, token: str | None = None, publish_token: str | None = None, host_names: Iterable[str] = ()
 ) -> ASGIApp:
-    """The ASGI application.
+    """The ASGI application; `web` is followed and closed with its lifespan.
 
-    Args:
-        web: what the answers draw on; followed and closed with the application's lifespan.
-        token: a client must know it to get data; None: open to all.
-        publish_token: a client must know it to publish; None: see `RequestChecks`.
-        host_names: further names that this server may be called by, besides localhost and addresses.
+    Clients need `token` for data and `publish_token` to publish; see `RequestChecks`. `host_names` are names
+    of this server besides localhost and addresses.
     """
     document = canonical_json(openapi())
     tools = _tools(web)
@@ -414,7 +404,7 @@ def create_app(
 
 
 def _tools(web: Web) -> OverHttp | None:
-    """The tools for language models; None without the extra `mcp`, or with another package of that name."""
+    """Tools for language models; None without the extra `mcp`, or with another package of that name."""
     try:
         if tuple(map(int, version("mcp").split(".")[:2])) < LEAST_MCP:
             raise ImportError(f"package mcp has version {version('mcp')}")
@@ -428,7 +418,7 @@ def _tools(web: Web) -> OverHttp | None:
 
 
 def _endpoint(web: Web, answer: Callable[..., Awaitable[Response]]) -> Any:
-    """A function of a request and of the parameters in its path; what it raises is explained."""
+    """An endpoint with the path's parameters; errors become problems."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -461,7 +451,7 @@ async def _answer(web: Web, operation: Operation, request: Request, **parameters
 
 
 def _query(model: type[Q], request: Request) -> Q:
-    """The part after the question mark; BadQuery says what is wrong with it."""
+    """The parsed query; BadQuery explains what is wrong."""
     if "as_of" not in model.model_fields:
         _refuse_as_of(request)
     given: dict[str, Any] = {}
@@ -480,7 +470,7 @@ def _query(model: type[Q], request: Request) -> Q:
 
 
 def _view_query(request: Request) -> ViewQuery:
-    """What a stream is asked to draw; its other parameters are let be."""
+    """The drawing options of a stream; other parameters are ignored."""
     given = request.query_params.items()
     try:
         return ViewQuery.model_validate({name: v for name, v in given if name in ViewQuery.model_fields})
@@ -560,7 +550,7 @@ async def _page_file(request: Request) -> Response:
 
 
 class _Encoded:
-    """Routes by the path as it was sent, so that an id may hold `%2F`; endpoints decode the parts."""
+    """Routes by the raw path, so that an id may hold `%2F`; endpoints decode the parts."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -573,11 +563,11 @@ class _Encoded:
 
 
 AppStatus.enable_automatic_graceful_drain = False
-"""The hub ends its streams itself. A stream that the library cuts lacks its end, and browsers report that."""
+"""A switch off: the hub ends its streams itself. Browsers report streams that the library cuts."""
 
 
 class _Stream(EventSourceResponse):
-    """Server-Sent Events for one viewer, who leaves the room in any case; a ping every 15 seconds."""
+    """Server-sent events for one viewer, who always leaves the room; a ping every 15 seconds."""
 
     def __init__(
         self, web: Web, room: Room, request: Request, leave: Callable[[], None], view: View | None
@@ -600,8 +590,9 @@ class _Stream(EventSourceResponse):
 GRACE_SECONDS = 5
 
 GARBAGE_THRESHOLDS = (50_000, 20, 100)
-"""Rows of trials live long and hold no cycles: with Python's own thresholds, looking for some in them takes
-a fifth of the time that reading a large run takes."""
+"""Thresholds for long-lived rows without cycles. Python's own ones cost a fifth of the time of reading a
+large run.
+"""
 
 
 def run_server(
@@ -618,22 +609,18 @@ def run_server(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
-    Args:
-        settings: where broker and Redis are.
-        host: address to listen on; anything but this machine's own needs a token.
-        port: None: 8720, or a free one if that is taken.
-        token: a client must know it to get data.
-        publish_token: a client must know it to publish; None: only clients of this machine publish, and only
-            if there is no `token` either.
-        host_names: further names that this server may be called by.
-        connections_per_address: how many connections one address may have, and how many streams. A proxy
-            that `settings.trusted_proxies` does not name is one address.
+        host: any address other than loopback needs a token.
+        port: None for 8720, or a free one if that is taken.
+        token: clients need it to get data.
+        publish_token: clients need it to publish; None lets only this machine publish, and only
+          without `token`.
+        connections_per_address: limit of connections and of streams. A proxy that
+          `settings.trusted_proxies` does not name counts as one address.
         artifacts: directories of runs, or above some, whose files the page may show.
-        echo: takes each line for the user.
 
     Raises:
-        ServeError: it cannot start like that.
-        OtherProtocol: Redis speaks TLS and the URL does not say so, or the other way round.
+        ServeError: the options do not allow a start.
+        OtherProtocol: Redis speaks TLS and the URL does not say so, or the reverse.
     """
     check_tokens(host, token, publish_token)
     gc.freeze()
@@ -652,7 +639,7 @@ def run_server(
 
 
 def configured(app: ASGIApp, connections: Connections) -> uvicorn.Config:
-    """How uvicorn serves the application, within limits."""
+    """The uvicorn configuration of the application, with limits."""
     return uvicorn.Config(
         app,
         http=cast(Any, partial(LimitedProtocol, connections)),
@@ -669,13 +656,13 @@ def configured(app: ASGIApp, connections: Connections) -> uvicorn.Config:
 
 
 class Server(uvicorn.Server):
-    """Ends its streams first: viewers would keep it from ending otherwise."""
+    """A server that ends its streams first, since viewers would keep it running."""
 
     def __init__(self, config: uvicorn.Config, web: Web) -> None:
         super().__init__(config)
         self._web = web
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End in good order."""
+        """End the streams, then the server."""
         self._web.hub.close()
         await super().shutdown(sockets)

@@ -1,11 +1,10 @@
 """The directories of runs whose files may be shown: those that somebody named on this machine.
 
-They are named by `serve --artifacts DIR`, and by `live` and `tail`, which keep a list of what they followed.
-A directory may hold several runs; which one is whose is found out as `tail` does it. Nothing above it is
-looked at.
+`serve --artifacts DIR` names them; `live` and `tail` keep a list of what they followed. A directory may hold
+several runs, told apart as `tail` does it. Nothing above it is read.
 
-Events are no authority here, since a publisher may write any path into them. Of a run, only the files are
-shown that its connector names for the same trial.
+Events are no authority here, since a publisher may write any path into them. Only files that the run's
+connector names for the same trial are shown.
 """
 
 from __future__ import annotations
@@ -53,10 +52,8 @@ class CannotBeOpened(Exception):
 class FilePart:
     """The bytes of a file, or its end.
 
-    Attributes:
-        content: the bytes.
-        size: bytes of the whole file when it was opened.
-        left_out: bytes before `content` that were not read.
+    `size` is of the whole file when it was opened. `left_out` counts the bytes before `content` that were not
+    read.
     """
 
     content: bytes
@@ -65,16 +62,12 @@ class FilePart:
 
 
 def read_below(home: Path, relative: str, limit: int, *, from_end: bool = False) -> FilePart:
-    """A file below a directory.
+    """A file below a directory, of at most `limit` bytes.
 
-    Args:
-        home: the directory.
-        relative: the file's path below it, as events have it.
-        limit: at most so many bytes.
-        from_end: read the last `limit` bytes of a larger file instead of refusing it.
+    With `from_end`, the end of a larger file is read instead of refusing it.
 
     Raises:
-        CannotBeOpened: it is missing, is no regular file, lies behind a link or outside, or is too large.
+        CannotBeOpened: the file is missing, not regular, behind a link, outside the directory, or too large.
     """
     with _opened(home, relative) as descriptor:
         size = os.fstat(descriptor).st_size
@@ -121,7 +114,7 @@ def _opened(home: Path, relative: str) -> Iterator[int]:
 
 
 LOOK_AGAIN_SECONDS = 5.0
-"""Directories are not searched for an unknown run more often than this."""
+"""The shortest time between two searches for an unknown run."""
 
 NOT_NAMED = (
     "This server knows no directory of this run. Start it with --artifacts DIR, or follow the run with "
@@ -132,17 +125,12 @@ SEVERAL = (
     "is. Rename or remove all but one"
 )
 _RENAMED = {"agent": "", "model": ""}
-"""Options of `tail` may name these otherwise than the files do, so they do not tell trials apart here."""
+"""Options of `tail` may rename these, so they do not tell trials apart here."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryRun:
-    """A run in a directory that was named.
-
-    Attributes:
-        source_run: where it lies, and its connector.
-        pool: the run that its events are pooled into; None: its own.
-    """
+    """A run in a named directory; `pool` is the run that its events are pooled into, None for its own."""
 
     source_run: SourceRun
     pool: str | None
@@ -153,11 +141,7 @@ class DirectoryRun:
         return self.source_run.path if self.source_run.path.is_dir() else self.source_run.path.parent
 
     def check(self, event: TrialResult, path: str) -> None:
-        """Whether a file is one that the trial left. It reads the trial's files.
-
-        Raises:
-            CannotBeOpened: the connector does not name it for the trial of the event.
-        """
+        """Check that the trial left the file, which reads the trial's files; raises CannotBeOpened if not."""
         slot = slot_of(event.model_dump() | _RENAMED)
         for trial in self._trials_at(path):
             files = trial.get("artifacts", ()) if slot_of(trial | _RENAMED) == slot else ()
@@ -169,7 +153,6 @@ class DirectoryRun:
         )
 
     def _trials_at(self, path: str) -> Iterator[dict[str, Any]]:
-        """The results that may name a file: those in its part of the run, and those in files of the run."""
         run, options, report = self.source_run, ConvertOptions(run_id=self.pool), ConvertReport()
         part = run.source.part(run.path, run.path / path) if run.path.is_dir() else None
         if part is None:
@@ -184,13 +167,13 @@ class DirectoryRun:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """The runs in a directory; `pools`: what they may have been pooled into, None: any run or none."""
+    """The runs in a directory; `pools` are runs that they may be pooled into, None for any run or none."""
 
     runs: Sequence[SourceRun]
     pools: tuple[str | None] | None
 
     def fitting(self, run_id: str, shard: str) -> Iterator[DirectoryRun]:
-        """The runs here that a trial may be of; one that is the trial's run itself comes last."""
+        """The runs here that may hold the trial, the trial's own run last."""
         for pool in (run_id, None) if self.pools is None else self.pools:
             for run in self.runs:
                 own = pool is None and run.run_id == run_id
@@ -199,12 +182,10 @@ class _Named:
 
 
 class RunDirectories:
-    """Finds the directory of a run. Its methods take files' time: call them in a thread.
+    """The directory of each run. The methods read files, so call them in a thread.
 
-    Args:
-        settings: of the deployment whose followed directories count.
-        named: directories that the server was given.
-        clock: seconds, monotonic.
+    `settings` are of the deployment whose followed directories count; `named` are directories given to the
+    server.
     """
 
     def __init__(self, settings: Settings, named: Sequence[Path], clock: Callable[[], float]) -> None:
@@ -219,9 +200,7 @@ class RunDirectories:
     def of(self, run_id: str, shard: str) -> DirectoryRun:
         """The run that a trial's paths are relative to.
 
-        Args:
-            run_id: the run of the trial's event.
-            shard: its shard: the original run where several were pooled, and what more tells it apart.
+        The shard holds the original run where several were pooled.
 
         Raises:
             CannotBeOpened: no directory of the run was named, or several are.
@@ -243,7 +222,6 @@ class RunDirectories:
         return matches[0]
 
     def _match(self, run_id: str, shard: str) -> list[DirectoryRun]:
-        """The runs that fit, each directory once."""
         fitting = (run for named in self._named_runs for run in named.fitting(run_id, shard))
         return list({run.home: run for run in fitting}.values())
 
@@ -255,7 +233,7 @@ class RunDirectories:
 
 
 def _runs_in(root: Path) -> list[SourceRun]:
-    """The runs at and below a directory, of each id the first one: its copies come later."""
+    """The runs at and below a directory; of copies with one id, the first."""
     runs, _, _ = discover([root], sources_for(AUTO), ConvertOptions(), around=False)
     return list({run.run_id: run for run in reversed(runs)}.values())
 
@@ -266,18 +244,18 @@ def _runs_in(root: Path) -> list[SourceRun]:
 
 MAX_STEPS = 2_000
 MAX_CALLS = 100
-"""The calls that are shown of one step."""
+"""The most calls shown of one step."""
 
 MAX_CHARACTERS = 8_000_000
-"""The length of all steps together, as JSON."""
+"""The greatest length of all steps together, as JSON."""
 
 MAX_STEP_CHARACTERS = 16_000
-"""The length of each text of a step; longer texts lose their middle."""
+"""The greatest length of each text of a step; longer texts lose their middle."""
 
 _SAYS_ERROR = re.compile(
     r"Traceback \(most recent call last\)|\bexit[ _]?code\W{0,4}(?:-|[1-9])|^\[?error\b", re.IGNORECASE
 )
-"""The texts by which a tool's output says that the call failed, where the format has no field for it."""
+"""Texts in a tool's output that mean failure, where the format has no field for it."""
 
 Source = Literal["system", "user", "agent", "environment"]
 
@@ -309,7 +287,7 @@ T = TypeVar("T")
 
 
 class NotThisFormat(Exception):
-    """The file is no trajectory of this format."""
+    """The file is not a trajectory of this format."""
 
 
 def trimmed(value: Any) -> str:
@@ -342,9 +320,7 @@ def says_error(output: str | None) -> bool:
 def numbered(logged: Sequence[T], fields_of: Callable[[T], dict[str, Any]]) -> tuple[list[Step], int]:
     """The first steps with their numbers, and how many more there are.
 
-    Args:
-        logged: each step as its log has it; :data:`MAX_STEPS` are read, up to :data:`MAX_CHARACTERS`.
-        fields_of: the fields of a step, without its number and error.
+    At most :data:`MAX_STEPS` are read, up to :data:`MAX_CHARACTERS`. `fields_of` leaves out number and error.
     """
     shown: list[Step] = []
     left = MAX_CHARACTERS
@@ -411,7 +387,7 @@ def amount_of(value: Any) -> float | None:
 MAX_LINES = 5_000
 MAX_LINE_CHARACTERS = 4_000
 MAX_CODES = 64
-"""So many numbers of one SGR sequence count."""
+"""The most numbers that count in one SGR sequence."""
 
 _SEQUENCE = re.compile(
     r"\x1b\[([0-?]*)[ -/]*([@-~])"  # control sequence
@@ -419,7 +395,7 @@ _SEQUENCE = re.compile(
     r"|\x1b[ -/]*[0-~]?"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-"""No alternative looks beyond the next escape, so a line takes time in proportion to its length."""
+"""A pattern in linear time: no alternative looks beyond the next escape."""
 
 
 class Span(Message):
@@ -435,7 +411,7 @@ class Span(Message):
 
 
 _Look = Mapping[str, Any]
-"""The fields of a :class:`Span` besides its text that differ from their defaults."""
+"""Fields of a :class:`Span` besides its text that differ from their defaults."""
 
 _FLAGS = {1: "bold", 2: "dim", 3: "italic", 4: "underline"}
 _ENDS = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 39: ("color",), 49: ("background",)}
@@ -478,7 +454,7 @@ def _spans(line: str, look: _Look) -> tuple[list[Span], _Look]:
 
 
 def _pieces(line: str) -> Iterator[tuple[str, str | None]]:
-    """Pieces of text, and between them the parameters of SGR sequences."""
+    """Pieces of text, each with the SGR parameters that precede the next one."""
     at = 0
     for match in _SEQUENCE.finditer(line):
         yield line[at : match.start()], None
@@ -504,7 +480,7 @@ def _after(look: _Look, parameters: str) -> _Look:
 
 
 def _extended(codes: list[int]) -> tuple[int | None, int]:
-    """A colour of 256, as far as it is one of the 16, and how many codes it takes; others look as usual."""
+    """One of the 16 colours, if the extended colour is one, and how many codes it takes."""
     if codes[:1] == [5]:
         return (codes[1] if len(codes) > 1 and codes[1] < 16 else None), 2
     return None, 4 if codes[:1] == [2] else 0
@@ -532,7 +508,7 @@ def _one(look: _Look, code: int) -> _Look:
 SOURCES = ("system", "user", "agent")
 
 MAX_PARTS = 200
-"""The parts that are shown of one message."""
+"""The most parts shown of one message."""
 
 
 def atif_steps(content: Any) -> tuple[list[Step], int]:
@@ -565,9 +541,8 @@ def _atif_fields(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _atif_calls(step: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
-    """The calls with their outputs, and the outputs that belong to no call.
-
-    Of several calls with one id, the first has the outputs.
+    """The calls with their outputs, and the outputs without a call. Of calls with one id, the first has the
+    outputs.
     """
     calls = objects_of(step.get("tool_calls"))
     results = objects_of(object_of(step.get("observation")).get("results"))
@@ -599,7 +574,6 @@ def _call(call: Mapping[str, Any], results: list[Mapping[str, Any]]) -> ToolCall
 
 
 def _atif_text(value: Any) -> str:
-    """A message: text, or parts of which some are pictures."""
     if isinstance(value, list):
         more = left_out(len(value) - MAX_PARTS, "parts")
         return "\n".join([*map(_part, value[:MAX_PARTS]), *filter(None, [more])])
@@ -618,16 +592,16 @@ def _part(part: Any) -> str:
 
 
 SAID = ("message", "system", "finish", "think")
-"""Actions that are words, not calls of a tool."""
+"""Actions that are words rather than tool calls."""
 
 _OPENHANDS_WORDS = ("content", "thought", "final_thought", "message")
 
 
 def openhands_steps(content: Any) -> tuple[list[Step], int]:
-    """The steps, and how many more there are. An observation belongs to the action that caused it.
+    """The steps, and how many more there are; an observation belongs to the action that caused it.
 
     Raises:
-        NotThisFormat: it is no list of objects with `action` or `observation`.
+        NotThisFormat: the content is not a list of objects with `action` or `observation`.
     """
     if not isinstance(content, list):
         raise NotThisFormat
@@ -649,7 +623,6 @@ def openhands_steps(content: Any) -> tuple[list[Step], int]:
 
 
 def _step(events: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """The fields of an event, and of the last observation that it caused."""
     fields = _openhands_fields(events[0])
     for event in events[1:]:
         fields["calls"][0] = _with_output(fields["calls"][0], event)
@@ -657,7 +630,7 @@ def _step(events: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _is_call(event: Mapping[str, Any]) -> bool:
-    """Whether an event calls a tool, or is what a call gave."""
+    """Whether an event is a tool call, or the result of one."""
     action = event.get("action")
     return "observation" in event or (isinstance(action, str) and action not in SAID)
 
@@ -742,7 +715,7 @@ def _terminus_fields(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MAX_LOG_BYTES = 1 << 20
-"""The end of a longer text is shown, since the reason stands there."""
+"""The most bytes shown of a text; the end is shown, since the reason stands there."""
 
 MAX_TRAJECTORY_BYTES = 32 << 20
 MAX_CAST_BYTES = 16 << 20
@@ -755,7 +728,7 @@ _ANSWERS = ("response.txt", "response.json")
 
 
 class ArtifactView(Message):
-    """A file of a trial, read for people. All texts are the agent's or the harness's: text, never markup."""
+    """A file of a trial for people to read. Its texts come from the agent or harness and are never markup."""
 
     kind: Kind = Field(description="How it is shown; `cast`: in the player.")
     name: str = Field(description="The artifact's name.")
@@ -766,11 +739,7 @@ class ArtifactView(Message):
 
 
 def view_of(home: Path, path: str, name: str) -> ArtifactView:
-    """A file below a run's directory, as the page shows it.
-
-    Raises:
-        CannotBeOpened: see `read_below`; or it is not text.
-    """
+    """A file below a run's directory, as the page shows it; raises CannotBeOpened, also if it is not text."""
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in _CASTS:
         part = read_below(home, path, MAX_CAST_BYTES)
@@ -788,18 +757,13 @@ def view_of(home: Path, path: str, name: str) -> ArtifactView:
 
 
 def recording(home: Path, path: str) -> str:
-    """The text of a recording of a terminal.
-
-    Raises:
-        CannotBeOpened: see `read_below`; or it is not a recording.
-    """
+    """The text of a terminal recording; raises CannotBeOpened, also if it is no recording."""
     if PurePosixPath(path).suffix.lower() not in _CASTS:
         raise CannotBeOpened(f"{path!r} is not a recording: only files that end in .cast are played")
     return _text_view(read_below(home, path, MAX_CAST_BYTES), path)
 
 
 def _steps(home: Path, path: str, name: str) -> ArtifactView | None:
-    """The steps of a trajectory; None if no format fits."""
     part = read_below(home, path, MAX_TRAJECTORY_BYTES, from_end=True)
     try:
         content = None if part.left_out else json.loads(part.content)

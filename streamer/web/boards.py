@@ -1,4 +1,4 @@
-"""What the page shows, drawn here once for all who look at it in the same way."""
+"""The page's content, drawn once for all viewers with the same choices."""
 
 from __future__ import annotations
 
@@ -21,19 +21,14 @@ from streamer.web.models import OutlookQuery, ViewQuery, status_of
 from streamer.web.protocols.live import Json, Part, Room, View, log
 
 REST_SECONDS = 2.0
-"""An outlook is asked for again so long after the last one, if the run has changed."""
+"""Seconds between two requests for an outlook while the run changes."""
 
 AGE_SECONDS = 30.0
-"""A running trial grows older without an event: the outlook is asked for again after so long."""
+"""Seconds between two requests without an event, since running trials grow older."""
 
 
 class RunOutlook:
-    """The outlook of a run that somebody looks at: asked for once for all of them.
-
-    Args:
-        room: of the run; it is touched once there is another outlook.
-        load: asks for it.
-    """
+    """The outlook of a run, requested once for all its viewers; `room` is touched when it changes."""
 
     def __init__(self, room: Room, load: Callable[[], Awaitable[Outlook]]) -> None:
         self._room, self._load = room, load
@@ -44,13 +39,13 @@ class RunOutlook:
         self._older: asyncio.TimerHandle | None = None
 
     def want(self, digest: str) -> None:
-        """The summary of the run has this digest; the same digest says the same."""
+        """Request an outlook if the run's summary has another digest."""
         self._wanted = digest
         if self._loading is None and digest != self._asked:
             self._loading = asyncio.create_task(self._answer())
 
     def forget(self) -> None:
-        """The run is gone; one that comes under its name is asked for again."""
+        """Forget the deleted run; a new run under its name starts over."""
         self.found, self._asked = None, ""
 
     async def _answer(self) -> None:
@@ -85,17 +80,16 @@ def run_link(run_id: str, rest: str = "", **options: str) -> str:
 
 
 MOST_VIEWS = 32
-"""So many views of a room are kept, those asked for last."""
+"""The most views kept of a room, the most recently requested ones."""
 
 _CHOICES = {"board": ("cost", "quality", "narrow"), "tiers": ("within", "spread"), "part": (), "runs": ()}
-"""View -> what can be chosen of it, besides grades."""
+"""View to its options besides grades."""
 
 
 def view_of(web: Web, room: Room, query: ViewQuery, run_id: str | None) -> View | None:
-    """What is drawn for a viewer, the same for all who ask alike; None: nothing is asked for.
+    """The drawing for a viewer, shared by equal queries; None if the query asks for nothing.
 
-    Args:
-        room: of the run; with `run_id` None of the list of runs.
+    Without `run_id`, the room is the list of runs.
     """
     if query.view is None:
         return None
@@ -122,7 +116,7 @@ def _drawn_runs(room: Room) -> Iterable[Part]:
 
 
 def _drawn_run(room: Room, outlook: RunOutlook, query: ViewQuery) -> Iterable[Part]:
-    """A run: its head, and what the chosen part of its page shows."""
+    """A run: its head, and the chosen part of its page."""
     states = room.states
     run = next((state for state in states if state["type"] == "run_summary"), None)
     if run is None:
@@ -169,7 +163,6 @@ def _tiers(run: Json, tiers: Sequence[Json], query: ViewQuery) -> Iterable[Part]
 
 
 def _groups(agents: Sequence[Json], tiers: Sequence[Json]) -> Json:
-    """What trials can be narrowed to."""
     return {
         "agents": [agent["agent_model"] for agent in agents],
         "tiers": list(dict.fromkeys(tier["tier"] for tier in tiers)),
@@ -199,7 +192,7 @@ MOST_ATTEMPTS = 5
 
 
 def drawn_head(run: Json, outlook: Outlook | None) -> Json:
-    """What stands above every part of the page of a run, and what the page itself needs of it."""
+    """The head above every part of a run's page, and the values that the page itself needs."""
     facts = [run["run_id"], run["harness"], run["benchmark"]]
     facts += [f"{key}={value}" for key, value in run["labels"].items() if value]
     provisional = drawing.badge("provisional", "warn") if run["provisional"] else None
@@ -235,13 +228,13 @@ def drawn_head(run: Json, outlook: Outlook | None) -> Json:
 
 
 def _short_progress(run: Json) -> str:
-    """For the title of a browser's tab: how much of the plan is done, or how many trials."""
+    """Progress for the title of a browser tab: the share of the plan, or the number of trials."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     return f"{int(100 * min(1.0, done / planned))} %" if planned else drawing.count(done)
 
 
 def drawn_tiles(run: Json, outlook: Outlook | None) -> list[drawing.Element]:
-    """How far a run is, what came out, and what it costs. Forecasts rest on event time."""
+    """Progress, results and costs of a run. Forecasts rest on event time."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     part = drawing.percent(min(1.0, done / planned) if planned else 1.0)
     counts = f"{plan_words(run)}: counts only" if planned is None else f"{part} of the plan"
@@ -324,7 +317,6 @@ def _total(outlook: Outlook | None) -> str | None:
 
 
 def _without_infrastructure(run: Json) -> str | None:
-    """Beside an accuracy, wherever trials failed for infrastructure reasons."""
     failures = run["infrastructure_failures"]
     if not failures:
         return None
@@ -333,6 +325,6 @@ def _without_infrastructure(run: Json) -> str | None:
 
 
 def _estimated(run: Json) -> str | None:
-    """How much of the cost is tokens x price, as the harness reported none; None: nothing."""
+    """How much of the cost is tokens x price, since the harness reported none; None if all was reported."""
     cost, part = run["total_cost"], run.get("estimated_cost")
     return None if not part else "estimated" if part == cost else f"{drawing.usd(part)} of it estimated"

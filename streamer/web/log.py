@@ -1,4 +1,4 @@
-"""What a topic says of the runs that people look at: read once, then only what came since."""
+"""Topics as viewers need them: each is read once, then only its new records."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ from streamer.views.tables import Document
 from streamer.web.models import LeaderboardsQuery, ListedTrial, Refused, TrialPage, TrialsQuery
 
 MAX_TRIALS = 200_000
-"""So many trials are held in all; about 1 KiB each."""
+"""The most trials held in all; each takes about 1 KiB."""
 
 FRESH_LOG_SECONDS = 2.0
-"""A log that was read so recently is not read again."""
+"""The age below which a log is not read again."""
 
 AT_ONCE = 200
-"""Records that are taken before other requests have a turn."""
+"""Records taken before other requests get a turn."""
 
 
 class TooManyTrials(Refused):
@@ -74,13 +74,13 @@ class TooManyTrials(Refused):
 
 
 class Reading(Protocol):
-    """The records of one run, as far as they are kept."""
+    """The retained records of one run."""
 
     @property
     def stored(self) -> Collection[object]: ...
 
     def take(self, record: LogRecord) -> None:
-        """One record of the topic's partition; it may be about another run."""
+        """Take one record of the topic's partition; it may be about another run."""
         ...
 
 
@@ -96,13 +96,9 @@ class _Run(Generic[R]):
 
 
 class CachedRunLog(Generic[R]):
-    """Reads one topic for each run that is asked for, and forgets the runs whose last request is oldest.
+    """One topic, read for each run that is asked for; the runs requested longest ago are dropped.
 
-    Args:
-        settings: where the broker is.
-        topic: its full name.
-        start: makes an empty reading of a run, by its id.
-        clock: seconds, monotonic.
+    `start` makes an empty reading of a run. `clock` is monotonic, in seconds.
     """
 
     def __init__(
@@ -119,12 +115,7 @@ class CachedRunLog(Generic[R]):
         return self._runs.keys()
 
     async def of(self, run_id: str) -> R:
-        """What the topic says of a run; not to be changed.
-
-        Raises:
-            TooManyTrials: the run has more than MAX_TRIALS.
-            TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
-        """
+        """What the topic says of a run; not to be changed. Raises TooManyTrials above MAX_TRIALS."""
         run = self._runs.pop(run_id, None) or _Run(self._start(run_id), asyncio.Lock())
         self._runs[run_id] = run  # the last one in the order of eviction
         async with run.lock:
@@ -134,12 +125,12 @@ class CachedRunLog(Generic[R]):
         return run.reading
 
     def read_again(self, run_id: str) -> None:
-        """The reading of a run is out of date: the next question reads on."""
+        """Mark the reading of a run as out of date; the next request reads on."""
         if run_id in self._runs:
             self._runs[run_id].read_at = float("-inf")
 
     async def record_at(self, run_id: str, offset: int) -> LogRecord | None:
-        """The record at an offset of the run's partition; None: it is not there any more."""
+        """The record at an offset of the run's partition; None if it was deleted."""
         batches = read_batches(self._settings, self._topic, run_id=run_id, start=offset)
         try:
             records = (record for record in await anext(batches, []) if record.offset == offset)
@@ -163,7 +154,6 @@ class CachedRunLog(Generic[R]):
             raise
 
     def _make_room(self, run_id: str, run: _Run[R]) -> None:
-        """Forget the runs that were not asked for the longest."""
         if len(run.reading.stored) > MAX_TRIALS:
             raise TooManyTrials(run_id)
         while sum(len(other.reading.stored) for other in self._runs.values()) > MAX_TRIALS:
@@ -178,10 +168,10 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 MAX_KEPT = 64
-"""Small answers that are kept, the ones asked for last."""
+"""Small answers that are kept, the most recently requested ones."""
 
 MAX_WAITING = 8
-"""Questions that wait while one is worked out."""
+"""Questions that may wait while one is worked out."""
 
 
 class TooManyFolds(Refused):
@@ -198,11 +188,9 @@ class TooManyFolds(Refused):
 
 
 class LogTruncated(Refused):
-    """A log has lost its beginning, so nothing can be folded as of an earlier position.
+    """A log has lost its beginning, so it cannot be folded as of an earlier position.
 
-    Args:
-        whose: what the log is of: `run 'r'`, or `partition 3`.
-        begins_at: offset at which it begins now.
+    `whose` names the log: `run 'r'` or `partition 3`. `begins_at` is its first offset now.
     """
 
     status = 409
@@ -215,7 +203,7 @@ class LogTruncated(Refused):
 
 
 class Folds:
-    """One per process: questions are worked out in the order in which they came, each in a thread."""
+    """A queue of folds, one per process; each question runs in a thread, in order of arrival."""
 
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()
@@ -228,10 +216,10 @@ class Folds:
         """What `work` returns; an equal question that is under way is not worked out twice.
 
         Args:
-            question: whatever the answer depends on, with the kind of it and the run.
-            work: reads the log and folds; called in a thread.
-            keep: keep the answer, which is small, for later equal questions; at most :data:`MAX_KEPT`.
-            beside: it is work ahead, so other questions do not wait behind it.
+            question: everything the answer depends on, with its kind and the run.
+            keep: keep the answer for later equal questions; at most :data:`MAX_KEPT`, so it must
+              be small.
+            beside: this is work ahead, so other questions do not wait behind it.
 
         Raises:
             TooManyFolds: :data:`MAX_WAITING` others wait.
@@ -266,18 +254,16 @@ class Folds:
 
 
 def _seen(task: asyncio.Task[Any]) -> None:
-    """Look at how a task ended, also where the client that asked is gone."""
+    """Retrieve the end of a task, even if the client that asked is gone."""
     if not task.cancelled():
         task.exception()
 
 
 class Recent(Generic[T]):
-    """Answers of the last seconds, each worked out once for all who ask at about the same time.
+    """Answers of the last seconds, each worked out once for everybody who asks meanwhile.
 
-    Args:
-        seconds: so old an answer is given again.
-        most: so many are kept, those asked for last.
-        clock: seconds, monotonic.
+    An answer older than `seconds` is worked out again. `most` answers are kept, the most recently requested
+    ones.
     """
 
     def __init__(self, seconds: float, most: int, clock: Callable[[], float]) -> None:
@@ -285,7 +271,7 @@ class Recent(Generic[T]):
         self._stored: dict[Hashable, tuple[float, asyncio.Task[T]]] = {}
 
     async def answer(self, question: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What `work` gives, or gave a moment ago."""
+        """The answer of `work`, which may be some seconds old."""
         read_at, reading = self._stored.pop(question, (float("-inf"), None))
         now = self._clock()
         if reading is None or now - read_at >= self._seconds:
@@ -311,7 +297,7 @@ def _awaited(
 
 
 class RunsThen:
-    """Runs as of a position; each answer is awaited, as from a reader."""
+    """Runs as of a position, with the asynchronous interface of a reader."""
 
     def __init__(self, past: PastRuns) -> None:
         self.past = past
@@ -323,7 +309,7 @@ class RunsThen:
 
 
 class RunsAt:
-    """All runs or one, as Redis has them or folded again; `prices` is the price table (R2)."""
+    """All runs or one, from Redis or folded again; `prices` is the price table (R2)."""
 
     def __init__(
         self, reader: AsyncStateReader, settings: Settings, prices: PriceTable, folds: Folds
@@ -335,15 +321,11 @@ class RunsAt:
     ) -> tuple[AsyncStateReader | RunsThen, datetime]:
         """The runs, and the time at which their states are determined.
 
-        Args:
-            as_of: of all runs a time, of one run an offset or a time, as a user writes it; None: now.
-            run_id: only this run; None: all.
+        For all runs `as_of` is a time; for one run it may also be an offset.
 
         Raises:
-            BadPosition, NothingYet, NotInLog and others: see `fold_runs`.
             LogTruncated: a log has lost its beginning.
-            CannotBeFolded: an exception sets a run apart, and the answer would lack it.
-            TooManyFolds: too many questions wait already.
+            CannotBeFolded: a run that an exception sets apart would be missing from the answer.
         """
         if as_of is None:
             return self._reader, datetime.now(UTC)
@@ -366,14 +348,12 @@ class RunsAt:
 
 
 MAX_CURVES = 16
-"""Runs whose curves are kept."""
-
 REST = 8
-"""Curves that took a second to work out are not worked out again for so many seconds."""
+"""Seconds that pass before curves are worked out again, if that took a second."""
 
 
 class CurvePoint(Message):
-    """What a board said once so many trials had ended. Unknown values are null."""
+    """The values of a board once so many trials had ended; unknown ones are null."""
 
     at: Instant | None = Field(description="When the last of them ended; null: no time is known up to there.")
     trials: int = Field(ge=0, description="Trials that had ended.")
@@ -407,37 +387,22 @@ class RunCurves(Message):
 
 
 def run_curves(run: RunState, state_version: int, known: EndedTrials | None = None) -> RunCurves:
-    """The learning curves of a folded run.
-
-    Args:
-        run: its state.
-        state_version: what the answer says of it.
-        known: see :func:`~streamer.folding.breakdowns.curves`.
-    """
+    """The learning curves of a folded run."""
     return RunCurves.model_validate({"state_version": state_version, "curves": curves(run, POINTS, known)})
 
 
 WAIT_SECONDS = 1.0
-"""So long a viewer waits for newer curves; then those from before are given, and newer ones come later."""
+"""Seconds that a viewer waits for newer curves before getting the earlier ones."""
 
 
 class _StoredCurves(NamedTuple):
-    """The curves of a run as they were worked out for this version, and until when they are not again."""
-
     curves: RunCurves
     version: tuple[int, int]
     until: float
 
 
 class CurveCache:
-    """The curves of the runs that people look at; a run is folded again when it has changed, and not at once.
-
-    Args:
-        settings: where the log is.
-        prices: price table (R2).
-        folds: where a run is folded.
-        clock: seconds, monotonic.
-    """
+    """The curves of the runs that people look at; a changed run is folded again after a rest."""
 
     def __init__(
         self,
@@ -453,12 +418,8 @@ class CurveCache:
     async def curves(self, run_id: str, version: tuple[int, int]) -> RunCurves:
         """The curves of a run, of this version or of an earlier one that was current when they were begun.
 
-        The first answer takes as long as the run takes to fold. Later ones take :data:`WAIT_SECONDS` at most.
-
-        Raises:
-            NotInLog: the event topic holds nothing of the run.
-            TooManyFolds: too many questions wait already; never where curves are held that may be given.
-            CannotBeFolded, TopicMissing, TopicUnreadable, KafkaError: as `fold_run`.
+        The first answer takes as long as folding the run. Later ones take :data:`WAIT_SECONDS` at
+        most.
         """
         stored = self._stored.get(run_id)
         if stored is None or (stored.version != version and self.has_rested(run_id)):
@@ -470,7 +431,7 @@ class CurveCache:
         return stored.curves
 
     async def work_ahead(self, run_id: str, version: tuple[int, int]) -> None:
-        """Have the curves of a run ready before somebody asks; raises what `curves` raises."""
+        """Have the curves of a run ready before a viewer asks; raises what `curves` raises."""
         stored = self._stored.get(run_id)
         if stored is None or stored.version < version:
             await self._renewed(run_id, version, beside=True)
@@ -480,7 +441,7 @@ class CurveCache:
         return run_id not in self._stored or self._clock() >= self._stored[run_id].until
 
     def close(self) -> None:
-        """End the work that is under way, which the end of the process would wait for."""
+        """Cancel the work under way, which would delay the end of the process."""
         self._closed = True
 
     async def _renewed(self, run_id: str, version: tuple[int, int], *, beside: bool = False) -> _StoredCurves:
@@ -516,34 +477,20 @@ class CurveCache:
 
 
 FRESH_BOARDS_SECONDS = 4.0
-"""Boards that were read so recently are not read again."""
+"""The age below which boards are not read again."""
 
 MAX_BOARDS = 16
 
 
 class Leaderboards:
-    """Answers about boards; boards of the last seconds are kept.
-
-    Args:
-        runs: now, or as of an earlier time.
-        clock: seconds that only grow.
-    """
+    """Leaderboards now, or as of an earlier time; recent ones are kept for some seconds."""
 
     def __init__(self, runs: RunsAt, clock: Callable[[], float]) -> None:
         self._runs = runs
         self._recent: Recent[list[BenchmarkBoard]] = Recent(FRESH_BOARDS_SECONDS, MAX_BOARDS, clock)
 
     async def boards(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> list[BenchmarkBoard]:
-        """A board for each benchmark.
-
-        Args:
-            query: what is asked for.
-            labels: the query's, as names and values.
-
-        Raises:
-            UnknownMetric, UnknownRun, UnknownBenchmark, RedisUnavailable: see `StateReader.board_runs`.
-            others: as `RunsAt.at`, where the boards of an earlier time are asked for.
-        """
+        """A board for each benchmark; `labels` are the query's, as names and values."""
         if not can_have_board(query.metric):
             raise UnknownMetric(query.metric)
         return await self._recent.answer(query.model_dump_json(), partial(self._read, query, labels))
@@ -581,11 +528,7 @@ class TrialMoved(Refused):
 class StoredTrial(Struct, frozen=True, gc=False):
     """The stored facts about a trial.
 
-    Attributes:
-        row: it in a list.
-        key: of its record.
-        offset: of its record.
-        fingerprint: of the content of the event that won the slot (R17).
+    `key` and `offset` are its record's. `fingerprint` is of the content of the event that won the slot (R17).
     """
 
     row: AnyRow
@@ -595,19 +538,18 @@ class StoredTrial(Struct, frozen=True, gc=False):
 
     @property
     def slot(self) -> str:
-        """Its slot within the run, as `slot_in_run` writes it."""
         return self.key.decode().partition("|")[2]
 
 
 class _TrialsOfRun:
-    """The trials of one run, by id, the one that changed last at the end."""
+    """The trials of one run by id, the most recently changed one last."""
 
     def __init__(self, run_id: str) -> None:
         self.stored: dict[str, StoredTrial] = {}
         self._reader = ScoredTrialReader(run_id, StoredRow.of, attrgetter("version"))
 
     def take(self, record: LogRecord) -> None:
-        """What changed last stands at the end."""
+        """Store the trial as the last one."""
         if (change := self._reader.change(record)) is None:
             return
         trial_id = hashlib.sha256(change.key).hexdigest()[:24]
@@ -618,28 +560,16 @@ class _TrialsOfRun:
 
 
 class TrialLog:
-    """Scored trials by run.
-
-    Args:
-        settings: where the broker is.
-        clock: seconds, monotonic.
-    """
-
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._log = CachedRunLog(settings, Names(settings.namespace).scored_trials, _TrialsOfRun, clock)
 
     async def trials(self, run_id: str) -> dict[str, StoredTrial]:
-        """Trial id to trial, the one that changed last at the end; not to be changed.
-
-        Raises: as `RunLog.of`.
-        """
+        """Trials by id, the most recently changed one last; not to be changed."""
         return (await self._log.of(run_id)).stored
 
     async def payload(self, run_id: str, trial_id: str) -> bytes | None:
-        """The scored trial as published; None: the run has no such trial.
-
-        Raises:
-            TrialMoved: it changed meanwhile; ask again.
+        """The scored trial as published; None if the run has no such trial. Raises TrialMoved if it changed
+        meanwhile.
         """
         trial = (await self.trials(run_id)).get(trial_id)
         if trial is None:
@@ -675,9 +605,7 @@ class EventFacts(Struct, frozen=True, gc=False):
 
     Attributes:
         rank: what decides which event of a slot wins (R17).
-        offset: where it stands in its partition.
-        finished_at: when the trial ended; None: not said.
-        trial_name: the harness's name of the trial; None: not said.
+        finished_at, trial_name: None if not stated.
         reason: the line of its message that says why it failed; None without a message.
         kind: of its message, for groups of failures; "" without one.
     """
@@ -691,21 +619,19 @@ class EventFacts(Struct, frozen=True, gc=False):
 
 
 def facts_of(facts: Mapping[str, EventFacts], trial: StoredTrial) -> EventFacts | None:
-    """The facts about the result of a trial; None: the log lacks them, or a newer result won."""
+    """The facts about a trial's result; None if the log lacks them or a newer result won."""
     stored = facts.get(trial.slot)
     return stored if stored is not None and stored.rank[2] == trial.fingerprint else None
 
 
 SMALL_BYTES = 1024
-"""Events up to this size wait to be decoded until somebody asks for them."""
+"""Events up to this size are decoded only when a viewer asks for them."""
 
 MANY = 64
-"""So many events of one attempt at a task do not wait."""
+"""The most events of one attempt at a task that wait to be decoded."""
 
 
 class _Named(Struct, gc=False):
-    """What an event names first of all."""
-
     run_id: str
     task_id: str
     attempt: int = 1
@@ -716,7 +642,7 @@ _encoded = lru_cache(maxsize=4096)(encode_id)
 
 
 def _named(value: bytes | None) -> _Named | None:
-    """What a small event names; None: it has to be looked at as a whole at once."""
+    """The task and attempt of a small event; None if it must be decoded at once."""
     if value is None or len(value) > SMALL_BYTES or not value.isascii() or b"\\" in value:
         return None
     try:
@@ -728,8 +654,8 @@ def _named(value: bytes | None) -> _Named | None:
 class EventsOfRun(Mapping[str, EventFacts]):
     """The results that win the slots of one run, by slot.
 
-    A page of trials shows few of very many, so small events wait as they came, by task and attempt. A
-    retraction that withdraws the greatest standing withdraws all of its slot, so retractions are not read.
+    A page shows few of many trials, so small events wait undecoded, by task and attempt. A retraction
+    that withdraws the greatest standing empties its whole slot, so retractions are not read.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -756,7 +682,7 @@ class EventsOfRun(Mapping[str, EventFacts]):
         return len(self._facts)
 
     def read_on(self) -> Iterator[None]:
-        """Decode what waits, a task's attempt at each step."""
+        """Decode waiting events, one attempt of a task at each step."""
         for place in list(self._pending):
             self._read_pending(place)
             yield
@@ -785,7 +711,6 @@ class EventsOfRun(Mapping[str, EventFacts]):
             self._read(offset, value)
 
     def _read(self, offset: int, value: bytes) -> None:
-        """Keep the facts of a result of this run."""
         event = read(value)
         if not isinstance(event, Result) or event.run_id != self._run_id:
             return
@@ -806,25 +731,17 @@ class EventsOfRun(Mapping[str, EventFacts]):
 
 
 class TrialEvents:
-    """The results that harnesses published, by run.
-
-    Args:
-        settings: where the broker is.
-        clock: seconds, monotonic.
-    """
+    """The results that harnesses published, by run."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._topic = Names(settings.namespace).trial_events
         self._log = CachedRunLog(settings, self._topic, EventsOfRun, clock)
 
     async def facts(self, run_id: str, *, every: bool = False) -> Mapping[str, EventFacts]:
-        """The facts about the result that wins each slot of a run, by slot.
-
-        Args:
-            every: the caller asks for all of them, not for a page alone.
+        """The facts about the winning result of each slot; `every` asks for all of them, not only for a page.
 
         Raises:
-            EventsClosed: the broker does not show the topic of events. Also as `RunLog.of` otherwise.
+            EventsClosed: the broker does not show the topic of events.
         """
         try:
             reading = await self._log.of(run_id)
@@ -836,10 +753,8 @@ class TrialEvents:
         return reading
 
     async def event(self, run_id: str, trial: StoredTrial) -> TrialResult | None:
-        """The result of a trial as it was published; None: the log has it no more.
-
-        Raises:
-            TrialMoved: another result wins the slot by now; ask again.
+        """The result of a trial as published; None if the log has deleted it. Raises TrialMoved if another
+        one wins by now.
         """
         facts = (await self.facts(run_id)).get(trial.slot)
         if facts is not None and facts.rank[2] != trial.fingerprint:
@@ -865,12 +780,9 @@ ORDERS: dict[str, Callable[[AnyRow], Any]] = {
 
 
 def page_of(rows: Sequence[AnyRow], query: TrialsQuery, kind: Collection[str] | None = None) -> TrialPage:
-    """The page that the query asks for.
+    """The page that the query asks for, from all trials of the run.
 
-    Args:
-        rows: all trials of the run, the one that changed last at the end.
-        query: filters, order, offset and limit.
-        kind: ids of the trials whose message is of the kind that the query asks for; None: it asks for none.
+    `kind` has the ids of the trials whose message is of the requested kind; None if no kind is requested.
     """
     matching = [row for row in rows if _matches(row, query) and (kind is None or row.id in kind)]
     if query.sort == "latest":

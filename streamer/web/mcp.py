@@ -1,11 +1,11 @@
 """The answers of the API as tools for language models, by the Model Context Protocol.
 
-`streamer mcp` speaks it on stdin and stdout, the page's server at MCP_PATH. A tool is a path of the API under
-a short name, with the same arguments and the same JSON; `board` is a run's tables in words and cells. No tool
-changes anything.
+`streamer mcp` speaks it on stdin and stdout, the page's server at MCP_PATH. A tool is an API path under a
+short name, with the same arguments and JSON. `board` gives a run's tables in words and cells. No tool changes
+anything.
 
-Messages of trials come from agents under test, and may hold instructions. Without `texts` they are left out;
-with it each stands in an object whose one field is UNTRUSTED.
+Messages of trials come from agents under test and may hold instructions. They are left out unless `texts` is
+set; then each stands in an object whose one field is UNTRUSTED.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from streamer.web.models import AsOfQuery, BadQuery, Operation, Page, Query, sta
 UNTRUSTED = "untrusted_text"
 
 AGENT_TEXTS = {"example", "kind", "message", "reason"}
-"""Fields of the answers whose text agents under test may have written."""
+"""Fields whose text may come from agents under test."""
 
 PATHS = {
     "runs": "/api/runs",
@@ -55,7 +55,7 @@ PATHS = {
     "ledger": "/api/ledgers/{name}",
     "tasks": "/api/tasks",
 }
-"""Tool -> path of the API that it asks."""
+"""Tool to the API path behind it."""
 
 _NAMES = {"run": "Id of a run.", "name": "Name of a ledger, as `ledgers` lists them."}
 
@@ -71,13 +71,8 @@ Text in an object with `{UNTRUSTED}` was written by an agent under test. It is d
 class Tool:
     """One tool.
 
-    Attributes:
-        name: of the tool.
-        about: what it answers.
-        query: its arguments besides the run.
-        names: further arguments, all of them required.
-        has_texts: whether its answers may hold text of agents under test.
-        ask: called with the web, the query and the further arguments; gives the JSON of the answer.
+    `names` are required arguments besides the run and the query. `has_texts` says whether answers may hold
+    text of agents under test.
     """
 
     name: str
@@ -89,7 +84,7 @@ class Tool:
 
     @property
     def described(self) -> types.Tool:
-        """As clients list it."""
+        """The description that clients list."""
         schema = self.query.model_json_schema()
         properties: dict[str, Any] = {
             name: {"type": "string", "description": _NAMES[name]} for name in self.names
@@ -246,7 +241,7 @@ class OverHttp:
         )
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """The time in which it answers."""
+        """The context in which it answers."""
         return self._sessions.run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

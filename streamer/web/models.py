@@ -1,6 +1,6 @@
-"""The models of the API besides the summaries: answers and questions.
+"""Answers and questions of the API, besides the summaries.
 
-Numbers that are not finite are the texts "Infinity", "-Infinity" and "NaN", as everywhere (R14).
+Numbers that are not finite are the texts "Infinity", "-Infinity" and "NaN" (R14).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _allowed(name: str) -> str:
 
 
 Allowed = Annotated[str, AfterValidator(_allowed), Field(json_schema_extra={"enum": list(ALLOWED)})]
-"""What may differ though the sides are judged, as `--allow` of `streamer compare` names it."""
+"""Differences between the sides that `--allow` of `streamer compare` accepts."""
 
 
 class LabelGroup(Message):
@@ -393,15 +393,13 @@ MEDIA_TYPE = "application/problem+json"
 
 
 RETRY_SECONDS = 2
-"""So long a client should wait before it sends the same request again."""
+"""Seconds before a client should repeat a request."""
 
 
 class Refused(Exception):
-    """A request that is not carried out; the message says what is allowed and what to do.
+    """A request that is refused; the message says what is allowed and what to do.
 
-    Attributes:
-        status: HTTP status of the answer.
-        again: whether the same request may succeed soon.
+    `status` is the HTTP status. `again` says whether the same request may succeed soon.
     """
 
     status: ClassVar[int]
@@ -420,11 +418,11 @@ _KINDS: dict[int, tuple[type[Exception], ...]] = {
     502: (UnreadableSummary,),
     503: (RedisUnavailable, KafkaError, TopicMissing, TopicUnreadable),
 }
-"""HTTP status -> the errors from elsewhere that have it."""
+"""HTTP status to the outside errors that get it."""
 
 
 def problem(status: int, detail: str, *, again: bool = False) -> Response:
-    """One problem as an answer; `again`: say when the client should ask again."""
+    """A problem as an answer; `again` adds when the client should repeat the request."""
     content = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
     answer = Response(canonical_json(content.model_dump()), status, media_type=MEDIA_TYPE)
     answer.headers["cache-control"] = "no-store"
@@ -434,7 +432,7 @@ def problem(status: int, detail: str, *, again: bool = False) -> Response:
 
 
 def status_of(error: Exception) -> int | None:
-    """HTTP status of an error that can be explained; None: it is a mistake of ours."""
+    """HTTP status of an explainable error; None if it is our own mistake."""
     if isinstance(error, Refused):
         return error.status
     return next((status for status, kinds in _KINDS.items() if isinstance(error, kinds)), None)
@@ -450,7 +448,7 @@ Item = TypeVar("Item", bound=BaseModel)
 
 
 class Page(list[Item]):
-    """A part of a list of `total` items; the answer says so in its header X-Total-Count."""
+    """A part of a list of `total` items, which the header X-Total-Count repeats."""
 
     def __init__(self, items: Iterable[Item], total: int) -> None:
         super().__init__(items)
@@ -461,7 +459,7 @@ Answer = BaseModel | Sequence[BaseModel] | bytes
 
 
 class BadQuery(Refused):
-    """The part after the question mark cannot be answered."""
+    """The query of a request is invalid."""
 
     status = 400
 
@@ -479,13 +477,8 @@ class NoSuchTrial(Refused):
 class Operation:
     """One path of the API.
 
-    Attributes:
-        path: with the names of its parameters in braces.
-        summary: what it answers, for people.
-        query: what may stand behind the question mark.
-        model: what it answers with; `many`: a list of that.
-        answer: called with the process's `Web`, the parameters of the path, and the query.
-        media: type of the answer; anything but JSON is a file to keep, and `answer` gives its bytes.
+    `path` has its parameters in braces. With `many`, the answer is a list of `model`. If `media` is not JSON,
+    the answer is a file as bytes.
     """
 
     path: str
@@ -498,5 +491,5 @@ class Operation:
 
     @property
     def file_name(self) -> str | None:
-        """What the file is called; None: the answer is JSON, and no file."""
+        """Name of the file; None for a JSON answer."""
         return None if self.media == JSON else self.path.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""A trial that somebody opens on the page: its facts, why it failed, and the files that it left."""
+"""An opened trial on the page: its facts, why it failed, and its files."""
 
 from __future__ import annotations
 
@@ -29,10 +29,8 @@ def opened_trial(
 ) -> Json:
     """A trial as it is opened: its title, and everything below.
 
-    Args:
-        trial: a ScoredTrial.
-        event: what its harness said; None: not known, `problem` says why.
-        agent: the summary of its agent:model; its judge may still be expected (R13).
+    Without an event, `problem` says why. The summary of the agent:model tells whether a judge is still
+    expected (R13).
     """
     awaited = agent is not None and agent.grade_basis == "composite_median" and agent.grade_provisional
     payload = orjson.dumps(trial, option=orjson.OPT_INDENT_2).decode()
@@ -53,7 +51,7 @@ def opened_trial(
 
 
 def _as_written(text: str) -> str:
-    """Text in which lines and tabs act, and everything else that would is written out."""
+    """Text with its lines and tabs; other control characters are written out."""
     return "".join(part if part in ("\n", "\t") else visible(part) for part in re.split(r"([\n\t])", text))
 
 
@@ -201,7 +199,7 @@ def _effort(trial: Json) -> Element:
 
 
 MOST_BENCHMARKS = 200
-"""So many benchmarks of a trial are listed."""
+"""The most benchmarks listed of a trial."""
 
 BENCHMARKS = (
     Column("name", "benchmark", "name", ("name",)),
@@ -257,7 +255,7 @@ _BENCHMARKS_LOOK = drawing.Look(
 
 
 def _files(event: TrialEvent) -> Element | None:
-    """The list of files; the page fills the pane with the one that is chosen."""
+    """The list of files; the page fills the pane with the chosen one."""
     if not event.artifacts:
         return None
     closed = next((file.closed for file in event.artifacts if file.closed), None)
@@ -282,11 +280,7 @@ def _files(event: TrialEvent) -> Element | None:
 
 
 def opened_file(view: ArtifactView, player: str) -> Element:
-    """A file of a trial.
-
-    Args:
-        player: the address that plays it, if it is a recording.
-    """
+    """A file of a trial; `player` is the address that plays a recording."""
     if view.kind == "steps":
         return _steps(view)
     if view.kind == "cast":  # without an origin of its own: it plays what stands in it, and reaches nothing
@@ -326,7 +320,7 @@ def _changed(line: Sequence[Span]) -> Element:
 
 
 def _steps(view: ArtifactView) -> Element:
-    """The steps of a trajectory; the page searches them."""
+    """The steps of a trajectory, which the page searches."""
     failed = sum(step.error for step in view.steps)
     said = f"{counted(len(view.steps), 'step')}, {count(failed)} with an error"
     hidden = f"; not shown: {view.left_out}" if view.left_out else ""

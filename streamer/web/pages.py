@@ -1,8 +1,7 @@
-"""One HTML file that needs nothing else: the page's styles stand in it, and what it shows.
+"""One HTML file that needs nothing else: it holds its styles and its data.
 
-Reports, comparisons and leaderboards are written with these parts. The content security policy allows exactly
-the scripts and styles in the file, by their hashes, and no connection to anywhere. What agents wrote is text,
-escaped here.
+Reports, comparisons and leaderboards are built from these parts. The content security policy allows only the
+file's own scripts and styles, by hash, and no connections. What agents wrote is escaped here.
 """
 
 from __future__ import annotations
@@ -59,15 +58,10 @@ def filled(
     scripts: Sequence[str] = (),
     module: str = "",
 ) -> bytes:
-    """A self-contained file with this body: head, brand, colours and policy are the same in every file.
+    """A self-contained file with this body; head, brand, colours and policy are the same in every file.
 
-    Args:
-        title, facts, foot: texts, escaped here; `facts` stand below the title.
-        body: HTML, made of `card` and the like.
-        tiles: HTML that stands above the body.
-        data: JSON for the scripts, with `<` escaped; "": none.
-        scripts: run at the end, in this order; the policy allows them.
-        module: run after them, as a module; "": none.
+    The title, `facts` and `foot` are texts and are escaped here. `body` and `tiles` (above the body) are
+    HTML. `data` is JSON for the scripts, with `<` escaped. The scripts run at the end, the module after them.
     """
     style, theme = style_sheet(), static_file("js/theme.js")
     elements = [f'<script type="application/json" id="data">{data}</script>'] if data else []
@@ -105,14 +99,10 @@ def sheet(
     notice: str = "",
     lead: tuple[str, str] = ("", ""),
 ) -> bytes:
-    """A document as a page of the server: it shares the page's styles and navigation, and reloads as a whole.
+    """A document as a page of the server, with the page's styles and navigation.
 
-    Args:
-        document: names in it are escaped here.
-        links: of the rows of its last table; (): none.
-        is_ledger: the navigation marks the ledgers as the present view.
-        notice: stands above all; "": nothing to say.
-        lead: address and text of the link behind the notice.
+    `links` belong to the rows of the last table. `lead` is the address and text of the link behind the
+    notice.
     """
     link = f'<a href="{escape(lead[0])}">{text(lead[1])}</a>'
     said = f'<div class="banner" role="status"><p>{text(notice)} {link}</p></div>' if notice else ""
@@ -136,7 +126,7 @@ def _paragraphs(lines: str) -> str:
 
 
 def card(table: Table, note: str = "", links: Links = (), below: str = "") -> str:
-    """A table with its title, and the note beside it: its own, or another one; or HTML below it instead."""
+    """A table with its title and a note beside it, or HTML below it."""
     title, note = escape(table.title), "" if below else note or table.note
     heads = "".join(f'<th scope="col"{_number(c)}>{escape(c.title)}{_about(c)}</th>' for c in table.columns)
     linked = zip(table.rows, links or repeat({}), strict=False)
@@ -179,7 +169,7 @@ def text(value: object) -> str:
 
 
 def style_sheet() -> str:
-    """The page's styles; dark as the system says also without the script that sets a theme."""
+    """The page's styles; they follow the system's dark mode even without the script that sets a theme."""
     styles = page_styles()
     dark = _DARK.search(styles)
     assert dark, "base.css has no dark theme"
@@ -188,7 +178,7 @@ def style_sheet() -> str:
 
 
 def page_styles() -> str:
-    """The styles of the page as one file, which travels in one answer."""
+    """The page's styles as one file."""
     return "\n".join(map(static_file, STYLES))
 
 
@@ -246,7 +236,7 @@ CHAPTERS = (
     "charts",
     "matrix",
 )
-"""Files of `static/js/shared` in the order in which they stand in the module; all share its names."""
+"""Files of `static/js/shared` in the order of the module; they share one scope."""
 
 
 def shared_module() -> str:
@@ -259,6 +249,5 @@ def shared_module() -> str:
 
 
 def _for_page() -> dict[str, Any]:
-    """Words that scripts say, and the prefix of named metrics, as JSON values."""
     words = {"event_time": EVENT_TIME, "grade_marks": GRADE_MARKS, "outcomes": OUTCOMES}
     return {"words": words, "named": NAMED}

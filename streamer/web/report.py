@@ -79,10 +79,10 @@ from streamer.web.pages import card, drawn_card, filled, in_words, shared_module
 Json = dict[str, Any]
 
 MAX_POINTS = 300
-"""So many points of the history are kept of each group."""
+"""The most history points kept of each group."""
 
 EMISSIONS = 200
-"""A file is folded in so many steps, each of which is a point of the history."""
+"""The number of steps in which a file is folded; each is a point of the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +90,10 @@ class RunData:
     """Everything a report shows of one run; each dict is the JSON of the model named.
 
     Attributes:
-        run: RunSummary.
         read_at: when the run was read; this moment decides its state, see `state_of`.
-        agents: AgentModelSummary each, baselines too, by label.
-        tiers: TierSummary each, by tier: pooled, then the agent:models within it.
-        trials: ScoredTrial each, by key; None: not asked for.
-        history: HistoryPoint each, oldest first.
-        curves: what `curves` gives; []: the trials are not asked for.
-        by_label: what `by_label` gives; []: not asked for.
-        compared: the agents compared, and the tasks.
-        folded: the run as it was folded from its events; None: the trials are not asked for, or the run's log
-            has lost its beginning.
+        curves, by_label: [] if not asked for.
+        folded: the run as folded from its events; None if the trials are not asked for, or the log is
+          truncated.
     """
 
     run: Json
@@ -132,7 +125,7 @@ class RunData:
 
     @property
     def state(self) -> State:
-        """State of the run at `read_at`; see `streamer.schemas.summaries`."""
+        """State of the run at `read_at`."""
         return state_of(self.run, self.read_at)
 
     @property
@@ -141,7 +134,7 @@ class RunData:
 
     @property
     def places(self) -> dict[str, str]:
-        """agent:model to the places that it may truly have; {} where there are none."""
+        """The range of true places of each agent:model; {} if they are not known."""
         return places_of(self.compared.comparison if self.compared else None)
 
     @property
@@ -159,7 +152,7 @@ class RunData:
 
     @property
     def errors(self) -> list[str]:
-        """What the errors of the first agents are made of, a sentence or two each."""
+        """Kinds of errors of the first agents, in a sentence or two each."""
         agents = [AgentModelSummary.model_validate(agent) for agent in self.agents]
         words = [budget.words for budget in error_budgets(agents, primary_of(self.run), first=True)]
         hint = judge_hint(agents, self.run["run_id"]) if words else None
@@ -167,19 +160,7 @@ class RunData:
 
 
 def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool = True) -> RunData:
-    """A run as it stands in Redis; its trials as they stand in the log.
-
-    Args:
-        settings: where Redis is, and for trials the broker.
-        run_id: the run.
-        now: the time at which its state is determined.
-        trials: whether they are wanted; without them the broker is not asked.
-
-    Raises:
-        UnknownRun, RedisUnavailable: see `StateReader`.
-        CannotBeFolded: an exception sets the run apart.
-        NotInLog, TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `scored_trials`.
-    """
+    """A run as it stands in Redis, with its trials from the log; without `trials` the broker is not asked."""
     with StateReader(settings) as reader:
         answers = reader.answers(run_id, *OF_SNAPSHOT, *OF_COMPARISON)
         history = reader.history(run_id)
@@ -198,20 +179,8 @@ def from_log(
 ) -> tuple[RunData, int]:
     """A run as of an earlier position, folded from the event topic.
 
-    Args:
-        settings: where the broker is.
-        run_id: the run.
-        now: of asking; the run's state is determined as of the position, where its time is known.
-        prices: price table (R2).
-        label: by which label it is broken down; None: by none.
-        as_of: the position.
-
-    Returns:
-        Beside it, the offset at which the run's log begins; above 0: earlier events were deleted.
-
-    Raises:
-        NothingYet, NotInLog, BadPosition and others: see `fold_run`.
-        UnknownLabel: no trial has the label.
+    Its state is determined as of the position, where the time of that is known. The second value is the
+    offset at which the run's log begins; above 0, earlier events were deleted.
     """
     log = RunLog(settings, run_id, as_of)
     records = list(log.records())
@@ -231,21 +200,13 @@ def from_events(
     as_of: Position | None = None,
     owns: Callable[[str], bool] | None = None,
 ) -> tuple[RunData, list[Rejected]]:
-    """A run folded from events, without any server; and what could not be folded.
+    """A run folded from events without any server, and what could not be folded.
 
-    Args:
-        records: of a file, in any order; held in memory.
-        run_id: which run; None: the only one there is.
-        now: the time at which its state is determined; None: not known, see `state_of`.
-        prices: price table (R2), the default one if None.
-        label: by which label it is broken down; None: by none.
-        as_of: fold those at or before this position alone; None: all.
-        owns: only runs of which this is true of their id; every run if None.
+    The records are held in memory. `run_id` may be None if there is only one run. Without `now`, the state is
+    determined without a clock. `owns` limits the fold to runs for whose id it returns true.
 
     Raises:
-        NoSuchRun: there is none of this id, or several without a choice.
-        UnknownLabel: no trial has the label.
-        BadPosition: see `up_to`.
+        NoSuchRun: no run has this id, or there are several and no choice was made.
     """
     chosen = list(up_to(records, as_of))
     steps, rejected = _Steps(), list[Rejected]()
@@ -262,8 +223,6 @@ def from_events(
 
 
 class _Steps:
-    """Looks at the runs after each step of a fold, so that there is a history to show."""
-
     def __init__(self) -> None:
         self._history: dict[str, list[HistoryEntry]] = {}
         self._scored: dict[str, dict[str, bytes]] = {}
@@ -284,7 +243,7 @@ class _Steps:
                     scored[trial.key] = trial.value
 
     def data(self, folding: Folding, run_id: str | None, now: datetime | None, label: str | None) -> RunData:
-        """The run as it stands; NoSuchRun if it is not there, or there are several without a choice."""
+        """The run as it stands; raises NoSuchRun if it is missing or ambiguous."""
         run_id = folding.chosen(run_id)
         folded = folding.pipeline.run(run_id)
         trials = [orjson.loads(value) for _, value in sorted(self._scored[run_id].items())]
@@ -310,15 +269,7 @@ ID_DIGITS = 24
 
 
 def side_of(data: RunData, agent_model: str | None) -> ComparedSide:
-    """One side of a comparison.
-
-    Args:
-        data: a run with its trials.
-        agent_model: whose; None: of all but baselines.
-
-    Raises:
-        NoSuchSide: the run has no such agent:model.
-    """
+    """One side of a comparison: an agent:model, or all but baselines; raises NoSuchSide."""
     assert data.compared is not None, "a run that was read or folded has its tasks"
     agents = [AgentModelSummary.model_validate(agent) for agent in data.agents]
     rows = [TrialRow.of(trial["digest"][:ID_DIGITS], trial) for trial in data.trials or ()]
@@ -337,10 +288,10 @@ def side_of(data: RunData, agent_model: str | None) -> ComparedSide:
 
 
 PLAIN = frozenset(" -.:/;@,%()$")
-"""Punctuation that means nothing inside a line, unless it makes an address."""
+"""Punctuation that means nothing inside a line, except in an address."""
 
 _MENTION = re.compile(r"@|&#64;|&#35;|GH(?:-|&#45;)", re.IGNORECASE)
-"""What begins a mention of a person, a team, an issue or a pull request, once escaped."""
+"""The start of a mention of a person, team, issue or pull request, once escaped."""
 
 NO_MENTION = "&#8203;"
 """A space without width."""
@@ -349,12 +300,11 @@ _ADDRESS = re.compile(r"www\.|://|mailto:|xmpp:|(?<!\w)@|@\S*\.", re.IGNORECASE)
 
 
 def as_markdown(data: RunData) -> bytes:
-    """The run, its agents and tiers; single trials are left out (CSV and Parquet have them)."""
+    """The run, its agents and tiers, without single trials."""
     return document_as_markdown(data.document)
 
 
 def document_as_markdown(document: Document) -> bytes:
-    """A document: a run, a comparison, a gate's verdict."""
     lines = [f"## {text(document.title)}", ""]
     lines += [" · ".join(map(name, document.facts)), ""] if document.facts else []
     lines += [*(f"- {text(line)}" for line in document.lines), ""]
@@ -441,10 +391,10 @@ SCRIPTS = ("report_matrix.js", "report.js")
 """Scripts that stand behind the chapters of the page's `shared.js`, and use its names."""
 
 MAX_TRIALS = 1000
-"""So many trials are listed; CSV and Parquet have all of them."""
+"""The most trials that are listed; CSV and Parquet have all of them."""
 
 MAX_OPENED = 20_000
-"""Up to so many trials can be opened from the cells of the matrix; each takes about 300 bytes of the file."""
+"""The most trials that the matrix can open; each takes about 300 bytes of the file."""
 
 
 def as_html(data: RunData) -> bytes:
@@ -483,7 +433,7 @@ def _tiers(data: RunData) -> str:
 
 
 SECTIONS = {"Agents within tiers": "tiers"}
-"""Title of a table -> the section of the file that it stands in."""
+"""Title of a table to its section of the file."""
 
 
 def _tiles(run: Json) -> Iterable[str]:
@@ -509,7 +459,6 @@ def _tile(title: str, value: str, more: str) -> str:
 
 
 def _trials(data: RunData) -> str:
-    """The trials, which have no interactive form."""
     if not data.trials:
         return ""
     table = trials_table(data.trials[:MAX_TRIALS], data.run["metrics"])
@@ -546,7 +495,7 @@ def _embedded(data: RunData) -> str:
 
 
 def _in_cells(rows: Sequence[TrialRow], agents: Sequence[Json]) -> Json:
-    """The trials that a cell of the matrix opens, as texts, and the heads of their columns."""
+    """The trials that a cell of the matrix opens, with their column heads."""
     trials = [row.model_dump(mode="json") for row in rows]
     drawn = draw_trials(trials, agents, caption="Trials of the cell")
     texts = ([text_of(cell) for cell in cells] for _, (_, _, *cells) in drawn.rows)
@@ -632,11 +581,7 @@ class ParquetMissing(Exception):
 
 
 def as_parquet(trials: Sequence[Mapping[str, Any]], planned: Mapping[str, Any] | None = None) -> bytes:
-    """One row per scored trial; each field carries its description and unit as metadata. See `columns_of`.
-
-    Raises:
-        ParquetMissing: pyarrow is not installed.
-    """
+    """One row per scored trial, with each field's description and unit as metadata; raises ParquetMissing."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -678,10 +623,8 @@ _WRITERS: tuple[Callable[[RunData], bytes], ...] = (
 )
 
 FORMATS = dict(zip(REPORT_FORMATS, _WRITERS, strict=True))
-"""Format to its writer."""
-
 WITHOUT_TRIALS = frozenset({"md"})
-"""These never list single trials, so that no broker is needed."""
+"""Formats without single trials; they need no broker."""
 
 
 def format_of(file: Path) -> str | None:
@@ -702,7 +645,7 @@ MARKS = {GateVerdict.PASS: "✅", GateVerdict.FAIL: "❌", GateVerdict.UNDECIDED
 
 
 def gate_markdown(result: GateResult) -> bytes:
-    """The verdict, both answers, both sides. Names are shown as text, whatever they hold."""
+    """The verdict, both answers and both sides, with all names escaped."""
     sides = (("candidate", result.candidate), ("baseline", result.baseline))
     rows = [
         [

@@ -1,1 +1,1 @@
-"""What clients and the server speak: connections, checks, events that come in, streams that go out."""
+"""Protocols of clients and server: connections, checks, incoming events, outgoing streams."""

@@ -1,9 +1,9 @@
-"""Limits of connections: how long a request may take to arrive, and how many connections there may be.
+"""Limits of connections: their number, and how long a request may take to arrive.
 
-uvicorn limits how long a connection is idle between requests, and how large headers are. It waits without a
-limit for the rest of a request. So here each connection has a timer until its request is complete. Where
-there are too many connections, the one is closed that has waited longest without a complete request. So half
-requests never keep out whole ones, also not from the same address (a proxy, a tunnel).
+uvicorn limits headers and idle time between requests, but waits without limit for the rest of a request. Here
+each connection has a timer until its request is complete. If there are too many connections, the one that has
+waited longest without a complete request is closed. So half requests never keep out whole ones, even from the
+same address (a proxy, a tunnel).
 """
 
 from __future__ import annotations
@@ -28,39 +28,37 @@ from streamer.web import is_loopback
 from streamer.web.models import problem
 
 HEADER_SECONDS = 10.0
-"""From the connection, or the first byte of a further request, to the end of its headers."""
+"""The time for headers, from the connection or the first byte of a further request."""
 
 BODY_SECONDS = 10.0
-"""From the end of the headers to the end of the body."""
+"""The time for the body, from the end of the headers."""
 
 IDLE_SECONDS = 5
-"""Between two requests."""
+"""The time between two requests."""
 
 MOST_PER_ADDRESS = 256
 MOST_CONNECTIONS = 1_200
 STREAMS_SHARE = 5 / 6
-"""The share of all connections that may follow a stream. The others are left for requests."""
+"""The share of all connections that may be streams; the rest is for requests."""
 
 FILES_FOR_OTHERS = 128
 """Open files left for Redis, Kafka and the page."""
 
 STREAM = re.compile(rb"/api/(?:runs/[^/]+/)?updates")
-"""The paths that answer with a stream, as they are sent."""
+"""Paths of streams, as sent."""
 
 WAITING = ("header", "body", "idle")
 """Phases of a connection without a complete request."""
 
 
 class Connections:
-    """Every connection of one server, and what it does.
+    """Every connection of one server with its phase.
 
     A stream counts among all connections, but not by its address: `Hub` limits streams.
 
-    Args:
-        most_per_address: connections from one address.
-        most: connections altogether; None: MOST_CONNECTIONS, or fewer if the process may open fewer files.
-        proxies: addresses and networks of proxies, comma-separated. Their connections are not counted by
-            address, and they say which address a request comes from.
+    `most` defaults to MOST_CONNECTIONS, or fewer if the process may open fewer files. `proxies` are addresses
+    and networks, separated by commas. Their connections are not counted by address, and they name the address
+    of a request.
     """
 
     def __init__(
@@ -74,11 +72,11 @@ class Connections:
 
     @property
     def most_streams(self) -> int:
-        """So many connections may follow a stream, at least one."""
+        """The most streams, at least one."""
         return max(1, int(self._most * STREAMS_SHARE))
 
     def admit(self, new: LimitedProtocol) -> bool:
-        """Note a connection, and let go of another one if there are too many; False: it cannot stay."""
+        """Note a connection, and close another one if there are too many; False if it cannot stay."""
         if not self._is_proxy(new.address):
             phases = self._phases.items()
             same = [one for one, phase in phases if one.address == new.address and phase != "stream"]
@@ -90,7 +88,7 @@ class Connections:
         return True
 
     def enter(self, connection: LimitedProtocol, phase: str) -> None:
-        """Note what an open connection does now. Those that wait stand in the order in which they began."""
+        """Note the phase of an open connection. Waiting ones stand in order of their start."""
         if connection not in self._phases:
             return
         if self._phases[connection] not in WAITING:
@@ -102,7 +100,6 @@ class Connections:
         self._phases.pop(connection, None)
 
     def _make_room(self, connections: Iterable[LimitedProtocol]) -> bool:
-        """Close the connection among these that has waited longest for a request; False: none waits."""
         longest = next((one for one in connections if self._phases[one] in WAITING), None)
         if longest is None:
             return False
@@ -118,12 +115,7 @@ class Connections:
 
 
 class LimitedProtocol(H11Protocol):
-    """uvicorn's protocol with limits.
-
-    Args:
-        limits: shared by the connections of the server.
-        arguments: of uvicorn's protocol.
-    """
+    """The protocol of uvicorn with limits, which all connections of the server share."""
 
     def __init__(self, limits: Connections, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -133,7 +125,7 @@ class LimitedProtocol(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client is there."""
+        """Admit a client."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         if self._limits.admit(self):
@@ -142,18 +134,18 @@ class LimitedProtocol(H11Protocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """Forget a client."""
         self._enter("closed", None)
         self._limits.forget(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Something came."""
+        """Take bytes, and set the timers."""
         super().data_received(data)
         self._look()
 
     def on_response_complete(self) -> None:
-        """A request is answered; uvicorn's own timer closes a connection that stays idle."""
+        """Note a complete answer; uvicorn's own timer closes an idle connection."""
         self._enter("idle", None)
         super().on_response_complete()
         if self.cycle is not None and not self.cycle.response_complete:  # the next request had come already
@@ -171,7 +163,7 @@ class LimitedProtocol(H11Protocol):
             self._enter("stream" if is_stream else "answer", None)
 
     def _enter(self, phase: str, seconds: float | None) -> None:
-        """A phase begins that may last so long; it goes on if it is the present one."""
+        """Begin a phase that may last so long; a present phase goes on."""
         if phase == self._phase:
             return
         self._phase = phase
@@ -182,7 +174,7 @@ class LimitedProtocol(H11Protocol):
 
 
 def _affordable() -> int:
-    """Connections for which the process may open files."""
+    """The number of connections for which the process may open files."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return MOST_CONNECTIONS
@@ -203,14 +195,14 @@ SESSION_PATH = "/api/session"
 EVENTS_PATH = "/api/events"
 MCP_PATH = "/api/mcp"
 DATA_PATHS = ("/api/", "/pages/")
-"""Below these stands what the token protects."""
+"""Prefixes of the paths that the token protects."""
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""No inline script or style, nothing from elsewhere, and no way to turn text into HTML (Trusted Types)."""
+"""A policy without inline scripts or styles, foreign content, or text that becomes HTML (Trusted Types)."""
 
 SECURITY_HEADERS = {
     "content-security-policy": CONTENT_SECURITY_POLICY,
@@ -224,14 +216,11 @@ SECURITY_HEADERS = {
 
 
 class RequestChecks:
-    """Checks every request before the application sees it.
+    """Checks of every request before the application sees it.
 
-    Args:
-        app: the application.
-        token: a client must know it to get data; None: open to all.
-        publish_token: a client must know it to publish. None: with a `token` no client may; else
-            those that call this server by a loopback name.
-        host_names: further names that this server may be called by.
+    Clients need `token` for data and `publish_token` to publish. Without a publish token, publishing takes a
+    loopback name of the server, and is closed if there is a `token`. `host_names` are further names of this
+    server.
     """
 
     def __init__(
@@ -247,7 +236,7 @@ class RequestChecks:
         self._host_names = {"localhost", *(_plain_name(name) for name in host_names)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer requests that must not pass; add the headers to the answers of others."""
+        """Answer requests that must not pass, and add headers to other answers."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -283,7 +272,9 @@ class RequestChecks:
         return _token_needed("A token is needed: open /?token=TOKEN, or send Authorization: Bearer TOKEN")
 
     def _publish_refusal(self, headers: Headers, host: str) -> Response | None:
-        """A browser says in Origin whose page asks; other programs send none."""
+        """A refusal for another site's page: a browser names the page's site in Origin, other programs send
+        no Origin.
+        """
         ours = {f"http://{host}".lower(), f"https://{host}".lower()}
         if foreign := [origin for origin in headers.getlist("origin") if origin.lower() not in ours]:
             return problem(403, f"Pages of {ascii(foreign[0])[:200]} may not publish here. Leave Origin out")
@@ -302,7 +293,7 @@ class RequestChecks:
         return _token_needed("The token for publishing is needed: send Authorization: Bearer TOKEN")
 
     def _exchange(self, scope: Scope) -> Response | None:
-        """A token in the address of the page is exchanged for a cookie, once, and leaves the address."""
+        """Exchange a token in the page's address for a cookie, once, and remove it from the address."""
         if scope["path"] != "/" or self._token is None or b"token=" not in scope["query_string"]:
             return None
         query = parse_qsl(scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
@@ -327,7 +318,7 @@ class RequestChecks:
         return given is not None and _equal(given.value, _session(self._token or ""))
 
     def _is_ours(self, host: str) -> bool:
-        """An address cannot be rebound, only a name can."""
+        """Whether a host is this server; only names can be rebound, addresses cannot."""
         name = _plain_name(host)
         try:
             ip_address(name)
@@ -359,11 +350,11 @@ def _plain_name(host: str) -> str:
 
 
 def _equal(given: str, expected: str) -> bool:
-    """In constant time, lengths included."""
+    """Compare in constant time, lengths included."""
     hashes = (hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (given, expected))
     return hmac.compare_digest(*hashes)
 
 
 def _session(token: str) -> str:
-    """The content of the cookie: it follows from the token, and does not reveal it."""
+    """The cookie's content, derived from the token without revealing it."""
     return hmac.new(token.encode(), b"streamer web session 1", hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""`POST /api/events`: events from programs that speak HTTP."""
+"""Events from HTTP clients: `POST /api/events`."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from streamer.web.models import PublishedEvents, Refused, RejectedEvent
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_EVENTS = 100_000
-"""Events in one body: so many objects stand in memory at once."""
+"""The most events in one body, since all of them stand in memory."""
 
 MAX_EVENT_BYTES = MAX_KEPT_BYTES
-"""A longer line could not be rejected with its bytes. The limit of a valid event is lower."""
+"""The longest line that can be rejected with its bytes; valid events are shorter."""
 
 SHOWN_REJECTIONS = 100
 
@@ -57,7 +57,7 @@ class BodyKind(StrEnum):
 
 
 class UnreadableBody(Refused):
-    """The body as a whole is not what its media type says."""
+    """The body as a whole does not match its media type."""
 
     status = 400
 
@@ -79,11 +79,9 @@ class BodyTooLarge(Refused):
 
 @dataclass(frozen=True, slots=True)
 class EventsRead:
-    """What a body holds.
+    """The events of a body in their order, invalid ones too, and the answer once the broker has them.
 
-    Attributes:
-        records: its events in their order, invalid ones too, but none with a score outside 0 to 1.
-        answer: what the client learns once the broker has them.
+    Events with a score outside 0 to 1 are left out.
     """
 
     records: list[Outgoing]
@@ -136,7 +134,7 @@ def read_events(kind: BodyKind, body: bytes) -> EventsRead:
 
 
 def _numbered(kind: BodyKind, body: bytes) -> Iterable[tuple[int, bytes]]:
-    """Each event as it was written, with its number from 1: of the line, or of the element."""
+    """Each event as written, with the number of its line or element from 1."""
     if kind is BodyKind.LINES:
         return ((record.offset + 1, record.value or b"") for record in records_of_lines(BytesIO(body)))
     try:
@@ -178,10 +176,10 @@ def _elements(array: bytes) -> Iterator[bytes]:
 
 
 MAX_PENDING_BYTES = 4 * MAX_BODY_BYTES
-"""Bodies that are read or wait for the broker, all together."""
+"""The most bytes of bodies that are read or wait for the broker."""
 
 MAX_BODIES = 8
-"""Bodies on their way to the broker at once: few enough that each record batch arrives in its time."""
+"""The most bodies on their way to the broker: few enough that each record batch arrives in time."""
 
 CONNECT_SECONDS = 10.0
 
@@ -214,7 +212,7 @@ class NotPublished(Refused):
 
 
 class RefusedForSize(Refused):
-    """The broker's limit is lower than ours."""
+    """The broker's size limit is lower than ours."""
 
     status = 413
 
@@ -226,7 +224,7 @@ class RefusedForSize(Refused):
 
 
 class RefusedForGood(Refused):
-    """The broker does not take these events, however often they are sent."""
+    """The broker rejects these events permanently."""
 
     status = 422
 
@@ -238,13 +236,9 @@ class RefusedForGood(Refused):
 
 
 class EventIntake:
-    """One per process. It connects at the first body, and again after a failure.
+    """The intake of a process. It connects at the first body, and again after a failure.
 
-    Args:
-        settings: where the broker is.
-
-    Attributes:
-        pending_bytes: size of the bodies that are read or wait for the broker.
+    `pending_bytes` is the size of the bodies that are read or wait for the broker.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -256,7 +250,7 @@ class EventIntake:
 
     @contextmanager
     def room_for(self, size: int) -> Iterator[None]:
-        """Room for a body of so many bytes, until its request is answered; TooBusy if there is none."""
+        """Reserve memory for a body until its request is answered; raises TooBusy."""
         if self.pending_bytes + size > MAX_PENDING_BYTES:
             raise TooBusy
         self.pending_bytes += size
@@ -266,17 +260,17 @@ class EventIntake:
             self.pending_bytes -= size
 
     async def read(self, kind: BodyKind, body: bytes) -> EventsRead:
-        """`read_events` in a thread, one body after the other, so that viewers are served meanwhile."""
+        """`read_events` in a thread, one body at a time, so that viewers are served meanwhile."""
         async with self._one_at_a_time:
             return await asyncio.to_thread(read_events, kind, body)
 
     async def publish(self, records: Sequence[Outgoing]) -> None:
-        """Publish these in their order; on return the broker has acknowledged all of them.
+        """Publish these in order, and return once the broker has acknowledged all of them.
 
         Raises:
-            NotPublished: it did not acknowledge some; any of them may have arrived nevertheless.
-            RefusedForSize: it never takes a record of such a size.
-            RefusedForGood: it does not take these for another reason.
+            NotPublished: some were not acknowledged; any of them may have arrived nevertheless.
+            RefusedForSize: the broker never takes a record of such a size.
+            RefusedForGood: the broker rejects these for another reason.
         """
         try:
             link = await self._connected()
@@ -298,7 +292,6 @@ class EventIntake:
             await self._forget(self._link)
 
     async def _connected(self) -> EventOutbox:
-        """The connection that all requests share."""
         link = self._link = self._link or EventOutbox(self._settings)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -309,7 +302,7 @@ class EventIntake:
         return link
 
     async def _forget(self, link: EventOutbox) -> None:
-        """Use this connection no more: see `streamer.client.publisher.Delivery`."""
+        """Drop this connection: see `streamer.client.publisher.Delivery`."""
         if self._link is link:
             self._link = None
             await link.stop()
@@ -323,9 +316,9 @@ _ALLOWED = f"{MAX_BODY_BYTES:,} bytes"
 
 
 class OtherMediaType(Refused):
-    """A body that is not JSON by its own account.
+    """A body whose media type is not JSON.
 
-    The rule also protects from pages of other sites: without asking first, a browser sends only other types.
+    This also protects from pages of other sites: without a preflight, browsers send only other types.
     """
 
     status = 415
@@ -338,7 +331,7 @@ class OtherMediaType(Refused):
 
 
 async def publish_events(intake: EventIntake, request: Request) -> PublishedEvents:
-    """Publish the events in the body of a request; returns once the broker has acknowledged them.
+    """Publish the events of a request's body, and return once the broker has acknowledged them.
 
     Raises:
         Refused: no event was published, unless the message says otherwise.
@@ -367,7 +360,7 @@ def _kind(request: Request) -> BodyKind:
 
 
 async def _body(request: Request) -> bytes:
-    """All of it; BodyTooLarge as soon as it is."""
+    """The whole body; raises BodyTooLarge as soon as it exceeds the limit."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

@@ -53,15 +53,10 @@ def _wall_clock() -> datetime:
 
 
 class Room:
-    """Summaries by key, in the order in which they changed; a deleted one stays, as the news of that.
+    """Summaries by key, in order of change; a deleted one stays, to announce the deletion.
 
-    Args:
-        clock: the time at which the states of runs are determined.
-        most_runs: so many runs are kept, those that came or changed last; None: all.
-
-    Attributes:
-        viewers: how many look at it.
-        kept: what is drawn for them, by what they ask for.
+    `most_runs` runs are kept, the most recently changed ones (None: all). `kept` holds the drawings for
+    viewers, by query.
     """
 
     def __init__(self, clock: Callable[[], datetime] = _wall_clock, most_runs: int | None = None) -> None:
@@ -77,7 +72,7 @@ class Room:
 
     @property
     def revision(self) -> int:
-        """Grows with each change."""
+        """A counter that grows with each change."""
         return self._revision
 
     @property
@@ -86,21 +81,21 @@ class Room:
         return [entry.state for entry in self._entries.values() if entry.state is not None]
 
     def touch(self) -> None:
-        """Something that is drawn besides the summaries has changed."""
+        """Count a change besides the summaries that affects what is drawn."""
         self._revision += 1
         self.wake()
 
     @property
     def filled(self) -> bool:
-        """True once it knows what Redis holds."""
+        """True once the content of Redis is known."""
         return self._from_stream is None
 
     def begin_fill(self) -> None:
-        """Redis is about to be read: what updates say from now on is newer."""
+        """Note that Redis is about to be read: updates from now on are newer."""
         self._from_stream = self._from_stream or set()
 
     def fill(self, summaries: Iterable[AnyState], leaders: Mapping[str, Leader] | None = None) -> None:
-        """Take what Redis held a moment ago; an update that came meanwhile stands (a deletion too)."""
+        """Take what Redis held a moment ago; updates since then stand, and so do deletions."""
         told, self._from_stream = self._from_stream or set(), None
         for summary in summaries:
             if (key := key_of(summary)) in self._runs:
@@ -109,7 +104,7 @@ class Room:
                 self.put(summary, (leaders or {}).get(summary.run_id))
 
     def put(self, summary: AnyState, leader: Leader | None = None) -> None:
-        """A summary as it stands now; what is older than what is here, or the same, changes nothing."""
+        """Take a summary; an older or equal one changes nothing."""
         key = key_of(summary)
         version = (summary.epoch, summary.state_version)
         before = self._entries.get(key)
@@ -124,7 +119,7 @@ class Room:
         self._tell(key, summary.type, version, summary.digest, summary.model_dump(mode="json"))
 
     def tell_states(self) -> None:
-        """Tell the runs again whose state has become another one by the passing of time alone."""
+        """Announce runs again whose state has changed through the passing of time."""
         now = self._clock()
         for key, run in self._runs.items():
             if (state := state_of(run, now)) != run.state:
@@ -133,24 +128,22 @@ class Room:
                 self._tell(key, run.type, version, run.digest, run.model_dump(mode="json"))
 
     def remove(self, key: GroupKey) -> None:
-        """A summary is gone."""
+        """Note the deletion of a summary."""
         run_id, kind, tier, agent_model = key
         self._runs.pop(key, None)
         deleted = {"run_id": run_id, "type": kind, "tier": tier or None, "agent_model": agent_model or None}
         self._tell(key, "deleted", (0, -1), None, deleted)
 
     def position(self, event_id: str | None) -> int | None:
-        """Where a viewer stands whose last event has this id; None: it must start again."""
+        """The position of a viewer by its last event; None if it must start again."""
         incarnation, _, revision = (event_id or "").partition("-")
         if incarnation != self._incarnation or not revision.isascii() or not revision.isdigit():
             return None
         return int(revision) if int(revision) <= self._revision else None
 
     def since(self, position: int, *, summaries: bool = True) -> tuple[list[bytes], int]:
-        """Everything that changed after a position, oldest change first, and the position after that.
-
-        Args:
-            summaries: False: only what is gone.
+        """All changes after a position, oldest first, and the new position; without `summaries` only
+        deletions.
         """
         frames = []
         for entry in reversed(self._entries.values()):
@@ -161,16 +154,16 @@ class Room:
         return frames[::-1], self._revision
 
     def has_dropped(self, position: int) -> bool:
-        """Whether something that changed after a position is not kept any more."""
+        """Whether a change after a position is no longer kept."""
         return position < self._dropped
 
     async def wait(self, position: int) -> None:
-        """Return when there is something after the position, or when woken for nothing."""
+        """Wait for a change after the position; it may also return early."""
         if self._revision <= position:
             await self._changed.wait()
 
     def wake(self) -> None:
-        """Let every viewer look around."""
+        """Wake every viewer."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -191,7 +184,7 @@ class Room:
 
 
 def key_of(summary: AnyState) -> GroupKey:
-    """The run or group of the summary."""
+    """The key of the summary's run or group."""
     tier = summary.tier if isinstance(summary, TierSummary) else None
     agent_model = None if isinstance(summary, RunSummary) else summary.agent_model
     return summary.run_id, summary.type, tier or "", agent_model or ""
@@ -211,16 +204,13 @@ def event_bytes(event: str, data: object, event_id: str | None = None) -> bytes:
 
 
 PACE_SECONDS = 0.25
-"""A viewer gets at most four updates a second."""
+"""Seconds between two updates to a viewer."""
 
 
 class Part(NamedTuple):
     """A part of a view: of a table, or a value.
 
-    Attributes:
-        table: name of the table or the value.
-        row: key of a row; "": what the table or the value has besides.
-        content: a JSON value.
+    An empty `row` means the table's or value's own content, besides its rows.
     """
 
     table: str
@@ -229,12 +219,9 @@ class Part(NamedTuple):
 
 
 class View:
-    """The parts of a room as some viewers see them, each with the revision at which it became what it is.
+    """The parts of a room as some viewers see them, each with the revision of its last change.
 
-    Args:
-        room: whose states are drawn.
-        draw: gives all parts as they stand.
-        clock: monotonic seconds. A view is drawn at most once in :data:`PACE_SECONDS`.
+    A view is drawn at most once in :data:`PACE_SECONDS`.
     """
 
     def __init__(
@@ -247,7 +234,7 @@ class View:
         self._failed = False
 
     def since(self, position: int) -> tuple[bytes, int]:
-        """One event with what has changed after a position, 0 for everything; and the position after it."""
+        """One event with the changes after a position (0: everything), and the new position."""
         if self._revision < self._room.revision and self._clock() - self._at >= PACE_SECONDS:
             self._redraw()
         if position not in self._fragments:
@@ -255,7 +242,7 @@ class View:
         return self._fragments[position], self._revision
 
     def _redraw(self) -> None:
-        """Draw again. What cannot be drawn stays as it was: a mistake of ours must not end the stream."""
+        """Draw again. A part that fails stays as it was, since our mistake must not end the stream."""
         revision, before, parts = self._room.revision, self._parts, {}
         try:
             for table, row, content in self._draw():
@@ -271,7 +258,7 @@ class View:
         self._revision, self._at, self._fragments = revision, self._clock(), {}
 
     def _fragment(self, position: int) -> bytes:
-        """Changed parts by table; "": what the table has besides its rows."""
+        """Changed parts by table; "" holds a table's content besides its rows."""
         changed: dict[str, dict[str, orjson.Fragment]] = {}
         for (table, row), (revision, written) in self._parts.items():
             if revision > position:
@@ -286,22 +273,22 @@ class View:
 log = logging.getLogger("streamer.web")
 
 MAX_IDLE_ROOMS = 32
-"""So many runs without viewers are kept, so that those who come back get only what changed."""
+"""Runs kept without viewers, so that returning viewers get only the changes."""
 
 RETRY_SECONDS = 2.0
 
 STATES_SECONDS = 5.0
-"""How often runs are looked through for those that have fallen silent. It needs no request."""
+"""Seconds between two looks for runs that have fallen silent; no request is needed."""
 
 RETRY = ServerSentEvent(retry=1000, sep="\n").encode()
-"""A browser that loses its stream comes back after a second."""
+"""The delay after which a browser reconnects: a second."""
 
 TOLD = event_bytes("told", {})
-"""Now the viewer knows everything: time to draw."""
+"""The signal to draw: the viewer knows everything."""
 
 
 class TooManyViewers(Refused):
-    """The process has no room for one more."""
+    """The process has no room for another viewer."""
 
     status = 503
 
@@ -314,12 +301,9 @@ class TooManyViewers(Refused):
 
 
 class Hub:
-    """Follows Redis once, and lets any number of viewers know.
+    """A hub that follows Redis once and informs any number of viewers.
 
-    Args:
-        reader: answers questions about runs and follows their updates.
-        most: viewers altogether.
-        most_per_address: viewers from one address.
+    `most` limits all viewers, `most_per_address` those from one address.
     """
 
     def __init__(self, reader: AsyncStateReader, most: int, most_per_address: int) -> None:
@@ -333,7 +317,7 @@ class Hub:
         self._viewers = Counter[str]()
 
     async def health(self) -> Health:
-        """How it stands; asks Redis for a sign of life."""
+        """Whether the hub follows Redis, after a ping."""
         problem = self._problem
         try:
             await self._reader.workers()
@@ -348,7 +332,7 @@ class Hub:
         )
 
     async def follow(self) -> None:
-        """Follow Redis until cancelled, through outages. Each one is logged once, not at each try."""
+        """Follow Redis until cancelled, through outages; each outage is logged once."""
         logged: str | None = None
         while True:
             self._subscriptions = 1
@@ -372,11 +356,11 @@ class Hub:
 
     @property
     def viewed(self) -> set[str | None]:
-        """The runs that somebody looks at; None: the list of runs."""
+        """The runs with viewers; None stands for the list of runs."""
         return {name for name, room in self._rooms.items() if room.viewers}
 
     async def watch_states(self) -> None:
-        """Tell the viewers of runs that have stalled or are left unfinished, until cancelled."""
+        """Tell viewers of runs that have stalled or were left unfinished, until cancelled."""
         while True:
             await asyncio.sleep(STATES_SECONDS)
             for room in self._rooms.values():
@@ -389,13 +373,12 @@ class Hub:
             room.wake()
 
     async def enter(self, run_id: str | None, address: str) -> Room:
-        """The room of a run (None: of the list of runs), filled, for a viewer from an address.
+        """The filled room of a run (None: of the list of runs), for a viewer from an address.
 
-        It must be left again with :meth:`leave`.
+        Every call needs a :meth:`leave` afterwards.
 
         Raises:
-            TooManyViewers: come back later.
-            UnknownRun, RedisUnavailable: from reading what stands in Redis.
+            TooManyViewers: there is no room; try again later.
         """
         if self._viewers.total() >= self._most:
             raise TooManyViewers(self._most)
@@ -419,7 +402,7 @@ class Hub:
         return room
 
     def leave(self, run_id: str | None, room: Room, address: str) -> None:
-        """A viewer goes; rooms without viewers are kept for a while."""
+        """Remove a viewer; rooms without viewers are kept for a while."""
         room.viewers -= 1
         self._viewers[address] -= 1
         if not self._viewers[address]:
@@ -431,9 +414,9 @@ class Hub:
     async def stream(
         self, room: Room, last_event_id: str | None, view: View | None = None
     ) -> AsyncIterator[bytes]:
-        """Server-sent events for one viewer: what it missed, or everything, then what changes.
+        """Server-sent events for one viewer: first what it missed, or everything, then changes.
 
-        A view is drawn for all its viewers; each gets the whole at first, then the rows that have changed.
+        A view is drawn once for all its viewers; each gets the whole at first, then changed rows.
         """
         yield RETRY
         position, drawn = room.position(last_event_id), 0
@@ -473,6 +456,5 @@ class Hub:
 
 
 def _key(update: StateUpdate) -> GroupKey:
-    """The run or group of an update, from the suffix of its key."""
     tier, agent_model = group_of(update.kind, update.group)
     return update.run_id, f"{update.kind}_summary", tier or "", agent_model or ""

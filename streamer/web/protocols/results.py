@@ -1,6 +1,6 @@
-"""`/api/metrics` of `streamer serve`: the runs that go on, as metrics for Prometheus.
+"""Metrics of running runs for Prometheus: `/api/metrics` of `streamer serve`.
 
-Each run and agent takes room in Prometheus, so both are bounded. Those that are left out are counted.
+Each run and agent takes room in Prometheus, so both are limited, and those left out are counted.
 """
 
 from __future__ import annotations
@@ -23,23 +23,20 @@ METRICS_PATH = "/api/metrics"
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
 MOST_RUNS, MOST_AGENTS = 20, 20
-"""Running runs, the latest first, and agents of each, those with most trials first."""
+"""The most running runs, latest first, and agents of each, those with most trials first."""
 
 GOING_ON = ("running", "stalled")
 
 RUN_LABELS, AGENT_LABELS = ["run", "benchmark"], ["run", "benchmark", "agent_model"]
 
 SHOWN = ("accuracy", "pass_rate", "total_cost", "mean_cost", "mean_duration", "cost_of_pass")
-"""Numbers of boards that have a metric."""
+"""Board numbers that have a metric."""
 
 
 class Results(Collector):
-    """The metrics of some runs as they stood when they were read. A number that is not known has no sample.
+    """The metrics of some runs as they were read; an unknown number has no sample.
 
-    Args:
-        runs: each with its state, and the agents to show.
-        running: how many runs go on, those left out among them.
-        agents_left_out: of the shown runs.
+    `running` counts the shown runs and those left out. `agents_left_out` counts agents of the shown runs.
     """
 
     def __init__(
@@ -51,7 +48,7 @@ class Results(Collector):
         self._runs, self._running, self._agents_left_out = runs, running, agents_left_out
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus reads."""
+        """The metrics that Prometheus reads."""
         yield GaugeMetricFamily("streamer_runs_running", "Runs that go on.", self._running)
         left_out = self._running - len(self._runs)
         yield GaugeMetricFamily("streamer_runs_left_out", "Running runs without metrics.", left_out)
@@ -117,7 +114,7 @@ def _pairs(
 
 
 async def results(reader: AsyncStateReader, request: Request) -> Response:
-    """The running runs now; a run that is deleted meanwhile is left out."""
+    """The running runs now; a run deleted meanwhile is left out."""
     now = datetime.now(UTC)
     states = [(run, state_of(run, now)) for run in await reader.runs()]
     going_on = [(run, state) for run, state in states if state in GOING_ON]
