@@ -1,8 +1,8 @@
-"""From a harness's event to a checked record, or to the spill file on the disk.
+"""The way from a harness's event to a checked record, or to the spill file on the disk.
 
-An event is accepted in some microseconds, whatever its size. A mapping is copied, by writing it as JSON. A
-model, and a `benchmarks` dictionary of more than a few entries, are only held, and the caller must not change
-them: to copy 10,000 entries takes half a millisecond.
+An event is accepted in some microseconds, whatever its size. A mapping is copied by writing it as JSON. A
+model, or a `benchmarks` dictionary of more than a few entries, is only referenced, and the caller must not
+change it. Copying 10,000 entries would take half a millisecond.
 """
 
 from __future__ import annotations
@@ -48,8 +48,6 @@ class InvalidEvent(ValueError):
 
     Attributes:
         code: stable, for programs; see `streamer.schemas.wire.Reason`.
-        run_id: of the event, None if it names none.
-        task_id: of the event, None if it names none.
     """
 
     def __init__(self, reason: Reason, run_id: str | None = None, task_id: str | None = None) -> None:
@@ -62,11 +60,9 @@ class InvalidEvent(ValueError):
 
 
 class InvalidEvents(ValueError):
-    """Some of the published events were invalid; raised when the publisher is closed.
+    """Some published events were invalid; raised when the publisher is closed.
 
-    Attributes:
-        count: number of invalid events.
-        first: the first ones, at most a hundred.
+    `count` is their number, and `first` has at most a hundred of them.
     """
 
     def __init__(self, count: int, first: Sequence[InvalidEvent], kept: Path) -> None:
@@ -84,15 +80,15 @@ class InvalidEvents(ValueError):
 
 
 COPIED_BENCHMARKS = 64
-"""A dictionary of more benchmarks is held instead of copied."""
+"""The most benchmarks in a dictionary that is copied; larger ones are referenced."""
 
 ENTRY_BYTES = 80
 MODEL_BYTES = 1024
-"""Estimated size of a benchmark entry, or of a model, until it is written."""
+"""Assumed size of a benchmark entry or a model until it is written."""
 
 
 class BenchmarkTable:
-    """A dictionary of the caller that must not change; notices when it was filled again."""
+    """A caller's dictionary that must not change; it notices if it was filled again."""
 
     __slots__ = ("_count", "_ends", "content")
 
@@ -103,7 +99,7 @@ class BenchmarkTable:
 
     @property
     def is_changed(self) -> bool:
-        """Whether it has other entries than at first; a change inside an entry is not noticed."""
+        """Whether the entries were replaced; a change inside an entry is not noticed."""
         if len(self.content) != self._count:
             return True
         return any(now is not then for now, then in zip(_ends(self.content), self._ends, strict=True))
@@ -132,8 +128,8 @@ def capture(event: AnEvent) -> CapturedEvent:
     """Capture an event as it is now.
 
     Raises:
-        TypeError: it is neither a mapping nor a model.
-        InvalidEvent: it holds a value that JSON lacks, or more than 1 MiB.
+        TypeError: the event is neither a mapping nor a model.
+        InvalidEvent: the event holds a value that JSON lacks, or more than 1 MiB.
 
     >>> capture({"type": "run_finished", "run_id": "r"}).head
     b'{"run_id":"r","type":"run_finished"}'
@@ -160,7 +156,7 @@ def capture(event: AnEvent) -> CapturedEvent:
 
 
 def written(content: Mapping[str, Any], where: str = "") -> bytes | Reason:
-    """Canonical JSON, or why there is none; `where`: the field that it belongs to.
+    """Canonical JSON, or why there is none; `where` is the field that it belongs to.
 
     >>> written({"b": 1, "a": None})
     b'{"a":null,"b":1}'
@@ -178,13 +174,13 @@ def written(content: Mapping[str, Any], where: str = "") -> bytes | Reason:
 
 
 def plain(value: Any) -> Any:
-    """A number or a time of a Python library as JSON has it; a time without a zone is local time.
+    """A Python library's number or time as JSON has it; a time without a zone is local time.
 
     >>> plain(Decimal("0.41")), plain(Decimal(5)), plain(timedelta(minutes=1))
     (0.41, 5, 60.0)
 
     Raises:
-        TypeError: it is neither.
+        TypeError: the value is neither.
     """
     if isinstance(value, datetime):
         return _with_zone(value).isoformat().replace("+00:00", "Z")
@@ -222,7 +218,7 @@ def named(head: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def _large_table(benchmarks: Any) -> BenchmarkTable | None:
-    """A dictionary to hold; None for one to copy, or another type."""
+    """A dictionary to reference; None for one to copy, or another type."""
     if benchmarks is None or not (benchmarks.__class__ is dict or isinstance(benchmarks, Mapping)):
         return None
     if len(benchmarks) <= COPIED_BENCHMARKS:
@@ -269,10 +265,10 @@ def _not_finite(value: Any, where: str) -> str | None:
 
 
 SLICE_ENTRIES = 64
-"""Benchmarks written and checked at once: some 50 microseconds."""
+"""Benchmarks written and checked at once: about 50 microseconds."""
 
 _BEFORE, _AFTER = b'{"benchmarks":', b',"run_id":"r","task_id":"t","type":"trial_result"}'
-"""An event around a slice of benchmarks, to check it alone: entries do not depend on others."""
+"""An event around a slice of benchmarks, which is checked alone: entries are independent."""
 
 CHANGED = Reason(
     "changed",
@@ -318,7 +314,7 @@ def validate(taken: CapturedEvent, pause: Callable[[], object] = lambda: None) -
 
 
 def whole(taken: CapturedEvent) -> bytes:
-    """JSON of an invalid event, to put it aside; without benchmarks that cannot be written."""
+    """JSON of an invalid event for the file of refused ones, without benchmarks that cannot be written."""
     head = _head_of(taken)
     if taken.benchmarks is None:
         return head
@@ -336,7 +332,7 @@ def _head_of(taken: CapturedEvent) -> bytes:
 
 
 def reread(value: bytes) -> Outgoing | Reason:
-    """The record of an event that is written already."""
+    """The record of an already written event."""
 
     from streamer.storage.outbox import Outgoing
 
@@ -345,7 +341,7 @@ def reread(value: bytes) -> Outgoing | Reason:
 
 
 def _accepted(value: bytes) -> AnyEvent | Reason:
-    """The event in `value`; or why the worker would reject it, or the publisher does not accept it."""
+    """The event in `value`, or why the worker or the publisher refuses it."""
     decoded = decode(value)
     if isinstance(decoded, Reason):
         return decoded
@@ -356,7 +352,6 @@ def _accepted(value: bytes) -> AnyEvent | Reason:
 
 @cache
 def _say_unknown(name: str, kind: type[Event]) -> None:
-    """Warn once for each field of each kind of event."""
     close = get_close_matches(name, kind.model_fields, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
     log.warning("Field %s is in no %s: it is sent along and ignored.%s", shown(name), kind.__name__, hint)
@@ -404,7 +399,7 @@ def _with_benchmarks(head: bytes, benchmarks: bytes) -> bytes:
 
 
 class AppendOnlyFile:
-    """A file, open and locked. Appended data are on the disk afterwards, or not in the file at all."""
+    """A locked open file. Appended data are on the disk afterwards, or not in the file at all."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -432,7 +427,7 @@ class AppendOnlyFile:
 
     @classmethod
     def adopt(cls, path: Path) -> Self | None:
-        """A file that its process left behind; None if the process lives, or another was faster."""
+        """A file left behind by its process; None if that lives, or another process was faster."""
         file = cls(path, os.open(path, os.O_RDWR | os.O_APPEND))
         with ExitStack() as closing, suppress(FileNotFoundError):
             closing.callback(file.close)
@@ -555,7 +550,7 @@ class SpillFile(AppendOnlyFile):
 
 
 class Spill:
-    """The spill directory and our files in it: adopted ones, or one that is made when it is needed."""
+    """The spill directory and our files in it: adopted ones, or one made on demand."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -593,7 +588,7 @@ class Spill:
         return next(filter(None, (file.read() for file in self._files)), None)
 
     def confirm(self, chunk: Chunk) -> None:
-        """Count these lines as done; a file is removed with its last ones."""
+        """Mark these lines as done; a file is removed with its last ones."""
         chunk.file.confirm(chunk)
         self._leave_done()
 
@@ -607,7 +602,7 @@ class Spill:
         self.forget()
 
     def forget(self) -> None:
-        """Close all files, as in a forked process, whose parent still has them."""
+        """Close all files in a forked process, whose parent still has them."""
         while self._files:
             self._files.pop().close()
 
@@ -623,11 +618,11 @@ class Spill:
 
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Limit of events in memory if broker and disk both fail: about 100,000 events."""
+"""The most bytes of events in memory if broker and disk both fail: about 100,000 events."""
 
 
 class NotAccepted(Exception):
-    """An event was not accepted: memory is full, since neither the broker nor the disk accepts any."""
+    """An event was not accepted: memory is full, since broker and disk both fail."""
 
     def __init__(self, waiting: int, problem: str | None) -> None:
         super().__init__(
@@ -648,11 +643,11 @@ class EventsLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Where the events are.
+    """The present places of the events.
 
     Attributes:
         sent: acknowledged by the broker, including events of earlier processes.
-        spilled: written to the disk so far, whether sent since or not.
+        spilled: written to the disk so far, even if sent since.
         rejected: invalid, or refused by the broker for good.
         pending: accepted, or left behind by earlier processes, and not acknowledged.
         files: files on the disk with pending events.

@@ -1,4 +1,4 @@
-"""Follow a public topic: messages as they are published.
+"""Readers that follow a public topic.
 
 Delivery is at least once, and several writers may publish around a failure. A guard drops values older than
 the last one of their key, so a reader never goes back.
@@ -29,7 +29,7 @@ FEEDS = {
     "rejections": "trial-rejections",
     "trials": "scored-trials",
 }
-"""Feed -> its topic."""
+"""Feed to its topic."""
 
 Feed = Literal["agent-model", "tier", "run", "comparison", "grades", "rejections", "trials"]
 
@@ -43,10 +43,10 @@ class Update:
     ('nightly', (2, 7))
 
     Attributes:
-        key: record key as text, "" if it has none.
+        key: record key as text; "" if there is none.
         value: the published bytes; None: the key was deleted.
         message: the parsed value; None: deleted, or no JSON object.
-        timestamp_ms: when it was published, Unix milliseconds.
+        timestamp_ms: publication time, Unix milliseconds.
     """
 
     key: str
@@ -56,13 +56,13 @@ class Update:
 
     @property
     def run_id(self) -> str:
-        """The run that it is about, by the message, or else by its key."""
+        """The run of the message, or else of the key."""
         named = self.message.get("run_id") if self.message else None
         return str(named) if named else run_of_key(self.key)
 
     @property
     def version(self) -> Version | None:
-        """(epoch, state_version), None if the message has none."""
+        """The pair (epoch, state_version); None if the message has none."""
         if self.message is None or "state_version" not in self.message:
             return None
         return version_of(self.message)
@@ -84,16 +84,16 @@ async def subscribe(
 
     Args:
         feed: a key of `FEEDS`.
-        settings: where the broker is; None: as every command finds it.
+        settings: where the broker is; None: found as for every command.
         run_id: only messages about this run; None: all.
-        from_beginning: start with everything the topic holds; else with later messages.
+        from_beginning: start with everything in the topic, not only with later messages.
         on_ready: called once, when all later messages will be seen.
-        on_caught_up: called once, after the last message that the topic held at the beginning.
-        follow: go on then, without end; else stop there.
+        on_caught_up: called once, after the last message that the topic held at the start.
+        follow: continue without end; False stops there.
 
     Raises:
         TopicMissing: no worker has created the topics.
-        aiokafka.errors.KafkaError: the broker cannot be reached, or refuses.
+        aiokafka.errors.KafkaError: the broker is unreachable, or refuses.
     """
     settings = settings or Settings()
     topic = Names(settings.namespace).topic(FEEDS[feed])
@@ -137,8 +137,8 @@ def _update(record: Any) -> Update:
 class TrialChange(Struct, frozen=True, gc=False):
     """The change that one record makes to a slot, whose `key` is the key on the topic.
 
-    `value` is the scored trial as published, `trial` its parsed form, `version` (epoch, state_version). All
-    three are None for a slot that is now empty.
+    `value` is the scored trial as published, `trial` its parsed form, `version` (epoch, state_version).
+    All three are None for an emptied slot.
     """
 
     key: bytes
@@ -151,7 +151,7 @@ class TrialChange(Struct, frozen=True, gc=False):
 class ScoredTrialReader:
     """Parses the records of one run, and drops records of late writers.
 
-    `parse` returns what the caller needs of a scored trial, `version` the (epoch, state_version) of that.
+    `parse` turns a scored trial into what the caller needs, `version` gives its (epoch, state_version).
 
     >>> from types import SimpleNamespace as Record
     >>> values = (b'{"epoch":1,"state_version":%d}' % version for version in (5, 4))
@@ -175,7 +175,7 @@ class ScoredTrialReader:
         self._parse, self._version = parse, version
 
     def change(self, record: LogRecord) -> TrialChange | None:
-        """The change that a record brings; None if it is about another run, or out of date."""
+        """The change in a record; None if it concerns another run or is outdated."""
         if record.key is None or not record.key.startswith(self._prefix):
             return None
         trial = None if record.value is None else self._parse(record.value)
@@ -197,10 +197,10 @@ class NotInLog(Exception):
 
 
 def scored_trials(settings: Settings, run_id: str) -> list[bytes]:
-    """The scored trial of every filled slot of a run, as published; by key.
+    """The scored trial of every filled slot of a run, as published, ordered by key.
 
     Raises:
-        NotInLog: there is none.
+        NotInLog: the log has no such trial.
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
     """
     if not (trials := scored_trials_of(settings, [run_id])[run_id]):
@@ -209,11 +209,7 @@ def scored_trials(settings: Settings, run_id: str) -> list[bytes]:
 
 
 def scored_trials_of(settings: Settings, run_ids: Collection[str]) -> dict[str, list[bytes]]:
-    """The scored trials of several runs, by run id, in one pass; a run may have none.
-
-    Raises:
-        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
-    """
+    """The scored trials of several runs, by run id, in one pass; a run may have none."""
     topic = Names(settings.namespace).scored_trials
     readers = {run_id: ScoredTrialReader(run_id) for run_id in run_ids}
     latest: dict[str, dict[bytes, bytes]] = {run_id: {} for run_id in run_ids}

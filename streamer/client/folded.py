@@ -1,4 +1,4 @@
-"""Runs folded again from the event log: up to now, at an earlier position, or while they go on.
+"""Runs folded again from the event log: now, at an earlier position, or as they go on.
 
 Folding needs numpy; reading what a worker published does not.
 """
@@ -62,12 +62,13 @@ def refuse_future(as_of: Position) -> None:
 
 
 class RunLog:
-    """The partition of the event topic that a run lives in.
+    """The partition of the event topic with a run.
 
-    Records after `as_of` are not read; `moment` is its time, or the last record's before it, if known.
+    Records after `as_of` are not read; `moment` is its time, or the time of the last record before it, if
+    known.
 
     Raises:
-        BadPosition: the log cannot say anything at that position.
+        BadPosition: the log has no answer at that position.
         TopicMissing, KafkaError: see `streamer.storage.log`.
     """
 
@@ -83,7 +84,7 @@ class RunLog:
     def begins_at(self) -> int:
         """Offset of the first record that the partition still holds.
 
-        Above 0, earlier records were deleted, perhaps events of the run too.
+        Above 0, earlier records were deleted, perhaps with events of the run.
         """
         return asyncio.run(beginning_of(self._settings, self.topic, self._run_id))
 
@@ -124,14 +125,14 @@ class NothingYet(Exception):
 
 @dataclass(frozen=True)
 class FoldedRun:
-    """A run by the log, not counted yet."""
+    """A run folded from the log, before its summaries are computed."""
 
     run: Run
     log: RunLog
 
     @cached_property
     def answers(self) -> RunAnswers:
-        """The answers that a worker's summaries would give at its position."""
+        """The answers that a worker's summaries would give at this position."""
         return answers_of(self.run, self.log.moment)
 
     def scored_trials(self) -> list[bytes]:
@@ -146,10 +147,9 @@ def answers_of(
     """The answers that a worker's summaries of an existing run would give.
 
     Args:
-        moment: the time at which the state of the run is determined; None: now.
+        moment: the time that determines the state of the run; None: now.
         whole: False leaves out what leaderboards do not read: the comparison of its agents, trials in flight,
             and the tasks of a run that goes on.
-        tasks: False leaves the tasks out.
     """
     summaries = [
         parsed(PUBLISHED[change.group.redis_suffix.partition(":")[0]], change.key, change.value)

@@ -1,6 +1,6 @@
-"""`TrialPublisher`: one call per event, which never waits; retries, and the disk while a broker is away.
+"""Publishers of events: a call never waits, and events stay on the disk while a broker is away.
 
-`AsyncTrialPublisher` is the same for asyncio; they differ in `flush` and `close`.
+`AsyncTrialPublisher` serves asyncio; the two differ in `flush` and `close`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from streamer.storage.outbox import BATCH_BYTES, EventOutbox, LoopThread, NotSto
 log = logging.getLogger("streamer.client")
 
 LOOK_SECONDS = 0.02
-"""Longest time that an event waits for the loop."""
+"""The longest time that an event waits for the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ class Refused:
 
 
 class Inbox:
-    """A queue of events from any thread to one, which gets them checked and in order.
+    """A queue of events from any thread to one consumer, which gets them checked and in order.
 
-    `problem` returns why events do not arrive at present. `accepted` counts the queued events, `unfit` the
-    events that were invalid at first sight.
+    `problem` says why events do not arrive at present. `accepted` counts queued events, `unfit` events
+    that were invalid at first sight.
     """
 
     def __init__(self, problem: Callable[[], str | None]) -> None:
@@ -109,7 +109,7 @@ class Inbox:
 
     @property
     def waiting(self) -> int:
-        """Accepted events that have not left the queue."""
+        """The number of accepted events in the queue."""
         return self.accepted - self._left
 
     def left(self, events: Sequence[Outgoing | Refused]) -> None:
@@ -122,7 +122,7 @@ class Inbox:
             self._closed = True
 
     def checked(self) -> Iterator[Outgoing | Refused]:
-        """Waiting events, each checked when it is its turn; they count as waiting until `left` is called."""
+        """Waiting events, each checked as it is read; they count as waiting until `left` is called."""
         while self._queue:
             yield self._checked(self._queue.popleft())
 
@@ -146,7 +146,7 @@ def _refused(taken: CapturedEvent, reason: Reason) -> Refused:
 
 
 def _let_others_run() -> None:
-    """Give Python's lock to a waiting thread now, and not after its switch interval of 5 ms."""
+    """Give Python's lock to a waiting thread now, before its switch interval of 5 ms ends."""
     time.sleep(0)
 
 
@@ -165,7 +165,7 @@ class DeliveryStatus:
 
     @property
     def text(self) -> str | None:
-        """Why events do not arrive or could not be kept, None if all is well."""
+        """Why events do not arrive or could not be kept; None if all is well."""
         return " and ".join(filter(None, (self._broker, self._disk))) or None
 
     def broker_fails(self, error: Exception) -> None:
@@ -199,13 +199,13 @@ class DeliveryStatus:
 
 
 STALL_SECONDS = 1.0
-"""A record batch that is not acknowledged after this long goes to the disk, with all events behind it."""
+"""Seconds after which an unacknowledged record batch goes to the disk, with all events behind it."""
 
 CAUGHT_UP_EVENTS = 1_000
-"""Once the disk holds so few events, new ones go to the broker directly, so that the disk empties."""
+"""With so few events on the disk, new ones go directly to the broker, so that the disk empties."""
 
 PATIENCE_SECONDS = 10.0
-"""How long to wait for acknowledgements of events that are on the disk already."""
+"""Seconds to wait for acknowledgements of events that are on the disk already."""
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 2.0
@@ -237,7 +237,7 @@ class Delivery:
 
     @property
     def counts(self) -> Counts:
-        """Where the events are at this moment; after `close`, where they were then."""
+        """The present place of the events; after `close`, their last one."""
         if self._final is not None:
             return self._final
         pending, files = self.pending, tuple(self._spill.files)
@@ -249,7 +249,7 @@ class Delivery:
 
     @property
     def problem(self) -> str | None:
-        """Why events do not arrive or could not be kept at the moment, None if all is well."""
+        """Why events do not arrive or could not be kept at the moment; None if all is well."""
         return self._status.text
 
     async def flush(self, seconds: float | None) -> bool:
@@ -318,7 +318,6 @@ class Delivery:
                 await self._place()
 
     async def _check(self) -> bool:
-        """Check some events and take the valid ones in hand. False: there were none."""
         size = 0
         for event in self.inbox.checked():
             if isinstance(event, Outgoing):
@@ -332,7 +331,7 @@ class Delivery:
         return size > 0
 
     async def _place(self) -> None:
-        """Send to the broker if it accepts at once, else keep on the disk; retry while both fail."""
+        """Send to the broker if it accepts at once, else keep on the disk; retry if both fail."""
         while batch := self._in_hand:
             if self._link is not None:
                 results = list(zip(batch, await self._link.publish(batch, STALL_SECONDS), strict=True))
@@ -400,7 +399,6 @@ class Delivery:
                 self._changed.clear()
 
     async def _resend(self, link: EventOutbox, chunk: Chunk) -> None:
-        """Send lines of the disk; put aside those that are refused for good."""
         read = [(line, reread(line)) for line in chunk.lines if line]
         records = [record for _, record in read if isinstance(record, Outgoing)]
         refused = [(line, reason.message) for line, reason in read if isinstance(reason, Reason)]
@@ -426,17 +424,17 @@ class Delivery:
 
 
 CLOSE_SECONDS = 10.0
-"""How long close() waits for acknowledgements by default."""
+"""Default time that close() waits for acknowledgements."""
 
 REMEMBERED = 100
-"""Invalid events that are kept; all are counted."""
+"""The most invalid events kept; all are counted."""
 
 
 _ALIVE: weakref.WeakSet[_Publishing] = weakref.WeakSet()
 
 
 def only_logged(_: InvalidEvent) -> None:
-    """Ignore an invalid event: as `on_invalid`, for a publisher that only logs and counts them."""
+    """Ignore an invalid event: an `on_invalid` for publishers that only log and count them."""
 
 
 class _Publishing:
@@ -446,12 +444,13 @@ class _Publishing:
     NotAccepted when 64 MiB wait in memory. After a fork the child must make a new publisher.
 
     Args:
-        settings: where the broker is; None: as every command finds it (environment, file, running `up`).
-        spill_dir: where events wait while the broker is away; None: a folder per broker and namespace in the
-            user's data directory. Events that earlier processes left there are sent, too.
+        settings: where the broker is; None: found as for every command (environment, file, running
+          `up`).
+        spill_dir: where events wait while the broker is away; None: a folder per broker and namespace
+          in the user's data directory. Events of earlier processes there are sent too.
         close_seconds: how long close() waits for acknowledgements.
-        on_invalid: called with each invalid event, in a thread of the publisher, so it must not wait. None:
-            close() raises InvalidEvents if there were any.
+        on_invalid: called with each invalid event in a thread of the publisher, so it must not wait.
+          None: close() raises InvalidEvents if there were any.
     """
 
     def __init__(
@@ -483,9 +482,9 @@ class _Publishing:
         and do not change it or its contents. The same applies to a model.
 
         Raises:
-            TypeError: it is neither.
-            InvalidEvent: it holds a value that JSON lacks (a set, NaN), or more than 1 MiB. It is only
-                counted.
+            TypeError: the event is neither.
+            InvalidEvent: the event holds a value that JSON lacks (a set, NaN), or more than 1
+              MiB. It is only counted.
             NotAccepted: memory is full, since neither the broker nor the disk accepts events.
             RuntimeError: the publisher is closed, or was made before a fork.
         """
@@ -538,7 +537,7 @@ class _Publishing:
 
     @property
     def invalid(self) -> tuple[InvalidEvent, ...]:
-        """Accepted events that turned out to be invalid: the first hundred."""
+        """The first hundred accepted events that turned out to be invalid."""
         return tuple(self._invalid)
 
     def _tell(self, error: InvalidEvent) -> None:
@@ -567,7 +566,7 @@ class _Publishing:
             self._closing().result()
 
     def _forget(self) -> None:
-        """Close in a forked child: the thread, the connection and the files are the parent's."""
+        """Close in a forked child; the thread, connection and files belong to the parent."""
         self._forked = self._ended = True
         self._delivery.forget()
 
@@ -590,13 +589,14 @@ class TrialPublisher(_Publishing):
         return self._thread.submit(self._delivery.flush(timeout_seconds)).result()
 
     def close(self) -> Counts:
-        """Wait for acknowledgements, at most `close_seconds`; other events are then on the disk.
+        """Wait for acknowledgements, at most `close_seconds`; the other events are then on the disk.
 
-        Returns the final counts; `pending` events are in `files`, and the next publisher sends them.
+        `pending` events of the returned counts are in `files`, and the next publisher sends them.
 
         Raises:
-            EventsLost: the disk failed, too.
-            InvalidEvents: some were invalid, and `on_invalid` was not given. All is closed nevertheless.
+            EventsLost: the disk failed too.
+            InvalidEvents: some were invalid, and `on_invalid` was not given. All is closed
+              nevertheless.
         """
         if self._ended:
             return self.counts
@@ -614,10 +614,10 @@ class TrialPublisher(_Publishing):
 
 
 class AsyncTrialPublisher(_Publishing):
-    """Publishes from asyncio code; use it as an async context manager, or await `close()`.
+    """A publisher for asyncio code; use it as an async context manager, or await `close()`.
 
-    `publish` and the other methods that publish are plain methods, which never wait. A thread does the work,
-    so that neither the disk nor the broker holds up the caller's loop.
+    `publish` and the other publishing methods are plain methods, which never wait. A thread does the
+    work, so neither the disk nor the broker blocks the caller's loop.
     """
 
     async def flush(self, timeout_seconds: float | None = None) -> bool:

@@ -1,13 +1,13 @@
-"""The questions that readers ask, without a connection: each is a generator that asks for replies.
+"""Questions of readers, independent of the connection: each is a generator that asks for replies.
 
-A question has one answer, whether it is read from Redis now or folded from the log as of an earlier moment:
+A question has one answer, whether it is read from Redis now or folded from the log at an earlier position:
 
     now       `StateReader`, `AsyncStateReader` in `readers` send what a question asks for to Redis
     as of     `fold_run`, `fold_runs` in `folded` fold the log again, and give the same answers
     changes   `ChangeFeed` in `readers` says which keys have another version; `feeds` follows the topics
 
-A question yields lists of commands and is sent the list of their replies, so that one text serves the plain
-and the asyncio reader.
+A question yields lists of commands and receives the list of their replies. So the plain and the asyncio
+reader share one implementation.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from streamer.storage.redis import AuthenticationError, AuthorizationError, Resp
 
 
 STALE_AFTER = timedelta(seconds=30)
-"""A worker whose last heartbeat is older than this is gone, or stuck."""
+"""Age from which a heartbeat means that its worker is gone or stuck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,6 @@ class RunSnapshot:
     """Everything of a run, all from one moment.
 
     Attributes:
-        run: the run itself.
         agents: every agent:model, baselines too, by label.
         tiers: each tier, by name, followed by the agent:models within it.
         in_flight: trials that have started and have no result, the longest in flight first; 1,000 at most.
@@ -73,11 +72,10 @@ class ComparedRun:
     """The agents of a run compared, all from one moment.
 
     Attributes:
-        run: the run itself.
-        comparison: every two agents, and their ranks; None: fewer than two agents.
+        comparison: every two agents, and their ranks; None with fewer than two agents.
         tasks: task, as :func:`~streamer.schemas.base.task_key` writes it, to the trials of each
             agent:model: known, passed, unknown.
-        provenance: task to what the trials of each agent:model say they were made with (R36).
+        provenance: task to what each agent:model's trials state as their origin (R36).
     """
 
     run: RunSummary
@@ -91,9 +89,8 @@ class BoardRun:
     """A run as leaderboards read it, all from one moment.
 
     Attributes:
-        run: the run itself.
         agents: every agent:model, baselines too, by label.
-        tasks, provenance: as of `ComparedRun`; {} while the run is not over.
+        tasks, provenance: as in `ComparedRun`; {} until the run is over.
     """
 
     run: RunSummary
@@ -104,11 +101,11 @@ class BoardRun:
 
 @dataclass(frozen=True, slots=True)
 class PageOfRuns:
-    """A part of the list of runs, the one with the latest event first; runs of one time come by their ids.
+    """A part of the list of runs, latest event first; runs of equal time are ordered by id.
 
     Attributes:
-        runs: the page; empty: the list ends before it.
-        total: how many runs there are, of those that fit the search.
+        runs: the page; empty beyond the end of the list.
+        total: number of runs that fit the search.
     """
 
     runs: list[RunSummary]
@@ -121,15 +118,14 @@ class LeaderboardRow:
 
     Attributes:
         rank: from 1; equal values share a rank, and the next one counts them all.
-        run: run id.
         agent_model: label `agent:model`.
         value: in the unit of the metric; may be inf.
         provisional: planned trials are missing; such rows come after all others.
-        state: of the run, one of the words of docs/viewer.md.
+        state: of the run, as docs/viewer.md explains.
         grade: S, A to F, or None.
         grade_basis: what the grade rests on: composite_median, mean_pass_rate, or None.
         grade_provisional: trials of a judged agent wait for their judge.
-        trials: how many trials the value rests on.
+        trials: number of trials behind the value.
     """
 
     rank: int
@@ -149,13 +145,12 @@ class HistoryEntry:
     """One emission.
 
     Attributes:
-        id: the entry's id in the stream `streamer:{RUN}:history`.
         kind: run, agent_model or tier.
         group: rest of the key's suffix, percent-encoded: `A:M`, `T`, `T:A:M`, "" for the run.
         epoch, state_version: where the emission stands.
         last_event_at: event time, None if not known.
         deleted: the group emptied.
-        headline: its headline numbers as text, by name; what was not known is absent.
+        headline: its headline numbers as text, by name; unknown ones are absent.
     """
 
     id: str
@@ -173,11 +168,10 @@ class WorkerStatus:
     """The last heartbeat of a worker.
 
     Attributes:
-        worker_id: its name.
         at: when it was written, by the clock of Redis; by the worker's own one if its release is older.
         status: what it said.
-        read_at: when it was read, by the clock of Redis, so that no other clock matters for its age.
-            None: not known.
+        read_at: when it was read, by the clock of Redis, so that no other clock affects its age.
+          None: not known.
     """
 
     worker_id: str
@@ -207,10 +201,7 @@ class ReaderError(Exception):
 class RedisUnavailable(ReaderError):
     """Redis does not answer, or refuses.
 
-    Args:
-        address: of Redis, fit for printing.
-        error: what redis-py raised.
-        url: of Redis, to find out whether one side speaks TLS and the other does not; never printed.
+    `url` only serves to find out whether just one side speaks TLS; it is never printed.
     """
 
     def __init__(self, address: str, error: Exception, url: str | None = None) -> None:
@@ -268,7 +259,7 @@ class UnknownBenchmark(ReaderError):
 
 
 class UnreadableSummary(ReaderError):
-    """The value under a key is no summary that this version understands."""
+    """The value under a key is not a summary that this version understands."""
 
     def __init__(self, key: str, error: Exception) -> None:
         first = str(error).splitlines()[:3]
@@ -282,7 +273,7 @@ class NotReached(ReaderError, TimeoutError):
     """A run did not reach the condition within the given time.
 
     Attributes:
-        last: what stood there last, None if there was no such run.
+        last: the last summary, None if there was no such run.
     """
 
     def __init__(self, run_id: str, seconds: float | None, last: RunSummary | None) -> None:
@@ -294,7 +285,7 @@ class NotReached(ReaderError, TimeoutError):
 def finished(run: RunSummary) -> bool:
     """True for a run whose state is `finished` or `complete`.
 
-    Results may still come: order is irrelevant, and such a run takes corrections.
+    Results may still come: order is irrelevant, and such a run accepts corrections.
     """
     return is_over(run)
 
@@ -315,9 +306,7 @@ def ranked(
     """Rows of a board, best first in the direction of the metric, provisional ones last.
 
     Args:
-        metric: of the board. A named one ranks every agent that has it; planned or not.
-        summaries: who may stand on it.
-        states: run id to the state of the run.
+        metric: of the board; a named one ranks every agent that has it, planned or not.
     """
     stored = [summary.model_dump(mode="json") for summary in summaries]
     of = board_metric(metric, stored)
@@ -363,27 +352,24 @@ SUMMARIES: dict[str, type[AnyState]] = {
     "agent_model": AgentModelSummary,
     "tier": TierSummary,
 }
-"""By the first word of the key suffix."""
+"""Model by the first word of the key suffix."""
 
 PUBLISHED: dict[str, type[AnySummary]] = {**SUMMARIES, COMPARISONS: RunComparison}
 
 OF_SNAPSHOT = ("agent_model", "tier", "within", IN_FLIGHT)
 OF_COMPARISON = (COMPARISONS, TASKS)
-"""Parts of a run that a reader asks for; its own summary always comes with them."""
+"""Parts of a run for comparisons; the run's own summary always comes with them."""
 
 Stored = TypeVar("Stored", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
 class RunAnswers:
-    """A run with everything that is published of it, from one moment: what all questions are answered from.
+    """Everything published about a run at one moment: the basis of all answers.
 
-    Two make it: :func:`answers_in` of what Redis holds, and `streamer.client.folded.answers_of` of a run that
-    was folded. Where only some parts were asked for, the others are empty.
-
-    Attributes:
-        moment: the time at which the state of the run is determined.
-        others: as of :class:`RunSnapshot` and :class:`ComparedRun`.
+    :func:`answers_in` makes it from Redis, `streamer.client.folded.answers_of` from a folded run. Parts that
+    were not asked for are empty. `moment` is the time that determines the run's state. Other fields are as in
+    :class:`RunSnapshot` and :class:`ComparedRun`.
     """
 
     run: RunSummary
@@ -403,7 +389,7 @@ class RunAnswers:
         tasks: TasksOfRun,
         moment: datetime,
     ) -> Self | None:
-        """From the parts in any order; None: the run's own summary is not among them."""
+        """The answers from parts in any order; None without the run's own summary."""
         of_kind: dict[type[AnySummary], list[Any]] = {kind: [] for kind in PUBLISHED.values()}
         for summary in summaries:
             of_kind[type(summary)].append(summary)
@@ -430,16 +416,15 @@ class RunAnswers:
 
     @property
     def board(self) -> BoardRun:
-        """As leaderboards read it: with tasks once it is over."""
+        """The run as leaderboards read it: with tasks once it is over."""
         tasks = (self.tasks, self.provenance) if is_over(self.run) else ({}, {})
         return BoardRun(self.run, self.agents, *tasks)
 
 
 def answers_in(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunAnswers | None:
-    """From the values in Redis by key suffix, None where a key is not there; None: there is no such run.
+    """The answers from values in Redis by key suffix (None: no such key); None if there is no such run.
 
-    Raises:
-        UnreadableSummary: a value is not what this version understands.
+    Raises UnreadableSummary.
     """
     summaries = [
         parsed(PUBLISHED[kind], keys.of_run(run_id, suffix), value)
@@ -452,16 +437,12 @@ def answers_in(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunAnswers
 
 
 def board_parts(run: RunSummary) -> tuple[str, ...]:
-    """What leaderboards read of a run; tasks are pooled once it is over."""
+    """Parts of a run for leaderboards; tasks are pooled once it is over."""
     return ("agent_model", TASKS) if is_over(run) else ("agent_model",)
 
 
 def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
-    """The summary, the comparison or the trial in flight that Redis holds under this key.
-
-    Raises:
-        UnreadableSummary: the value is nothing of this kind.
-    """
+    """The summary, comparison or trial in flight that Redis has under this key; raises UnreadableSummary."""
     try:
         return kind.model_validate_json(value)
     except ValidationError as error:
@@ -477,7 +458,6 @@ def _tasks(key: str, stored: Sequence[bytes | str]) -> TasksOfRun:
 
 
 def _in_flight(key: str, stored: Sequence[bytes]) -> list[TrialInFlight]:
-    """From the fields and values of the hash."""
     return [parsed(TrialInFlight, key, value) for value in stored[1::2]]
 
 
@@ -493,10 +473,10 @@ def _longest_first(trial: TrialInFlight) -> tuple[bool, datetime, str]:
 KEYS_PER_ROUND_TRIP = 500
 RUNS_PER_ROUND_TRIP = 20
 RUNS_PER_PAGE = 100
-"""The runs of a page of runs; each summary has more than 1 KB."""
+"""Runs of one page; each summary has more than 1 KB."""
 
 MOST_BOARD_RUNS = 400
-"""So many runs, the latest ones, stand on leaderboards that pool runs."""
+"""The most runs on leaderboards that pool runs, the latest ones."""
 
 T = TypeVar("T")
 Summary = TypeVar("Summary", bound=Published)
@@ -507,13 +487,13 @@ Candidate: TypeAlias = tuple[str, str]
 
 
 class Queries:
-    """The questions about runs: `StateReader` and `AsyncStateReader` ask Redis each of them by its name."""
+    """Questions about runs, which `StateReader` and `AsyncStateReader` ask Redis under the same names."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
 
     def runs(self) -> Exchange[list[RunSummary]]:
-        """All runs, the one with the latest event first; of very many runs see `page_of_runs`."""
+        """All runs, latest event first; for very many runs see `page_of_runs`."""
         return (yield from self.page_of_runs(limit=None)).runs
 
     def page_of_runs(
@@ -524,13 +504,14 @@ class Queries:
         search: str = "",
         labels: Mapping[str, str] | None = None,
     ) -> Exchange[PageOfRuns]:
-        """A part of the list of runs. Without a search and labels only its runs are read.
+        """A part of the list of runs. Without search and labels, only its runs are read.
 
         Args:
-            offset: so many runs come before the page.
-            limit: at most so many runs; None: all.
-            search: only runs that have this in id, name, benchmark or a label (KEY=VALUE); case is ignored.
-            labels: only runs that have all of these labels.
+            offset: number of runs before the page.
+            limit: the most runs; None: all.
+            search: text in id, name, benchmark or a label (KEY=VALUE) of the runs; case is
+              ignored.
+            labels: labels that the runs must all have.
         """
         run_ids = yield from self.run_ids()
         end = None if limit is None else offset + limit
@@ -543,9 +524,9 @@ class Queries:
         return PageOfRuns(runs, len(run_ids))
 
     def leaders(self, runs: Iterable[RunSummary]) -> Exchange[dict[str, Leader]]:
-        """The id of each of these runs to the agent:model that leads it; a run without known values has none.
+        """Run id to its leading agent:model; a run without known values is left out.
 
-        Two commands for each run, 500 in a round trip; of equal agents the first by name leads.
+        It takes two commands for each run, 500 in a round trip. Of equal agents, the first by name leads.
         """
         boards = [(run, self._keys.board(run.run_id, run.primary_metric)) for run in runs]
         tops = yield from in_round_trips(
@@ -561,36 +542,35 @@ class Queries:
         }
 
     def run(self, run_id: str) -> Exchange[RunSummary]:
-        """One run; UnknownRun if Redis has none of this id."""
+        """One run; raises UnknownRun if Redis does not have it."""
         [run] = yield from self._summaries(RunSummary, [self._keys.run(run_id)])
         return (yield from self._existing(run_id, run))
 
     def answers(self, run_id: str, *parts: str) -> Exchange[RunAnswers]:
-        """These parts of a run with its own summary, all from one moment; UnknownRun if Redis has none.
+        """These parts of a run with its own summary, all from one moment; raises UnknownRun.
 
-        Args:
-            parts: as :data:`OF_SNAPSHOT` and :data:`OF_COMPARISON` have them.
+        Parts are as in :data:`OF_SNAPSHOT` and :data:`OF_COMPARISON`.
         """
         [reply] = yield [read_run(self._keys, run_id, ("run", *parts))]
         return (yield from self._existing(run_id, answers_in(self._keys, run_id, stored_in(reply))))
 
     def snapshot(self, run_id: str) -> Exchange[RunSnapshot]:
-        """A run with its agents, tiers and trials in flight, all from one moment; single calls are not."""
+        """A run with its agents, tiers and trials in flight, all from one moment, unlike several calls."""
         return (yield from self.answers(run_id, *OF_SNAPSHOT)).snapshot
 
     def in_flight(self, run_id: str) -> Exchange[list[TrialInFlight]]:
-        """The trials of a run that have started and have no result, 1,000 at most.
+        """The trials of a run that have started and have no result, at most 1,000.
 
-        The longest in flight come first, and trials of unknown start last. None are listed once the run has
-        finished, or while it is in quarantine. Raises UnknownRun if Redis has no run of this id.
+        The longest in flight come first, trials of unknown start last. The list is empty once the run
+        has finished, and while it is in quarantine. Raises UnknownRun if Redis does not have the run.
         """
         return (yield from self.answers(run_id, IN_FLIGHT)).in_flight
 
     def comparison(self, run_id: str) -> Exchange[ComparedRun]:
         """The agents of a run compared, with their ranks, and its tasks, all from one moment.
 
-        Both come at most once a second. `streamer.views.pair_standings` says what two agents' counts mean.
-        Raises UnknownRun if Redis has no run of this id.
+        Both change at most once a second. `streamer.views.pair_standings` explains two agents'
+        counts. Raises UnknownRun if Redis does not have the run.
         """
         return (yield from self.answers(run_id, *OF_COMPARISON)).compared
 
@@ -599,7 +579,7 @@ class Queries:
         return (yield from self.answers(run_id, "agent_model")).agents
 
     def tiers(self, run_id: str, *, within: bool = False) -> Exchange[list[TierSummary]]:
-        """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
+        """The tiers of a run, by name; with `within`, each is followed by its agent:models."""
         return (yield from self.answers(run_id, "tier", *(["within"] if within else []))).tiers
 
     def leaderboard(
@@ -619,8 +599,8 @@ class Queries:
             run: only this run; UnknownRun if there is none.
             benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
             labels: only runs that have all of these labels.
-            limit: at most so many rows; None: all.
-            now: the time at which the runs' states are determined; None: the wall clock.
+            limit: the most rows; None: all.
+            now: the time that determines the runs' states; None: the wall clock.
         """
         labels, now = labels or {}, now or datetime.now(UTC)
         if not can_have_board(metric):
@@ -643,9 +623,9 @@ class Queries:
     def board_runs(
         self, *, run: str | None = None, benchmark: str | None = None, labels: Mapping[str, str] | None = None
     ) -> Exchange[list[BoardRun]]:
-        """The latest 400 runs with their agents; of runs that are over also the tasks, each from one moment.
+        """The latest 400 runs with their agents; finished ones also with tasks, each from one moment.
 
-        `streamer.views.decide.leaderboard.boards_of` makes leaderboards of them.
+        `streamer.views.decide.leaderboard.boards_of` turns them into leaderboards.
 
         Args:
             run: only this run; UnknownRun if there is none.
@@ -665,7 +645,7 @@ class Queries:
         return [one.board for one in read if one is not None]  # others were deleted in the meantime
 
     def history(self, run_id: str, *, limit: int | None = None) -> Exchange[list[HistoryEntry]]:
-        """Emissions of a run, oldest first; `limit`: the latest so many."""
+        """Emissions of a run, oldest first; `limit` keeps only the latest."""
         yield from self.run(run_id)
         count: RedisCommand = () if limit is None else ("COUNT", limit)
         [entries] = yield [("XREVRANGE", self._keys.history(run_id), "+", "-", *count)]
@@ -691,7 +671,6 @@ class Queries:
         return [decode_id(run) for run in reversed(members)]
 
     def _existing(self, run_id: str, answer: T | None) -> Exchange[T]:
-        """The answer about a run; UnknownRun where nothing was found."""
         if answer is None:
             run_ids = yield from self.run_ids()
             raise UnknownRun(run_id, run_ids)
@@ -700,7 +679,6 @@ class Queries:
     def _places(
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
     ) -> Exchange[list[Candidate]]:
-        """The agents that may stand on the board that was asked for."""
         if run is None and benchmark is not None and not labels:
             members = yield from self._board(self._keys.benchmark_board(benchmark, metric))
             return [(decode_id(run_id), label) for run_id, _, label in (m.partition("|") for m in members)]
@@ -713,7 +691,6 @@ class Queries:
     def _chosen(
         self, run: str | None, benchmark: str | None, labels: Mapping[str, str]
     ) -> Exchange[list[RunSummary]]:
-        """The runs that a board is narrowed to, the latest first."""
         runs = [(yield from self.run(run))] if run is not None else (yield from self.runs())
         return [one for one in runs if is_chosen(one, benchmark, labels)]
 
@@ -725,17 +702,14 @@ class Queries:
         return [as_text(member) for member in members]
 
     def _summaries(self, kind: type[Summary], keys: Iterable[str]) -> Exchange[list[Summary | None]]:
-        """The summaries under these keys, None where there is none."""
         every = list(keys)
         values = yield from in_round_trips([("GET", key) for key in every])
         return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
 
 
 def leader_of(run: RunSummary, board: Mapping[str, float]) -> Leader | None:
-    """Who leads a run; None: no agent has a known value.
-
-    Args:
-        board: label `agent:model` to the value of the primary metric.
+    """The leader of a run, from label `agent:model` to value of the primary metric; None without known
+    values.
     """
     sign = -1 if higher_leads(run) else 1
     first = min(board, key=lambda label: (sign * board[label], label), default=None)
@@ -760,7 +734,7 @@ def page_of_runs(
     search: str,
     labels: Mapping[str, str] | None = None,
 ) -> PageOfRuns:
-    """The page between two places of the runs that have these labels, and a text in what a search finds."""
+    """The page between two places, of the runs with these labels that the search finds."""
     text = search.casefold()
 
     def said(run: RunSummary) -> str:
@@ -772,7 +746,7 @@ def page_of_runs(
 
 
 def is_chosen(run: RunSummary, benchmark: str | None, labels: Mapping[str, str]) -> bool:
-    """Whether a board that is narrowed to a benchmark (None: to none) and to labels has this run."""
+    """Whether a board for this benchmark (None: any) and these labels includes the run."""
     return benchmark in (None, run.benchmark) and labels.items() <= run.labels.items()
 
 
@@ -784,7 +758,7 @@ def require_benchmark(benchmark: str, runs: Iterable[RunSummary]) -> None:
 
 
 def stored_in(reply: Sequence[Any]) -> dict[str, Any]:
-    """Key suffix to value, from the reply of read_run.lua; None: the key is not there."""
+    """Key suffix to value, from the reply of read_run.lua; None for a missing key."""
     return {as_text(suffix): value for suffix, value in zip(reply[1::2], reply[2::2], strict=True)}
 
 

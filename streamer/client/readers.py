@@ -59,7 +59,7 @@ P = ParamSpec("P")
 def _asks(
     question: Callable[Concatenate[Queries, P], Exchange[T]],
 ) -> Callable[Concatenate[StateReader, P], T]:
-    """The method of `StateReader` that asks a question; its arguments and docstring are the question's."""
+    """The reader's method for a question, with the arguments and docstring of that."""
 
     @wraps(question)
     def ask(reader: StateReader, /, *args: P.args, **options: P.kwargs) -> T:
@@ -71,11 +71,11 @@ def _asks(
 class StateReader:
     """Answers questions about runs from Redis; use it as a context manager, or call `close()`.
 
-    Every method raises RedisUnavailable where Redis does not answer.
+    Every method raises RedisUnavailable if Redis does not answer.
 
     Args:
-        settings: where Redis is; None: as every command finds it.
-        timeout_seconds: how long one round trip may take.
+        settings: where Redis is; None: found as for every command.
+        timeout_seconds: limit of one round trip.
     """
 
     def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
@@ -93,7 +93,7 @@ class StateReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._client.close()
 
     runs = _asks(Queries.runs)
@@ -112,10 +112,10 @@ class StateReader:
     workers = _asks(Queries.workers)
 
     def trials(self, run_id: str) -> list[ScoredTrial]:
-        """The scored trial of every filled slot of a run, by key; from the log, as Redis has none of them.
+        """The scored trial of every filled slot of a run, by key; from the log, as Redis lacks single trials.
 
         Raises:
-            NotInLog: there is none.
+            NotInLog: the log has no such trial.
             TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
         """
         from streamer.client.feeds import scored_trials  # other questions load no Kafka client
@@ -125,17 +125,16 @@ class StateReader:
     def wait_for(
         self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None
     ) -> RunSummary:
-        """Wait until the run's summary fulfils a condition; it is looked at five times a second.
+        """Wait until the run's summary meets a condition; it is checked five times a second.
 
         The run need not exist yet. Waits through outages of Redis, except on the first call.
 
         Args:
-            run_id: the run.
-            until: what has to be true of the summary.
-            timeout_seconds: None: wait without a limit.
+            until: the condition.
+            timeout_seconds: limit; None: no limit.
 
         Raises:
-            NotReached: it was not within that time.
+            NotReached: the time ran out.
         """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         last: RunSummary | None = None
@@ -174,7 +173,7 @@ class StateReader:
 
 
 class SomeRunsReader(StateReader):
-    """Sees the chosen runs alone, and none before any is chosen."""
+    """A reader limited to chosen runs; it sees no run before any is chosen."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -194,7 +193,7 @@ class SomeRunsReader(StateReader):
 
 @contextmanager
 def reachable(where: str, url: str | None = None) -> Iterator[None]:
-    """Turns what redis-py raises into RedisUnavailable; `url`: see there."""
+    """Turn redis-py's exceptions into RedisUnavailable, which explains `url`."""
     try:
         yield
     except UNREACHABLE as error:
@@ -207,15 +206,14 @@ def reachable(where: str, url: str | None = None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class StateUpdate:
-    """One summary as it stands now, or the news that it is gone.
+    """One summary as it stands now, or the deletion of one.
 
     Attributes:
-        run_id: the run.
         kind: `run`, `agent_model` or `tier`.
         group: rest of the key's suffix, ids percent-encoded: `A:M`, `T`, `T:A:M`, "" for the run.
         key: the Redis key.
-        summary: None: deleted.
-        leader: of a run, where all runs are followed: who leads it; None: no agent has a known value.
+        summary: None if deleted.
+        leader: leader of a run, if all runs are followed; None: no agent has a known value.
     """
 
     run_id: str
@@ -233,12 +231,7 @@ class _Seen:
 
 
 class ChangeFeed:
-    """Remembers version and digest of every key that was yielded; a lower version is never yielded again.
-
-    Args:
-        keys: of the namespace.
-        run_id: only this run; None: all.
-    """
+    """A memory of version and digest of every yielded key; a lower version is never yielded again."""
 
     def __init__(self, keys: Keys, run_id: str | None) -> None:
         self._keys = keys
@@ -247,7 +240,7 @@ class ChangeFeed:
         self._seen: dict[str, dict[str, _Seen]] = {}
 
     def everything(self, *, thorough: bool) -> Exchange[list[StateUpdate]]:
-        """The changes anywhere; `thorough`: also where a value changed and its version did not."""
+        """The changes anywhere; `thorough` also finds values that changed without a new version."""
         if self._run_id is not None:
             run_ids = [self._run_id]
         else:
@@ -258,10 +251,9 @@ class ChangeFeed:
     def of_runs(
         self, run_ids: Iterable[str], named: Collection[str] = (), *, thorough: bool = False
     ) -> Exchange[list[StateUpdate]]:
-        """The changes in some runs, of each run from one moment.
+        """The changes in some runs, each run from one moment.
 
         Args:
-            run_ids: the runs.
             named: keys that may have changed without a new version.
             thorough: look at every key.
         """
@@ -282,7 +274,7 @@ class ChangeFeed:
         return [replace(up, leader=leaders.get(up.run_id)) if up.kind == "run" else up for up in updates]
 
     def _digests(self, run_id: str, named: Collection[str]) -> dict[str, str]:
-        """Versions of the keys that need not be read again."""
+        """Versions of the keys whose values need not be read again."""
         return {
             suffix: version_text(seen.version)
             for suffix, seen in self._seen.get(run_id, {}).items()
@@ -305,7 +297,6 @@ class ChangeFeed:
         return updates
 
     def _updates(self, run_id: str, suffix: str, version: Version, value: bytes | None) -> list[StateUpdate]:
-        """The update that this value is, if it is one; the value may be newer than the version."""
         seen = self._seen[run_id]
         before = seen.get(suffix, _Seen((0, -1), None))
         summary = None
@@ -333,7 +324,7 @@ log = logging.getLogger("streamer.client")
 
 FIRST_SILENCE_SECONDS = 1.0
 LAST_SILENCE_SECONDS = 30.0
-"""When nothing was heard for so long everything is looked at again: soon after a connect, then less often.
+"""The longest silence before everything is checked again; just after a connect it is shorter.
 
 Workers that fill an emptied Redis do not publish what they write.
 """
@@ -344,8 +335,6 @@ RETRY_SECONDS = 0.5
 def _asks_async(
     question: Callable[Concatenate[Queries, P], Exchange[T]],
 ) -> Callable[Concatenate[AsyncStateReader, P], Coroutine[Any, Any, T]]:
-    """As `_asks`, awaited."""
-
     @wraps(question)
     async def ask(reader: AsyncStateReader, /, *args: P.args, **options: P.kwargs) -> T:
         return await reader._answer(question(reader._questions, *args, **options))
@@ -354,11 +343,9 @@ def _asks_async(
 
 
 class AsyncStateReader:
-    """As `StateReader`, awaited; use it as an async context manager, or await `close()`.
+    """`StateReader` for asyncio; use it as an async context manager, or await `close()`.
 
-    Args:
-        settings: where Redis is; None: as every command finds it.
-        timeout_seconds: how long one round trip may take.
+    It takes the same arguments.
     """
 
     def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
@@ -380,7 +367,7 @@ class AsyncStateReader:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._client.aclose()
 
     runs = _asks_async(Queries.runs)
@@ -399,7 +386,7 @@ class AsyncStateReader:
     workers = _asks_async(Queries.workers)
 
     async def trials(self, run_id: str) -> list[ScoredTrial]:
-        """As `StateReader.trials`."""
+        """The same as `StateReader.trials`."""
         from streamer.client.feeds import scored_trials
 
         values = await asyncio.to_thread(scored_trials, self._settings, run_id)
@@ -408,10 +395,9 @@ class AsyncStateReader:
     async def wait_for(
         self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None
     ) -> RunSummary:
-        """Wait until the run's summary fulfils a condition; like StateReader.wait_for, but woken by Redis.
+        """Wait until the run's summary meets a condition, as StateReader.wait_for does, but woken by Redis.
 
-        Raises:
-            NotReached: it did not within that time.
+        Raises NotReached if the time runs out.
         """
         last: RunSummary | None = None
         try:
@@ -428,19 +414,19 @@ class AsyncStateReader:
     async def updates(
         self, run_id: str | None = None, *, from_now: bool = False
     ) -> AsyncIterator[StateUpdate]:
-        """Everything as it stands, then each change, without end; nothing is missed, and nothing goes back.
+        """Everything as it stands, then each change, without end; nothing is missed or goes back.
 
-        A summary that changes often comes in its latest state, not in each. A lost connection is made again.
-        Then all changes in between are yielded. Break out of it under `contextlib.aclosing`, so that it lets
-        go of its connection at once.
+        A summary that changes often comes in its latest state, not in each. After a lost connection,
+        all changes in between are yielded. Break out of it under `contextlib.aclosing`, which closes
+        its connection at once.
 
         Args:
             run_id: only this run; None: all.
-            from_now: do not begin with everything as it stands.
+            from_now: skip the present state.
 
         Raises:
-            RedisUnavailable: Redis does not answer at the beginning; later outages are sat out.
-            UnreadableSummary: a newer version of streamer wrote what stands there.
+            RedisUnavailable: Redis does not answer at the start; later outages are waited out.
+            UnreadableSummary: a newer version of streamer wrote the value.
         """
         watch = ChangeFeed(self._keys, run_id)
         told = not from_now

@@ -1,4 +1,4 @@
-"""The thread that does the work of hooks, with its publisher; and inspect_ai's records as events."""
+"""The worker thread of hooks with its publisher, and inspect_ai's records as events."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from streamer.sources.inspect import (
 )
 
 CLOSE_SECONDS = 10.0
-"""How long a harness waits at its end for the broker. The next publisher sends the rest."""
+"""Seconds that a harness waits at its end for the broker. The next publisher sends the rest."""
 
 WORK_SECONDS = 300.0
-"""How long a harness waits at its end for open work, such as reading a log. Its events are on no disk."""
+"""Seconds that a harness waits at its end for open work, such as a log to read. Its events are on no disk."""
 
 log = logging.getLogger("streamer.hooks")
 
@@ -42,7 +42,7 @@ Work = Callable[[Publish], None]
 
 
 class Background:
-    """A thread that does work in the order of its arrival. No method raises, and only `close` waits.
+    """A thread that works in order of arrival. No method raises, and only `close` waits.
 
     `publisher` is closed at the end. Raises ValidationError if the settings are wrong.
     """
@@ -60,7 +60,7 @@ class Background:
         self._waiting.put(work)
 
     def close(self) -> None:
-        """Wait until all is done (at most 5 min) and acknowledged (at most 10 s); no work is taken later."""
+        """Wait until all is done (at most 5 min) and acknowledged (at most 10 s); later work is refused."""
         atexit.unregister(self.close)
         self._waiting.put(None)
         self._thread.join(WORK_SECONDS)
@@ -99,8 +99,6 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Eval:
-    """A running eval: its run, its specification, its solvers, and the published results by slot."""
-
     run_id: str
     spec: Record
     plan: Record

@@ -88,7 +88,6 @@ class JobFollower:
         ).read_whole()
 
     def _find(self, publish: Publish) -> SourceRun | None:
-        """The run, whose plan is published when it appears, and read again until it is complete."""
         plan = self._run.plan.started if self._run else None
         if plan is None or not plan.get("plan_complete"):
             (*runs,), _, _ = discover([self._job], [Harbor()], self._options)
@@ -99,7 +98,6 @@ class JobFollower:
         return self._run
 
     def _emit(self, events: Iterable[Event], publish: Publish) -> None:
-        """Publish events after the ledger on the disk has them."""
         batch = list(events)
         lines, self._ledger.lines = self._ledger.lines, []
         self._note(lines)
@@ -143,7 +141,6 @@ class HarborPlugin:
             log.exception("harbor: the plug-in did not end well")
 
     def _follow(self, job: Path) -> JobFollower:
-        """The follower of a job, with the ledger of its directory unless another process has that."""
         ledger_file = LedgerFile(ledger_path(Settings(), job, None), job)
         try:
             return JobFollower(job, self._open.enter_context(ledger_file))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 VARIABLE = "STREAMER_INSPECT"
 
 ANSWER_SECONDS = 5.0
-"""How long the answer to `enabled` is cached, as inspect_ai asks before every call."""
+"""Seconds for which the answer to `enabled` is cached, as inspect_ai asks before every call."""
 
 SPEC = {
     **dict.fromkeys(("task", "task_id", "task_version", "created", "solver", "model", "run_id"), True),
@@ -40,7 +40,7 @@ SPEC = {
     "scorers": {"__all__": {"name", "metrics"}},
     "metrics": True,
 }
-"""The fields taken from an eval's specification, without its arguments, which may hold secrets."""
+"""Fields taken from an eval's specification, without its arguments, which may hold secrets."""
 
 SAMPLE = {
     **dict.fromkeys(("id", "epoch", "uuid", "model_usage", "total_time", "started_at", "completed_at"), True),
@@ -49,14 +49,14 @@ SAMPLE = {
     "error": {"message"},
     "limit": {"type"},
 }
-"""The fields taken from a sample: no transcript, no input, no answer."""
+"""Fields taken from a sample: no transcript, no input, no answer."""
 
 BEGINNING = {"id": True, "epoch": True, "started_at": True}
 
 
 @hooks(name="streamer", description="Publishes the results of evals to streamer.")
 class StreamerHooks(Hooks):  # type: ignore[misc]
-    """The one instance in a process, which inspect_ai makes when it loads the module."""
+    """The hook of a process; inspect_ai makes it when it loads the module."""
 
     def __init__(self) -> None:
         self._active = False
@@ -66,7 +66,7 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
         self._evals: Evals
 
     def enabled(self) -> bool:
-        """Whether to call the hook: also for an eval that is being published after the stack has ended."""
+        """Whether to call the hook, even after the stack has ended while an eval is being published."""
         now = time.monotonic()
         if now >= self._until:
             active = is_active(VARIABLE) or (self._background is not None and self._evals.are_running)

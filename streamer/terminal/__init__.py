@@ -1,4 +1,4 @@
-"""The command line: the list of commands, how they print, and how an error ends one.
+"""The command line: its commands, their printing, and how errors end them.
 
 To add a command, write `NAME_command` in a module here, and add its line to COMMANDS.
 """
@@ -56,7 +56,7 @@ PACKAGES = {
     "report": frozenset({"pyarrow"}),
     "rocksdb": frozenset({"rocksdict"}),
 }
-"""Extra -> top-level packages that it installs and that streamer imports."""
+"""Extra to the top-level packages that it installs and that streamer imports."""
 
 
 FOLDING = "genai_prices"
@@ -69,7 +69,7 @@ LOCAL_COMMANDS = frozenset(
         *("config", "worker", "up", "watch", "serve", "mcp", "notify", "live", "demo"),
     }
 )
-"""Commands that need the extra `local`, in their own process or in one that they start."""
+"""Commands that need the extra `local`, in their own process or one that they start."""
 
 
 class ExtraMissing(click.ClickException):
@@ -104,7 +104,7 @@ def extra_of(error: ModuleNotFoundError) -> str | None:
 WIDE_GAP, NARROW_GAP = 3, 1
 
 NARROWEST = 2
-"""Width that any character fits into."""
+"""The width into which any character fits."""
 
 
 def folded_lines(
@@ -166,10 +166,10 @@ def _narrowed(widest: Sequence[int], words: Sequence[int], room: int) -> list[in
 DELETE = "\x7f"
 
 WIDE_OPTION = "streamer.wide"
-"""Key in the context of a command: whether --wide was given."""
+"""Key in a command's context: whether --wide was given."""
 
 WIDTH_OF_FILES = sys.maxsize
-"""Columns of an output that is no terminal: nothing is cut or folded there."""
+"""Columns of an output that is no terminal, where nothing is cut or folded."""
 
 WIDTH_OF_TERMINALS = 80
 
@@ -250,7 +250,7 @@ PIPE_CLOSED = 141
 
 _OURS = "streamer"
 _ABOUT_SETTINGS = {"BadPosition", "BadRedisUrl", "OtherProtocol", "PriceTableError"}
-"""Our errors about the user's input, by name: importing their modules would load the clients."""
+"""Names of our errors about the user's input; importing their modules would load the clients."""
 _START = "Start one (streamer up, or docker compose up)"
 
 
@@ -401,11 +401,11 @@ COMMANDS = {
     "simulate": ("harness", "Write a job's directory as harbor does, to try things on."),
     "demo": ("demo", "Start everything, stream a simulated benchmark, show the board."),
 }
-"""Command -> its module here, and its line in `streamer --help`, in this order."""
+"""Command to its module here and its line in `streamer --help`, in this order."""
 
 
 class LazyGroup(click.Group):
-    """Loads a command's module when it is called, so that help is fast and `fold` loads no Kafka client."""
+    """A group that loads a command's module on use, so that help is fast and `fold` loads no Kafka client."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -49,16 +49,16 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 WIDE = 100
-"""Terminal width from which two spaces separate columns; below it, one."""
+"""Terminal width from which columns are two spaces apart instead of one."""
 
 ESSENTIAL = 6
-"""Columns up to this rank make names shorter; columns of a higher rank only get what names leave."""
+"""Highest rank of columns that may shorten names; others get the room that names leave."""
 
 NAME_WIDTH = 40
-"""Longest name that keeps other columns away."""
+"""Longest name that may displace other columns."""
 
 MARKS = {False: "▲", True: "▼"}
-"""Mark on the sorted column's head: ascending, descending."""
+"""Mark on the sorted column's head, for ascending and descending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +66,14 @@ class DrawnColumn(Generic[Row]):
     """A column as a terminal draws it: made of a `Column` of the views, or of rejections.
 
     Attributes:
-        text: of a row, already safe to show.
-        rank: columns of a lower rank stay longer as the terminal gets narrower.
-        value: sort key; None: the column cannot be sorted by, or the row's value is unknown and sorts last.
-        descending: the direction that comes first when one sorts by it.
-        least: smallest width that its text may be cut to; 0: its text is never cut.
-        prose: cut at its end, not in its middle like names.
-        style: of the text of a row, a style of rich.
-        empty: a text that says nothing; a column of these alone is left out.
-        about: the text above the head for all rows, or "".
+        rank: columns of a lower rank stay longer as the terminal narrows.
+        value: sort key, None for an unknown value, which sorts last; without this, the column is not
+          sortable.
+        descending: the first direction of sorting.
+        least: smallest width to which the text may be cut; 0 means it is never cut.
+        prose: cut at the end, where names are cut in the middle.
+        empty: a text without information; a column with nothing else is left out.
+        about: the text above the head, or "".
     """
 
     key: str
@@ -110,9 +109,9 @@ def fit(
     keep: frozenset[str] = frozenset(),
     gap: int | None = None,
 ) -> list[Fitted]:
-    """The columns that fit, in their order, of those that have something to show.
+    """The columns with content that fit, in their order.
 
-    `widest` is each column's widest text, including the head. Columns in `keep` count as rank 0.
+    `widest` has each column's widest text, including the head. Columns in `keep` count as rank 0.
     """
     gap = gap_of(width) if gap is None else gap
     least = {c.key: min(widest[c.key], c.least) if c.least else widest[c.key] for c in columns}
@@ -156,7 +155,7 @@ def questions_line(columns: Sequence[tuple[str, int]], gap: int) -> str:
 
 
 def next_sort(columns: Sequence[DrawnColumn[Any]], sort: Sort) -> Sort:
-    """The next sortable column, in its first direction; after the last one the first."""
+    """The next sortable column in its first direction; the first column follows the last."""
     sortable = [column for column in columns if column.value]
     if not sortable:
         return sort
@@ -171,7 +170,7 @@ def ordered(
     sort: Sort,
     last: Callable[[Row], bool] | None = None,
 ) -> list[Row]:
-    """Rows in order; unknown values come last, and after them the rows that `last` names."""
+    """Rows in order; unknown values come last, and after them the rows that satisfy `last`."""
     value = next((column.value for column in columns if column.key == sort.key), None)
     if value is None:
         return list(rows)
@@ -239,7 +238,7 @@ def lists_below(table: Table) -> Table:
 
 
 def left_out(table: Table, width: int) -> str:
-    """A sentence about the columns that have no room; "" if all fit."""
+    """A sentence about columns without room; "" if all fit."""
     _, kept, _ = _fitted(table, width)
     shown = {column.key for column, _ in kept}
     missing = [column.title for at, column in enumerate(table.columns) if str(at) not in shown]
@@ -274,7 +273,7 @@ def is_wide() -> bool:
 
 
 def print_board(*tables: Table, empty: str = "") -> None:
-    """Print tables with rows, as wide as the terminal at most, or with --wide as wide as they are."""
+    """Print tables that have rows, at most as wide as the terminal unless --wide is given."""
     width = WIDTH_OF_FILES if is_wide() else width_of_output()
     for table in map(lists_below, tables):
         if table.rows:
@@ -307,7 +306,7 @@ _STYLES: dict[str, Callable[[Any], str]] = {
 
 
 def board_columns(board: Board, now: datetime, head: str = "") -> list[DrawnColumn[Any]]:
-    """The columns of a board on a screen at `now`; `head` replaces the first column's title."""
+    """The columns of a board at `now`; `head` replaces the first column's title."""
     first, *others = board.shown_on("terminal")
     return [_on_screen(first, now, head or first.title), *(_on_screen(c, now, c.title) for c in others)]
 
@@ -317,7 +316,7 @@ def heading(board: Board, count: int) -> str:
 
 
 def first_sort(primary: str, agents: Sequence[AgentModelSummary]) -> Sort:
-    """The run's primary metric; without a column for it the pass rate."""
+    """The run's primary metric, or the pass rate if that has no column."""
     sorts = {column.name: column.sort for column in with_named(AGENTS, agents).shown_on("terminal")}
     return Sort(primary, sorts[primary] == "greatest") if sorts.get(primary) else Sort(PRIMARY_METRIC, True)
 
@@ -327,7 +326,7 @@ def name_of(run: RunSummary) -> str:
 
 
 def rejection_columns(head: str, nameless: int, now: datetime) -> list[DrawnColumn[StoredRejection]]:
-    """The columns of the newest rejections at `now`, of which `nameless` name no run."""
+    """The columns of the newest rejections; `nameless` of them name no run."""
     wrong = f"what is wrong ({nameless:,} more name no run)" if nameless else "what is wrong"
     return [
         DrawnColumn("code", head, lambda r: visible(r.message.code), 0, least=16, left=True),
@@ -365,13 +364,13 @@ def _rejected_at(rejected: StoredRejection, now: datetime) -> datetime:
 Summary = Mapping[str, Any]
 
 AGENTS_ABREAST = 3
-"""Agents beside one another: more do not fit in 80 columns."""
+"""Agents side by side: 80 columns have no room for more."""
 AGENT_WIDTH = 15
 """Columns of an agent's name; longer ones take several lines."""
 FALLBACKS_SHOWN = 20
 
 ALLOWED = ", no more than the oracle's"
-"""Why failed tests are no failure (D8)."""
+"""The reason why failed tests are no failure (D8)."""
 
 _LEVELS = {
     "agent_advantage": "agent advantage",

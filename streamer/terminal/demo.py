@@ -66,21 +66,21 @@ AGENTS = (
     HarborAgent("birch", "simulated", "small", 0.30),
     HarborAgent("cedar", "simulated", "small", 0.15),
 )
-"""Invented names, so that these numbers are not taken for results of a real agent."""
+"""Invented names, so that the numbers are not mistaken for a real agent's results."""
 
 TASKS, AT_ONCE = 40, 12
-"""Tasks that each agent tries once, and trials of all agents that run at once."""
+"""Tasks that each agent tries once, and trials that run at the same time."""
 
 SEED = 433
-"""Seed with an overtaking, a retry, and the two best agents told apart before the end."""
+"""A seed with an overtaking and a retry, where the two best agents separate before the end."""
 
 SPEED, PIECE_SECONDS = 24.0, 0.01
-"""A trial of the demo takes some seconds. Its times are true, so ages and forecasts are too."""
+"""Pace of the demo: a trial takes seconds of real time, so ages and forecasts are real too."""
 
 OPTIONS = ConvertOptions(
     declared={"order_kind": "shuffled", "judged": True, "display_name": "Demo: six simulated agents"}
 )
-"""Facts that the run's files lack: the tasks were shuffled, and a judge will score the trials."""
+"""Facts missing in the run's files: the task order is shuffled, and a judge scores the trials."""
 
 BROKEN = (
     b"not JSON at all",
@@ -91,7 +91,7 @@ BROKEN = (
 JUDGE_SECONDS, JUDGE_POLL_SECONDS = 4.0, 0.5
 
 VISIBLE_SECONDS = 33.0
-"""Time in which the events of real results are published, so that one can watch."""
+"""Seconds over which real results are published, so that the viewer can follow."""
 
 Event = dict[str, Any]
 
@@ -104,9 +104,9 @@ def write_benchmark(
     *,
     fast: bool = False,
 ) -> None:
-    """Write the job's directory, whose name is the run's id, from its first file to its last.
+    """Write the job's directory, which is named by the run's id.
 
-    `sleep` waits as long in all as the trials take, with `fast` not at all.
+    `sleep` waits as long as the trials take; with `fast` it is not called.
     """
     disk = Disk(directory, SEED, 0.0 if fast else MEAN_SECONDS, sleep, written, PIECE_SECONDS)
     write_harbor(disk, TASKS, SEED, start, AT_ONCE, shuffle=True, agents=AGENTS, attempts=1, speed=SPEED)
@@ -125,7 +125,7 @@ def judged(event: Event) -> Event:
 
 
 def judge(settings: Settings, following: Future[Any]) -> None:
-    """Judge the run's results in the event topic; when `following` is done, the rest at once."""
+    """Judge the run's results in the event topic; once `following` is done, judge the rest at once."""
     topic, position, is_last = Names(settings.namespace).trial_events, 0, False
     with TrialPublisher(settings) as publisher:
         while not is_last:
@@ -200,11 +200,11 @@ def _real_events(data: Path) -> list[Event]:
 COLUMNS, CRASHED = 100, EXCEPTIONS[CRASH]
 
 LEAD_FROM = 5
-"""Results of each agent before one counts as leading: earlier, each trial changes the lead."""
+"""Results of each agent before one counts as leading, since early trials change the lead too often."""
 
 
 def moments(answers: RunAnswers, now: datetime) -> Iterator[tuple[str, str]]:
-    """Moments of a run that deserve a line: a name of the moment, and the line to print once."""
+    """Moments of a run worth a line: the name of the moment, and a line to print once."""
     run = answers.run
     done, scores = run.progress.done, run.coverage.get("impl_rate", 0)
     if run.in_flight:
@@ -243,7 +243,7 @@ def print_moments(reader: StateReader, work: Future[int]) -> None:
 
 
 def open_page(address: str) -> None:
-    """Open the page, if this person sees the preferred browser and it needs no terminal, as lynx does."""
+    """Open the page if the user sees the browser, and it does not run in the terminal, as lynx does."""
     display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     is_mac = sys.platform == "darwin" and not os.environ.get("SSH_CONNECTION")
     if os.environ.get("CI") or not (display or is_mac):
@@ -260,9 +260,9 @@ def open_page(address: str) -> None:
 
 @contextmanager
 def demo_stack() -> Iterator[tuple[Settings, str]]:
-    """An embedded stack of the demo's own, and its page; all of it is deleted after the block.
+    """An embedded stack and page of the demo, deleted after the block.
 
-    No other command finds it, and no setting of the user (STREAMER_* variables, streamer.toml) applies.
+    No other command finds it, and the user's settings (STREAMER_* variables, streamer.toml) do not apply.
     """
     with tempfile.TemporaryDirectory(prefix="streamer-demo-") as folder:
         discovery, port = Path(folder) / "running.json", available_port()
@@ -323,7 +323,7 @@ def demo_command(data: Path | None, fast: bool, browser: bool, out: Path, settin
 def _publish(
     work: Callable[..., int], stack: Settings, reader: StateReader, page: str, run: str | None, browser: bool
 ) -> None:
-    """Publish in a thread and show it: on a terminal until the user presses `q`, else until it is over."""
+    """Publish in a thread, and show it until the user presses `q`, or without a terminal until it is over."""
     stop, messages, address = threading.Event(), Messages(), f"{page}#/run/{run}" if run else page
     with ThreadPoolExecutor(1) as thread:
         working = thread.submit(work, stack, stop, messages.say)
@@ -360,7 +360,6 @@ def _summaries(runs: Iterable[RunAnswers]) -> Iterator[dict[str, Any]]:
 
 
 def _print_board(runs: Sequence[RunAnswers]) -> None:
-    """Print the agents of the run, best first, in as many columns as fit; of several runs a line each."""
     rows = [run.run.model_dump(mode="json") for run in runs]
     if len(runs) == 1:
         agents = [agent.model_dump(mode="json") for agent in runs[0].agents]
@@ -371,7 +370,7 @@ def _print_board(runs: Sequence[RunAnswers]) -> None:
 
 
 def _print_rejections(settings: Settings) -> None:
-    """Print how many events were rejected: bad events are data, published with the reason."""
+    """Print the number of rejected events: bad events are published with the reason."""
     topic = Names(settings.namespace).trial_rejections
     codes = Counter(orjson.loads(record.value)["code"] for record in read_topic(settings, topic))
     if codes:

@@ -136,7 +136,6 @@ def _print_tables(folding: Folding, by: str | None, now: datetime | None) -> Non
 
 
 def _fallbacks(folding: Folding, run_id: str, summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The scored trials that fell back to baseline, by task, attempt and agent:model."""
     if not any((summary.get("formulacode") or {}).get("fallbacks") for summary in summaries):
         return []
     scored = folding.pipeline.run(run_id).take_changes(notify=False).scored
@@ -238,7 +237,7 @@ def _manifests(settings: Settings, cluster: str, image: str | None, host_names: 
 
 
 TOKENS = 1_000_000
-"""Prices are shown in USD per this many tokens."""
+"""Tokens per shown price."""
 
 PriceRow = dict[str, Any]
 
@@ -422,14 +421,13 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
 
 
 def _progress(file: Path, read: int, acknowledged: int, seconds: float) -> str:
-    """The progress of publishing; a share only if the size of the file is known."""
+    """The progress of publishing, as a share only if the file's size is known."""
     size = file.stat().st_size if file.is_file() and file.suffix != ".gz" else 0
     share = f"{min(100, 100 * read // size)} % read, " if size else ""
     return f"{share}{counted(acknowledged, 'event')} acknowledged, {timedelta(seconds=int(seconds))}"
 
 
 def _named(unknown: Counter[str]) -> str:
-    """The most frequent unknown fields and their counts."""
     fields = ", ".join(f"{shown(name)} ({count:,})" for name, count in unknown.most_common(UNKNOWN_SHOWN))
     return fields + (", ..." if len(unknown) > UNKNOWN_SHOWN else "")
 
@@ -439,12 +437,7 @@ def _named(unknown: Counter[str]) -> str:
 
 
 def past_runs(settings: Settings, sources: Iterable[str]) -> tuple[list[PastRun], int]:
-    """The runs that --history names, each once, and how many lines of files could not be folded.
-
-    Raises:
-        CannotBeFolded: an exception sets a run of a file apart.
-        UnknownRun, NotInLog and others: as `StateReader` and `scored_trials_of`.
-    """
+    """The runs that --history names, each once, and the number of lines that could not be folded."""
     from streamer.client.readers import StateReader
 
     files = [Path(source) for source in sources if is_file(source)]
@@ -465,7 +458,7 @@ def stored_runs(settings: Settings, runs: Collection[BoardRun]) -> list[PastRun]
 
 
 def _runs_in(file: Path, prices: PriceTable) -> tuple[list[PastRun], int]:
-    """The runs of a file of events, and how many lines could not be folded; these are reported."""
+    """The runs in a file of events, and the number of unfoldable lines, which are reported."""
     from streamer.client.folded import answers_of
     from streamer.folding.fold import CannotBeFolded, fold_records
     from streamer.views.decide.history import PastRun
@@ -687,7 +680,6 @@ def _tasks(source: str) -> list[str]:
 
 
 def _plan(trials: list[tuple[str, int]], attempts: int) -> dict[str, object]:
-    """The fields of `run_started` that the list decides."""
     tasks = [task for task, attempt in trials if attempt == 1]
     order = tasks if attempts == 1 else trials
     return {"tasks": tasks, "attempts": attempts, "order": order}
@@ -696,7 +688,6 @@ def _plan(trials: list[tuple[str, int]], attempts: int) -> dict[str, object]:
 def _by_history(
     settings: Settings, sources: tuple[str, ...], names: list[str], attempts: int, seed: str
 ) -> tuple[list[tuple[str, int]], dict[str, object], int]:
-    """The order for a comparison, its fields for the plan, and how many lines could not be folded."""
     from streamer.views.decide.history import dead_words, live_tasks, order_for_comparison, tasks_of
 
     runs, rejected = past_runs(settings, sources)

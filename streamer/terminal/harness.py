@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class LazyChoice(click.Choice):  # type: ignore[type-arg]
-    """A choice that looks its names up only when needed: other commands do not load what they name."""
+    """A choice that resolves its names only on use, since they would load other modules."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names
@@ -111,7 +111,7 @@ def convert_command(
 
 
 FIRST_SECONDS, LATER_SECONDS = 1.5, 10.0
-"""Seconds after which a slow conversion first reports its progress, and between later reports."""
+"""Seconds until a slow conversion first reports its progress, and between later reports."""
 
 
 def explained(report: ConvertReport) -> list[str]:
@@ -231,7 +231,7 @@ tail_options = bundled(
         help="Declare fields of the plan: a JSON object, as `streamer shuffle --json` prints it.",
     ),
 )
-"""RUN_DIR and how to read it: `run_dir`, `options` (ConvertOptions) and `keep_deleted`."""
+"""Decorator for RUN_DIR and how to read it: `run_dir`, `options` and `keep_deleted`."""
 
 
 @click.command()
@@ -294,7 +294,7 @@ def tail_command(
 
 @contextmanager
 def stopping() -> Iterator[threading.Event]:
-    """An event that the first signal to end sets; the second signal ends the process at once."""
+    """An event that the first signal sets; the second signal ends the process at once."""
     stop = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -425,7 +425,7 @@ class Messages:
 
 
 def on_terminal() -> bool:
-    """True if input and output are a terminal, so that screens can be shown and have keys."""
+    """Whether input and output are a terminal, so that screens and keys work."""
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
@@ -438,14 +438,7 @@ def show_screens(
     opens: Callable[[], str | None] = lambda: None,
     line: Callable[[], str] = str,
 ) -> None:
-    """Show the screens of `streamer watch` until the work is over, or the user quits them.
-
-    Args:
-        messages: what the work says meanwhile.
-        shows: whether a run, by its id, belongs to the work.
-        opens: the run whose screen is opened as soon as this names one.
-        line: the line below the title of every screen; "": no line.
-    """
+    """Show the screens of `streamer watch` until the work is over or the user quits; see `Session`."""
     from streamer.terminal.watch import Session, run_watch
 
     with messages.deferred():
@@ -463,7 +456,7 @@ def print_lines(reader: StateReader, is_over: Callable[[], bool]) -> None:
 
 
 class _Lines:
-    """A line for each of the latest runs, and one for each grade that changed since the last look."""
+    """A line for each of the latest runs, and for each changed grade."""
 
     def __init__(self, reader: StateReader) -> None:
         self._reader = reader

@@ -34,7 +34,7 @@ URLS = "STREAMER_NOTIFY"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The values of the options. The URLs are secrets, so they are never printed."""
+    """The values of the options; URLs are secrets and never printed."""
 
     urls: Sequence[str]
     rules: Rules
@@ -104,7 +104,7 @@ notify_options = bundled(
         help="Tell when an agent is sure to end with this pass rate, 0 to 1, or can no longer reach it.",
     ),
 )
-"""Gives the command --notify and its rules, as `asked`; None without --notify."""
+"""Decorator for --notify and its rules, as `asked`; None without --notify."""
 
 
 def check_urls(asked: Asked) -> None:
@@ -123,12 +123,14 @@ def check_urls(asked: Asked) -> None:
 
 PROGRAM = "from streamer.terminal import main; main()"
 READY_SECONDS, STOP_SECONDS = 90.0, 30.0
-"""Time that a command waits for its own stack to start, and to end."""
+"""Seconds that a command waits for its own stack to start, and to end."""
 
 
 @contextmanager
 def started_stack(name: str, *options: str, ready: Callable[[], bool], log: Path) -> Iterator[None]:
-    """`streamer up` as a process from when it is ready to the end of the block; raises ServerFailed."""
+    """`streamer up` as a process, ready at the start of the block and stopped at its end; raises
+    ServerFailed.
+    """
     from streamer.operate.local.processes import Child
 
     up = Child(name, [sys.executable, "-c", PROGRAM, "up", *options], log=log)

@@ -205,14 +205,14 @@ def delete_command(run: str, yes: bool, from_ledger: bool, settings: Settings) -
 
 
 def _publish(settings: Settings, events: list[dict[str, Any]]) -> None:
-    """Publish all, or none if one is no record: a deletion alone would lose the lines."""
+    """Publish all events or, if one is invalid, nothing: a deletion alone would lose the ledger's lines."""
     with ThreadedPublisher(settings) as publisher:
         for record in [outgoing(event) for event in events]:
             publisher.send(record)
 
 
 def kept_lines(settings: Settings, runs: list[RunSummary], run: str, revision: int) -> list[dict[str, Any]]:
-    """The events that keep the run's lines in its ledger; [] if no ledger of these runs has it."""
+    """The events that keep the run's lines in its ledger; [] if no ledger has it."""
     if not any(one.run_id == run for one in runs):
         say(f"{run}: has no summary to say whether it belongs to a ledger, so no lines of it are kept")
     if not any(one.ledger and run in f"{one.run_id} {one.ledger.baseline}" for one in runs):
@@ -229,7 +229,7 @@ def kept_lines(settings: Settings, runs: list[RunSummary], run: str, revision: i
 
 
 def _trials(reader: StateReader, run: str) -> int:
-    """Number of a run's trials; 0 for one in quarantine that was never published."""
+    """Number of a run's trials; 0 for an unpublished one in quarantine."""
 
     from streamer.client.queries import UnknownRun
 
@@ -264,7 +264,7 @@ def _rejection_id(text: str) -> LogPosition:
 
 
 def since(text: str) -> datetime:
-    """A time in UTC, from a time or an age such as 12h; or a usage error."""
+    """A time in UTC, from a time or an age such as 12h; others are usage errors."""
     try:
         if text[-1:] in UNITS:
             return datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: float(text[:-1])})
@@ -591,7 +591,7 @@ def _notification(message: MessageFields) -> str:
 
 
 def _flat(scored: MessageFields) -> MessageFields:
-    """The single numbers of a score, with FormulaCode's; a list has no place on a line."""
+    """The single values of a score, including FormulaCode's; lists have no place on a line."""
     single = {name: value for name, value in scored.items() if not isinstance(value, dict | list)}
     return single | (_flat(scored["formulacode"]) if scored.get("formulacode") else {})
 
@@ -703,7 +703,7 @@ def _unknown(run: str, others: list[str]) -> str:
 
 
 FIRST_LINES = 100
-"""At least one of these lines is an event, or the file is a harness's."""
+"""Lines searched for an event; without one, the file is a harness's."""
 
 
 @click.command()

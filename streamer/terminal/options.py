@@ -51,7 +51,7 @@ json_option = click.option(
 def bundled(
     name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
 ) -> Callable[[Command], Command]:
-    """Give a command these options, but as one argument `name`, which `make` builds from their values.
+    """Combine options into one argument `name`, which `make` builds from their values.
 
     Options that `make` does not take stay arguments of the command.
     """
@@ -87,17 +87,17 @@ as_of_option = position_option(
     "--as-of",
     "Count only events up to this offset (`state_version`; of a file the line's number from 0) or time.",
 )
-"""Gives the command `as_of: Position | None`."""
+"""Decorator for `as_of: Position | None`."""
 
 as_of_time_option = position_option(
     "--as-of",
     "Count only events up to this time; folds the whole log again. OFFSET is of one run, so not of all.",
 )
-"""Gives `as_of` to a command about several runs, which refuses an offset."""
+"""Decorator for `as_of` of several runs; an offset is refused."""
 
 
 class FiniteRange(click.FloatRange):
-    """A number in a range. `FloatRange` takes NaN for any range, and infinity for one without an end."""
+    """A finite number in a range: `FloatRange` takes NaN, and infinity where a range has no end."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
@@ -107,7 +107,7 @@ class FiniteRange(click.FloatRange):
 
 
 def exact_number(low: str, high: str | None = None, *, open_: bool = False) -> Callable[[str], Fraction]:
-    """The type of a number without rounding: 0.02 is 1/50. Numbers out of range are usage errors."""
+    """The type of an exact number: 0.02 is 1/50. Numbers out of range are usage errors."""
     least, most = Fraction(low), None if high is None else Fraction(high)
 
     def number(text: str) -> Fraction:
@@ -132,7 +132,7 @@ budget_option = click.option(
 
 
 def wait_option(seconds: float, text: str) -> Callable[[Command], Command]:
-    """Gives the command `wait: float`, in seconds."""
+    """Decorator for `wait: float`, in seconds."""
     return click.option(
         "--wait", type=FiniteRange(min=0), default=seconds, show_default=True, metavar="SECONDS", help=text
     )
@@ -149,7 +149,7 @@ wide_option = click.option(
     callback=_remember_wide,
     help="Print all columns, however narrow the terminal is.",
 )
-"""Makes `print_board` print all columns."""
+"""Decorator for --wide, with which `print_board` prints all columns."""
 
 
 def label_of(text: str) -> tuple[str, str]:
@@ -181,17 +181,17 @@ _WHERE = (
 )
 
 with_settings = bundled("settings", _settings, *_WHERE)
-"""Gives the command --bootstrap, --redis and --namespace, and `settings` with them applied.
+"""Decorator for --bootstrap, --redis and --namespace, as `settings`.
 
 The command connects, so stderr names the configuration file that has the address.
 """
 
 with_local_settings = bundled("settings", _local_settings, *_WHERE)
-"""Gives the same to a command that connects to no server of the settings."""
+"""Decorator for `settings` of a command that connects to no server of the settings."""
 
 
 def read_settings(given: dict[str, Any]) -> Settings:
-    """Settings with the given ones on top; wrong ones are a usage error."""
+    """Settings, overridden by the given values; wrong ones are usage errors."""
     try:
         settings = Settings(**given)
     except ValidationError as error:
@@ -221,9 +221,9 @@ def stored_run(settings: Settings, run_id: str) -> RunSummary | None:
 
 
 def scored_of(settings: Settings, run_id: str, as_of: Position | None = None) -> list[bytes]:
-    """The scored trials of a run as published, or at a position; [] of a run that has none yet.
+    """The scored trials of a run as published, or at a position; [] if it has none yet.
 
-    Raises UnknownRun, or NotInLog if the log has none of the trials that the run has.
+    Raises UnknownRun, or NotInLog if the log lacks all trials of the run.
     """
     from streamer.client.feeds import NotInLog, scored_trials  # only this needs a Kafka client
 
@@ -243,17 +243,17 @@ def scored_of(settings: Settings, run_id: str, as_of: Position | None = None) ->
 
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""A longer line is no event, each of which has 1 MiB at most. So much of a file is held at once."""
+"""The most bytes of a file held at once; a longer line cannot be an event, which has at most 1 MiB."""
 
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BUNDLE = b"events.ndjson\0"
-"""First bytes of a bundle: the name of its first member. `streamer.operate.bundle` needs an extra."""
+"""First bytes of a bundle: its first member's name. `streamer.operate.bundle` needs an extra."""
 
 file_argument = click.argument(
     "file", default="-", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 )
-"""Gives the command `file: Path`; `-`, the default, is stdin."""
+"""Decorator for `file: Path`; `-`, the default, is stdin."""
 
 out_option = click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; stdout if not given."
@@ -305,7 +305,7 @@ def open_records(file: Path) -> Iterator[Iterator[Record]]:
 
 
 def answered(file: Path, answer: Callable[[Iterator[Record]], tuple[T, list[Rejected]]]) -> tuple[T, int]:
-    """The answer from the records of a file; lines that cannot be folded are reported and counted."""
+    """The answer from a file's records, and the number of unfoldable lines, which are reported."""
     with open_records(file) as records:
         result, rejected = answer(records)
     for one in rejected:
@@ -327,7 +327,7 @@ def _unpacked(file: Path, stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _lines(file: Path, stream: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
-    """The lines. No line is read beyond its limit, since a gzip file may unpack to any size."""
+    """The lines, each read up to the limit only, since a gzip file may unpack to any size."""
 
     from streamer.schemas.base import MAX_RECORD_BYTES
 
@@ -355,7 +355,7 @@ history_option = click.option(
 
 
 def is_file(name: str) -> bool:
-    """Whether it is a file; False also for a run's id that is too long for a file."""
+    """Whether it is a file; False also for a run id too long for a file name."""
     with suppress(OSError):
         return Path(name).is_file()
     return False
@@ -373,7 +373,7 @@ prices_option = click.option(
 
 
 def price_table(file: Path | None) -> PriceTable:
-    """The price table of a file, or the default one; any other file is a usage error."""
+    """The price table in a file, or the default one; a wrong file is a usage error."""
     from streamer.folding import prices
 
     try:
@@ -399,7 +399,7 @@ def label_key(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 def part(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """`subtest`, or `label:KEY` as it is; anything else is a usage error."""
+    """`subtest` or `label:KEY`, unchanged; others are usage errors."""
     if value is not None and value != SUBTEST:
         try:
             label_key(context, parameter, value)
@@ -436,7 +436,7 @@ def labels_of(
 
 
 def answers_at(settings: Settings, run_id: str, as_of: Position | None, *parts: str) -> RunAnswers:
-    """These parts of a run from Redis, or all of it at a position of the log."""
+    """These parts of a run from Redis, or the whole run at a position of the log."""
     if as_of is not None:
         return run_as_of(settings, run_id, as_of).answers
 
@@ -449,7 +449,7 @@ def answers_at(settings: Settings, run_id: str, as_of: Position | None, *parts: 
 def run_as_of(
     settings: Settings, run_id: str, as_of: Position | None, after: After | None = None
 ) -> FoldedRun:
-    """The run at a position of the log, or now. Reports a truncated log on stderr."""
+    """The run at a position of the log, or now; a truncated log is reported on stderr."""
 
     from streamer.client.folded import fold_run
 
@@ -461,7 +461,7 @@ def run_as_of(
 def judged_at(
     settings: Settings, run_id: str, as_of: Position | None
 ) -> tuple[RunAnswers, dict[str, dict[str, JudgeError]]]:
-    """The run at a position, and the part of judges in the errors of its agents."""
+    """The run at a position, and the judges' part in its agents' errors."""
     from streamer.folding.breakdowns import JudgedScores
 
     scores = JudgedScores()
@@ -472,7 +472,7 @@ def judged_at(
 def runs_as_of(
     settings: Settings, as_of: Position, run_id: str | None = None, *, tasks: bool = True
 ) -> PastRuns:
-    """All runs, or one, at a position. Reports on stderr which are left out or may lack events."""
+    """All runs, or one, at a position; missing or truncated ones are reported on stderr."""
 
     from streamer.client.folded import fold_runs
     from streamer.folding.fold import CannotBeFolded
@@ -486,7 +486,7 @@ def runs_as_of(
 
 
 def say_if_truncated(begins_at: int, whose: str = "this run") -> None:
-    """Report on stderr that a log (`whose`) has lost its events before `begins_at`, if it has."""
+    """Report on stderr if a log (`whose`) has lost its events before `begins_at`."""
     if begins_at:
         say(
             f"the log of {whose} begins at offset {begins_at:,}, because earlier events were "

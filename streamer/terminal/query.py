@@ -1,6 +1,6 @@
-"""`streamer query`: current state, and state as of an earlier position.
+"""`streamer query`: current state, and state at an earlier position; with the leaderboard.
 
-Current state comes from Redis, single trials and subtests from the log. The leaderboard is here, too.
+Current state comes from Redis, single trials and subtests from the log.
 """
 
 from __future__ import annotations
@@ -96,18 +96,12 @@ if TYPE_CHECKING:
 
 
 def budget_outlook(snapshot: RunSnapshot, now: datetime, budget_usd: float | None) -> Outlook:
-    """The outlook of a run with the budget asked for.
-
-    Args:
-        snapshot: the run.
-        now: the time of asking.
-        budget_usd: USD; None: no budget.
-    """
+    """The outlook of a run, with a budget in USD."""
     return outlook_of(snapshot.run, snapshot.agents, snapshot.in_flight, None, now, budget_usd)
 
 
 def budget_forecast(outlook: Outlook) -> str:
-    """What the run will cost and what becomes of its budget, in words; what is not known is left out."""
+    """Forecast of cost and budget in words; unknown parts are left out."""
     total, words = outlook.total_usd, []
     if total is not None and total.low < total.high:
         words.append(usd_words(Estimate(total.low, total.likely, total.high)))
@@ -186,7 +180,7 @@ def leaderboard(
 def _runs_of(
     settings: Settings, as_of: Position | None, run_id: str | None = None, *, tasks: bool = True
 ) -> Iterator[tuple[StateReader | PastRuns, datetime]]:
-    """The runs in Redis, or in the log as of a position; and the time at which states are determined."""
+    """The runs from Redis, or from the log at a position, and the time that determines their states."""
     if as_of is None:
         with StateReader(settings) as reader:
             yield reader, datetime.now(UTC)
@@ -215,7 +209,7 @@ def _print_by_run(
 
 
 def _limited(board: BenchmarkBoard, limit: int | None) -> BenchmarkBoard:
-    """At most so many rows, the ranked ones first."""
+    """The board cut to `limit` rows, ranked ones first."""
     if limit is None:
         return board
     left = max(0, limit - len(board.rows))
@@ -385,14 +379,14 @@ def agents(
 def _with_judge(
     settings: Settings, run_id: str, as_of: Position | None, in_log: bool, *parts: str
 ) -> tuple[RunAnswers, JudgeErrors | None]:
-    """These parts of a run, and what judges bring to its errors; None: the log was not asked for it."""
+    """These parts of a run, and the judges' part in its errors; None: the log was not needed."""
     if in_log:
         return judged_at(settings, run_id, as_of)
     return answers_at(settings, run_id, as_of, *parts), None
 
 
 def _error_lines(answers: RunAnswers, judged: JudgeErrors | None) -> list[str]:
-    """What errors are made of, a line for each; where only the log knows the judge's part, how to ask it."""
+    """Causes of errors, a line each; if only the log knows the judge's part, how to ask for it."""
     lines = [f"{budget.words}." for budget in error_budgets(answers.agents, answers.run.primary_metric)]
     if judged is not None:
         own = [one.agent_model for one in answers.agents if not one.baseline]
@@ -584,7 +578,7 @@ def _by_subtest(settings: Settings, run_id: str, as_of: Position | None) -> list
 
 
 def _published(messages: Iterable[Message]) -> list[Summary]:
-    """The JSON as published, without the fields that are missing in it."""
+    """The JSON as published, which may lack fields of this version."""
     return [message.model_dump(mode="json", exclude_unset=True) for message in messages]
 
 

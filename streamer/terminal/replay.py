@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from streamer.web.report import RunData
 
 DIGEST_CHARACTERS = 12
-"""Characters of a digest that are shown; --json has all 64."""
+"""Characters of a digest on the screen; --json has all 64."""
 
 CANNOT = (KafkaError, RedisError, ReaderError, TopicMissing, TopicUnreadable, TimeoutError)
 
@@ -114,7 +114,7 @@ def end_with(verdicts: list[Verdict], as_json: bool) -> None:
 def verdicts_of(
     settings: Settings, run: str | None, wait_seconds: float, *, topics: bool = False
 ) -> list[Verdict]:
-    """The verdicts; exits with code 3 if the log or Redis cannot be read."""
+    """The verdicts; the command exits with code 3 if the log or Redis cannot be read."""
     prices = price_table(settings.prices_file)
     try:
         verification = Verification(settings, prices=prices, wait_seconds=wait_seconds, topics=topics)
@@ -151,7 +151,7 @@ def print_verdict(verdict: Verdict) -> None:
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """1 if any run differs, else 3 if any cannot be verified, else 0; 3 without runs."""
+    """Exit code: 1 if any run differs, else 3 if any is unverifiable or there are no runs, else 0."""
     outcomes = {verdict.outcome for verdict in verdicts}
     if "differs" in outcomes:
         return FAILED
@@ -228,7 +228,7 @@ def _print_rebuilt(verdicts: list[Verdict], as_json: bool) -> None:
 
 
 def _is_confirmed(verdicts: list[Verdict]) -> bool:
-    """Whether the user confirms the replacement of a state that differs; False without a terminal."""
+    """Whether the user confirms replacing a state that differs; False without a terminal."""
     differs = any(verdict.outcome == "differs" or not verdict.in_log for verdict in verdicts)
     return differs and sys.stdin.isatty() and click.confirm("Replace the state?", err=True)
 
@@ -318,7 +318,7 @@ def _data(
 
 
 def _say_if_moving(data: RunData) -> None:
-    """Explain a difference between Redis and the log, which are read one after the other."""
+    """Explain a difference between Redis and the log, which are not read at the same time."""
     counted = data.run["progress"]["done"]
     if data.trials is not None and len(data.trials) != counted:
         say(
@@ -504,7 +504,7 @@ def _print(moves: MetricMoves) -> None:
 
 
 def ledgers_upon(run_id: str, runs: Iterable[RunSummary]) -> set[str]:
-    """Ledgers of other runs whose baseline is, or may be, this run."""
+    """Other runs' ledgers whose baseline is this run, or may be."""
     named = [one.ledger for one in runs if one.ledger and one.run_id != run_id]
     from streamer.views.decide.gate import possible_runs  # only this needs it
 
@@ -516,7 +516,7 @@ def lines_kept(
 ) -> list[dict[str, Any]]:
     """The events that keep a ledger's lines about a run after its deletion.
 
-    A usage error if a run of the ledger cannot be folded, so that the lines cannot be computed.
+    A run of the ledger that cannot be folded is a usage error, since its lines cannot be computed.
     """
     from streamer.client.folded import fold_states  # only this needs them
     from streamer.folding.fold import CannotBeFolded

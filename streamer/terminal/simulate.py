@@ -25,10 +25,10 @@ UNSET = "unset"
 
 _KINDS = {UNSET: 0.84, AGENT_TIMEOUT: 0.07, TEST_TIMEOUT: 0.03, CRASH: 0.06}
 SKILL = 0.6
-"""Probability that an agent passes a trial, by default."""
+"""Default probability that an agent passes a trial."""
 
 FAILURES_TAKE = 2.0
-"""Factor on the duration of a trial that does not pass, because a stuck agent goes on."""
+"""Factor on the duration of a trial that does not pass, since a stuck agent goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +256,8 @@ def write_harbor(
     """Write a job: attempts at each task in rounds, agents in turn; a crashed trial is retried at once.
 
     Args:
-        trials: of each agent, >= 1; retries do not count.
-        start: of the job, with a zone; the times in the files follow from it.
-        attempts: at each task; must divide the trials. None: several, if they fill whole tasks.
-        speed: of the agents, see `Fate`.
+        start: time of the job, with a zone; the times in the files follow from it.
+        attempts: at each task; must divide the trials. None picks several if they fill whole tasks.
     """
     fate = Fate(seed, start, speed)
     attempts = attempts or attempts_of(trials)

@@ -1,6 +1,6 @@
-"""Live boards in a terminal: the runs, and one run.
+"""Live boards of all runs and of one run in a terminal, read-only.
 
-Read-only. State comes from Redis as it changes, newest trials and rejections from the log.
+State comes from Redis as it changes; the newest trials and rejections come from the log.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ In scripts: streamer query run RUN --json, streamer subscribe run
 
 
 class HelpScreen(ModalScreen[None]):
-    """Over the screen that asked for it."""
+    """Help on top of the screen that opened it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,enter", "dismiss", "Back", key_display="Esc")
@@ -106,11 +106,10 @@ class Session:
     """A command that shows the screens while it works.
 
     Attributes:
-        is_over: True once the work is over; the screens end then.
+        is_over: whether the work is over; the screens end then.
         messages: the lines for the user since the last call.
-        shows: whether a run, by its id, belongs to the work.
-        opens: the run whose screen is opened as soon as this names one.
-        line: stands below the title of every screen; "": nothing does.
+        opens: the run whose screen is to be opened.
+        line: text below the title of every screen; "" for no line.
     """
 
     is_over: Callable[[], bool]
@@ -125,20 +124,16 @@ class Session:
 
 
 PACE_SECONDS = 0.2
-"""What comes within such a span is drawn at once."""
+"""The shortest time between two drawings."""
 
 AGES_SECONDS = 5.0
-"""How often ages are drawn again while nothing comes. It needs no request."""
+"""Seconds between two drawings of ages when nothing changes; no request is needed."""
 
 
 class LiveScreen(Screen[None]):
-    """A screen that follows something for as long as it is on top.
+    """A screen that follows a run or all runs while it is on top.
 
-    Args:
-        watching: the application.
-
-    Attributes:
-        problems: what is wrong at the moment, by where.
+    `problems` holds the present problems by place.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -148,7 +143,7 @@ class LiveScreen(Screen[None]):
         Binding("question_mark", "help", "Help", key_display="?"),
     ]
     SORTED = "#main"
-    """The table that `s` and `r` are about."""
+    """The table that `s` and `r` sort."""
 
     def __init__(self, watching: WatchApp) -> None:
         super().__init__()
@@ -159,43 +154,43 @@ class LiveScreen(Screen[None]):
 
     @property
     def now(self) -> datetime:
-        """The viewer's time."""
+        """The viewer's clock."""
         return self.watching.now()
 
     def draw(self) -> None:
-        """Show how it stands."""
+        """Draw the present state."""
         raise NotImplementedError
 
     def works(self) -> list[Coroutine[Any, Any, None]]:
-        """The work that runs while this screen is on top."""
+        """Coroutines that run while this screen is on top."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Show something at once."""
+        """Draw for the first time."""
         self.query_one("#filter", Input).display = False
         self.set_interval(AGES_SECONDS, self.changed)
         self.draw()
 
     def on_screen_resume(self) -> None:
-        """On top (again)."""
+        """Start the work when the screen comes to the top."""
         self.call_after_refresh(self._begin)
         self.changed()
 
     def on_screen_suspend(self) -> None:
-        """Covered, or gone."""
+        """Stop the work when the screen is covered or closed."""
         for task in self._tasks:
             task.cancel()
 
     def on_resize(self) -> None:
-        """Lines above the tables depend on the width."""
+        """Draw again: the lines above the tables depend on the width."""
         self.changed()
 
     def told(self, where: str) -> Tell:
-        """Notes what is wrong there."""
+        """A `Tell` that notes problems of that place."""
         return noting(self.problems, where, self.changed)
 
     def changed(self) -> None:
-        """Draw soon."""
+        """Schedule a drawing."""
         if not self._drawing and self.is_attached:
             self._drawing = True
             self.set_timer(PACE_SECONDS, self._draw_now)
@@ -211,20 +206,20 @@ class LiveScreen(Screen[None]):
                 self.draw()
 
     def put(self, selector: str, text: str, style: str = "") -> None:
-        """Text of a line; an empty one takes no room. What agents wrote must have been made visible."""
+        """Set the text of a line; an empty one takes no room. Text from agents must be escaped already."""
         line = self.query_one(selector, Static)
         line.update(Text(text, style))
         line.display = bool(text)
 
     def put_problems(self) -> None:
-        """The present problem, if any; then what stands below it may be old, and goes grey."""
+        """Show the present problem, if any; what stands below may then be old and turns grey."""
         self.put("#session", visible(self.watching.session_line))
         problems = dict.fromkeys([*self.watching.problems.values(), *self.problems.values()])
         self.put("#problem", visible(" ".join(problems)) if problems else "", "bold red")
         self.set_class(bool(problems), "-stale")
 
     def fits_filter(self, *texts: str | None) -> bool:
-        """Whether one of the texts has what is filtered for."""
+        """Whether one of the texts matches the filter."""
         sought = self.query_one("#filter", Input).value.casefold()
         return any(sought in text.casefold() for text in texts if text)
 
@@ -233,21 +228,21 @@ class LiveScreen(Screen[None]):
         self.query_one(self.SORTED, BoardTable).sort_next()
 
     def action_reverse(self) -> None:
-        """Turn the order around."""
+        """Reverse the order."""
         self.query_one(self.SORTED, BoardTable).reverse()
 
     def action_filter(self) -> None:
-        """Let the user write what to filter for."""
+        """Open the filter's input."""
         field = self.query_one("#filter", Input)
         field.display = True
         field.focus()
 
     def action_help(self) -> None:
-        """Say what there is."""
+        """Open the help."""
         self.app.push_screen(HelpScreen())
 
     def close_filter(self) -> bool:
-        """Show everything again; False if nothing was filtered."""
+        """Drop the filter; False if there was none."""
         field = self.query_one("#filter", Input)
         if not field.display:
             return False
@@ -258,11 +253,11 @@ class LiveScreen(Screen[None]):
         return True
 
     def on_input_changed(self) -> None:
-        """Filter as it is written."""
+        """Filter while the user types."""
         self.changed()
 
     def on_input_submitted(self) -> None:
-        """Back to the table; the filter stays."""
+        """Return to the table and keep the filter."""
         self.query_one(self.SORTED, BoardTable).focus()
 
 
@@ -272,22 +267,17 @@ class LiveScreen(Screen[None]):
 
 MOST_REJECTIONS = 50
 HIGH = 30
-"""Rows from which on there is a line about the first two agents."""
+"""Terminal height from which a line compares the first two agents."""
 
 RUN_LINES = ("missing", "clock", "progress", "outcome", "end", "cost", "budget")
-"""The lines about the run, from top to bottom; an empty one is not shown."""
+"""Lines about the run, from top to bottom; an empty one is not shown."""
 
 MOST_RUNNING = 5
-"""Running trials that have room, the longest first."""
+"""The most running trials shown, the longest first."""
 
 
 class RunScreen(LiveScreen):
-    """One run.
-
-    Args:
-        watching: the application.
-        run_id: which; it need not exist yet.
-    """
+    """One run, which need not exist yet."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", key_display="Esc"),
@@ -307,7 +297,7 @@ class RunScreen(LiveScreen):
         self._sorted = False
 
     def compose(self) -> ComposeResult:
-        """From the run as a whole to single trials."""
+        """Widgets from the run as a whole down to single trials."""
         yield from (Static(id=name, markup=False) for name in ("title", "session", "problem", *RUN_LINES))
         yield BoardTable("agents", sort=Sort(PRIMARY_METRIC, True))
         yield Static(id="said", markup=False)
@@ -330,7 +320,7 @@ class RunScreen(LiveScreen):
         ]
 
     def draw(self) -> None:
-        """Show how the run stands."""
+        """Draw the present state of the run."""
         run = self.model.run
         if run is None:
             self._draw_missing()
@@ -362,12 +352,12 @@ class RunScreen(LiveScreen):
         self.put_problems()
 
     def action_grades(self) -> None:
-        """Show grades in a run without tiers and judge, or leave them out."""
+        """Show or hide grades in a run without tiers and judge."""
         self.grades = not self.grades
         self.draw()
 
     def action_back(self) -> None:
-        """Show everything again, or go back to the list of runs."""
+        """Drop the filter, or go back to the list of runs."""
         if not self.close_filter():
             self.app.pop_screen()
 
@@ -399,7 +389,6 @@ class RunScreen(LiveScreen):
             self.put(f"#{name}", lines.get(name, ""))
 
     def _draw_outlook(self) -> None:
-        """The first two agents compared, and the running trials."""
         outlook = self.model.outlook
         has_room = outlook is not None and self.size.height >= HIGH
         self.put("#said", visible("; ".join(outlook.first_two)) if outlook and has_room else "")
@@ -434,18 +423,17 @@ class RunScreen(LiveScreen):
         )
 
     def _sort_first(self, agents: Sequence[AgentModelSummary]) -> None:
-        """Sort by what the plan says, from the first moment that there is one."""
         table = self.query_one("#agents", BoardTable)
         if not self._sorted and table.sorting == Sort(PRIMARY_METRIC, True) and agents and self.model.run:
             table.sorting = first_sort(self.model.run.primary_metric, agents)
 
     def action_sort(self) -> None:
-        """From now on the user says how it is sorted."""
+        """Sort by the next column; the plan's order no longer applies."""
         self._sorted = True
         super().action_sort()
 
     async def _ask(self) -> None:
-        """Say so if there is no such run."""
+        """Report a missing run."""
         try:
             await self.watching.reader.run(self.run_id)
         except UnknownRun as error:
@@ -481,17 +469,17 @@ class RunScreen(LiveScreen):
 
 
 MOST_RUNS = 500
-"""So many runs are listed; a filter finds the others."""
+"""The most runs listed; a filter finds the others."""
 
 
 class RunsTable(BoardTable):
-    """Its rows can be opened."""
+    """A table whose rows can be opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
 
 
 class RunsScreen(LiveScreen):
-    """The runs, the one with the latest event first."""
+    """The runs, latest event first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", show=False)]
 
@@ -501,7 +489,7 @@ class RunsScreen(LiveScreen):
         self._filled = False
 
     def compose(self) -> ComposeResult:
-        """Title, runs, and what was rejected."""
+        """Title, runs, and rejected events."""
         yield from (Static(id=name, markup=False) for name in ("title", "session", "problem"))
         yield RunsTable("main", sort=Sort("last", True), opens=True)
         yield Static(id="note", markup=False)
@@ -513,7 +501,7 @@ class RunsScreen(LiveScreen):
         return [self._fill(), follow_state(self.watching.reader, None, self._take, self.told("state"))]
 
     def draw(self) -> None:
-        """Show how the runs stand."""
+        """Draw the present state of the runs."""
         now = self.now
         runs = [run for run in self.model.runs.values() if self.watching.shows(run.run_id)]
         shown = [run for run in runs if self.fits_filter(run.run_id, run.display_name, run.benchmark)]
@@ -526,16 +514,16 @@ class RunsScreen(LiveScreen):
         self.put_problems()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Open the run."""
+        """Open the chosen run."""
         if event.row_key.value is not None:
             self.app.push_screen(RunScreen(self.watching, event.row_key.value))
 
     def action_back(self) -> None:
-        """Show everything again."""
+        """Drop the filter."""
         self.close_filter()
 
     async def _fill(self) -> None:
-        """The runs alone are read faster than all that belongs to them."""
+        """Read the runs alone first: that is faster than reading everything about them."""
         try:
             runs = await self.watching.reader.runs()
             self.model.fill(runs, await self.watching.reader.leaders(runs))
@@ -622,10 +610,10 @@ HelpScreen { align: center middle; background: $background; }
 Clock = Callable[[], datetime]
 
 SESSION_SECONDS = 0.2
-"""How often the session is looked at."""
+"""Seconds between two looks at the session."""
 
 NOTE_SECONDS = 10.0
-"""How long a message of the session stays on the screen."""
+"""Seconds that a message of the session stays on the screen."""
 
 
 def utc_now() -> datetime:
@@ -636,18 +624,14 @@ class WatchApp(App[None]):
     """Boards in a terminal.
 
     Args:
-        settings: where Redis and the broker are.
-        run_id: the run to open at once; None: the list of runs.
-        now: the time.
-        session: the command that works meanwhile; None: there is only a viewer.
-        budget_usd: what a run should not cost more than, USD; None: no budget.
+        run_id: the run to open at once; None for the list of runs.
+        session: the command whose work is shown; None for a mere viewer.
+        budget_usd: budget of a run, USD.
 
     Attributes:
-        reader: reads Redis.
-        rejections: rejected events of all runs.
-        problems: what is wrong for all screens at the moment, by where.
-        session_line: what the command that shows the screens says all the time; "" if it says nothing.
-        interrupted: it ended by Ctrl-C.
+        problems: present problems of all screens, by place.
+        session_line: lasting text of the command that shows the screens.
+        interrupted: whether Ctrl-C ended the application.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -688,21 +672,21 @@ class WatchApp(App[None]):
 
     @property
     def where(self) -> str:
-        """The deployment whose runs these are; never the URL, which may hold a password."""
+        """The deployment of the runs; never the URL, which may hold a password."""
         parts = ["streamer", address(self.settings.redis)]
         return visible(" · ".join([*parts, self.settings.namespace] if self.settings.namespace else parts))
 
     def shows(self, run_id: str) -> bool:
-        """True if the list of runs shows this one: all runs, or the session's own."""
+        """Whether the list shows this run: all runs, or the session's own."""
         return self._session is None or self._session.shows(run_id)
 
     def action_interrupt(self) -> None:
-        """End, as Ctrl-C ends other commands."""
+        """End as other commands end at Ctrl-C."""
         self.interrupted = True
         self.exit()
 
     def crew(self) -> list[str]:
-        """How many workers run, as a list of no or one text."""
+        """The number of running workers, as a list of at most one text."""
         if self._heartbeats is None:
             return []
         live = sum(not worker.stale() for worker in self._heartbeats)
@@ -721,14 +705,16 @@ class WatchApp(App[None]):
             self.set_interval(SESSION_SECONDS, self._follow_session)
 
     async def on_unmount(self) -> None:
-        """Let go of everything."""
+        """Cancel all work and close the readers."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.reader.close()
 
     def _handle_exception(self, error: Exception) -> None:
-        """End; the caller says why. Textual would print local variables, with passwords maybe."""
+        """End, and leave the report to the caller: Textual would print local variables, perhaps with
+        passwords.
+        """
         if self.is_headless:
             super()._handle_exception(error)
             return
@@ -736,14 +722,14 @@ class WatchApp(App[None]):
         self.exit(return_code=1)
 
     def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
-        """Let it run until it is cancelled; a mistake of ours in it is reported and ends it alone."""
+        """Run the work until it is cancelled; our own mistake in it is reported and ends only this work."""
         task = asyncio.create_task(_kept(work, tell))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def _follow_session(self) -> None:
-        """End with the session; show what it says, and its run as soon as there is one."""
+        """End with the session; show its messages, and its run as soon as there is one."""
         assert self._session is not None
         if self._session.is_over():
             self.exit()
@@ -792,11 +778,9 @@ async def _kept(work: Coroutine[Any, Any, None], tell: Tell) -> None:
 def run_watch(
     settings: Settings, run_id: str | None, session: Session | None = None, budget_usd: float | None = None
 ) -> bool:
-    """Show it until the user quits, or the session is over; True if Ctrl-C ended it.
+    """Show the boards until the user quits or the session is over; True if Ctrl-C ended them.
 
-    Raises:
-        BadRedisUrl: the settings do not say where Redis is.
-        Exception: a mistake of ours; the terminal is as it was before.
+    The terminal is restored even if our own mistake raises an exception.
     """
     logging.getLogger("streamer").addHandler(logging.NullHandler())  # a line of a log would tear the screen
     app = WatchApp(settings, run_id, session=session, budget_usd=budget_usd)

@@ -1,4 +1,4 @@
-"""Following Redis as long as there is a viewer; an outage is shown and waited out."""
+"""Readers that follow Redis while there is a viewer; an outage is shown and waited out."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS = 2.0
 PULSE_SECONDS = 2.0
-"""How often Redis is asked for a sign of life."""
+"""Seconds between two pings of Redis."""
 
 OUTLOOK_SECONDS = 2.0
-"""How often running trials and places are looked at."""
+"""Seconds between two looks at running trials and places."""
 
 REJECTIONS_KEPT = 500
 
 Tell = Callable[[str | None], None]
-"""Called with what is wrong, in a sentence; None: nothing (any more)."""
+"""A callback for a problem in a sentence, or None once there is no problem."""
 
 
 def noting(problems: dict[str, str], where: str, changed: Callable[[], None]) -> Tell:
-    """A `Tell` that keeps what is wrong there among the problems, and says that they changed."""
+    """A `Tell` that stores the problem of a place and reports the change."""
 
     def tell(problem: str | None) -> None:
         if problem is None:
@@ -70,7 +70,7 @@ def noting(problems: dict[str, str], where: str, changed: Callable[[], None]) ->
 async def follow_state(
     reader: AsyncStateReader, run_id: str | None, take: Callable[[StateUpdate], None], tell: Tell
 ) -> None:
-    """Everything about a run (None: all runs) as it stands, then each change, until cancelled."""
+    """Report everything about a run (None: all runs), then each change, until cancelled."""
     while True:
         try:
             async with aclosing(reader.updates(run_id)) as updates:  # type: ignore[type-var]
@@ -90,9 +90,9 @@ async def follow_outlook(
     now: Callable[[], datetime],
     take: Callable[[RunSnapshot, Outlook], None],
 ) -> None:
-    """The running trials, the places and the forecasts of a run, until cancelled.
+    """Report the running trials, places and forecasts of a run, until cancelled.
 
-    They are asked for whenever the run has changed. Running trials grow older without that.
+    They are read whenever the run has changed. Running trials also grow older without a change.
     """
     digest, compared = "", None
     while True:
@@ -112,7 +112,7 @@ async def follow_outlook(
 async def feel_pulse(
     reader: AsyncStateReader, take: Callable[[list[WorkerStatus]], None], tell: Tell
 ) -> None:
-    """Whether Redis answers, and the workers' heartbeats, until cancelled."""
+    """Report whether Redis answers, and the workers' heartbeats, until cancelled."""
     while True:
         try:
             workers = await reader.workers()
@@ -125,11 +125,9 @@ async def feel_pulse(
 
 
 class Rejections:
-    """The rejections: how many of each run, and the newest.
+    """Counts of rejections by run (None: no run named), and the newest ones.
 
-    Attributes:
-        counts: run id to how many; None for those that name no run.
-        problem: why they are not known.
+    `problem` says why they are not known.
     """
 
     def __init__(self) -> None:
@@ -138,7 +136,7 @@ class Rejections:
         self._newest: deque[StoredRejection] = deque(maxlen=REJECTIONS_KEPT)
 
     def restart(self) -> None:
-        """The rejections will be sent from the beginning."""
+        """Start over: the rejections will come from the beginning."""
         self.counts.clear()
         self._newest.clear()
 
@@ -147,7 +145,7 @@ class Rejections:
         self._newest.append(rejected)
 
     def newest(self, run_id: str) -> list[StoredRejection]:
-        """The newest of a run, newest first."""
+        """A run's rejections, newest first."""
         return [rejected for rejected in reversed(self._newest) if rejected.run_id == run_id]
 
 
@@ -156,24 +154,20 @@ class Rejections:
 
 
 KEPT = 200
-"""So many trials are kept."""
+"""The most trials kept."""
 
 ENOUGH = 50
-"""So many are looked for in what the log holds already."""
+"""The number of trials that the first reading looks for."""
 
 FIRST_LOOK = 2_000
-"""Records before the end of the partition that are read first; other runs may have written them."""
+"""Records before the end of the partition that are read first; some belong to other runs."""
 
 FURTHER = 8
-"""Each further read goes back this many times as far."""
+"""The factor by which each further read goes back."""
 
 
 class Newest:
-    """The newest trials of one run, oldest first.
-
-    Args:
-        run_id: the run.
-    """
+    """The newest trials of one run, oldest first."""
 
     def __init__(self, run_id: str) -> None:
         self._reader = ScoredTrialReader(run_id)
@@ -181,12 +175,14 @@ class Newest:
 
     @property
     def rows(self) -> list[TrialRow]:
-        """Newest first; what was folded at once by revision, which mostly is the time of writing."""
+        """The trials, newest first; of trials folded together the highest revision, mostly the latest, comes
+        first.
+        """
         by_age = sorted(self._rows.values(), key=lambda entry: entry[:2], reverse=True)
         return [row for _, _, row in by_age]
 
     def take(self, record: LogRecord) -> bool:
-        """Take a record; False if it is about another run, or older than what is held."""
+        """Take a record; False if it belongs to another run or is outdated."""
         change = self._reader.change(record)
         if change is None:
             return False
@@ -202,14 +198,9 @@ class Newest:
 
 
 async def newest_trials(settings: Settings, run_id: str) -> AsyncIterator[list[TrialRow]]:
-    """The newest trials, newest first: once as the log has them, then whenever some come; without end.
+    """The newest trials, newest first: once from the log, then after each change, without end.
 
     Only as much of the log is read as it takes to find `ENOUGH`.
-
-    Raises:
-        TopicMissing: no worker has created the topics.
-        TopicUnreadable: the broker fell silent.
-        KafkaError: the broker cannot be reached, or refuses.
     """
     topic = Names(settings.namespace).scored_trials
     numbers = await partitions_of(settings, topic)
@@ -224,7 +215,7 @@ async def newest_trials(settings: Settings, run_id: str) -> AsyncIterator[list[T
 
 
 async def _as_it_stands(reader: PartitionReader, place: PartitionId, end: int, run_id: str) -> Newest:
-    """Go back further and further, until there are enough, or all has been read."""
+    """Read further and further back, until there are enough trials or nothing is left."""
     begin = (await reader.beginnings())[place]
     back = FIRST_LOOK
     while True:
@@ -246,11 +237,11 @@ async def _as_it_stands(reader: PartitionReader, place: PartitionId, end: int, r
 T = TypeVar("T")
 
 BROKER_SECONDS = 5.0
-"""How often the broker is asked for a sign of life."""
+"""Seconds between two pings of the broker."""
 
 
 async def follow_rejections(settings: Settings, rejections: Rejections, tell: Tell) -> None:
-    """All rejections that the log holds, then those that come, until cancelled."""
+    """Report all rejections in the log, then new ones, until cancelled."""
 
     def begin() -> AsyncIterator[StoredRejection]:
         rejections.restart()
@@ -262,16 +253,14 @@ async def follow_rejections(settings: Settings, rejections: Rejections, tell: Te
 async def follow_newest(
     settings: Settings, run_id: str, take: Callable[[list[TrialRow]], None], tell: Tell
 ) -> None:
-    """The newest trials of a run, newest first, whenever there are others, until cancelled."""
+    """Report the newest trials of a run after each change, newest first, until cancelled."""
     await _follow(settings, lambda: newest_trials(settings, run_id), take, tell)
 
 
 async def read_rejections(settings: Settings, on_ready: Callable[[], None]) -> AsyncIterator[StoredRejection]:
-    """From the beginning of the log, without end; what this version cannot read is left out.
+    """Rejections from the beginning of the log, without end; unreadable ones are left out.
 
-    Args:
-        settings: where the broker is.
-        on_ready: called once the log is read, also if it holds no rejection.
+    `on_ready` is called once the log is read, even if it holds no rejection.
     """
     updates = subscribe("rejections", settings, from_beginning=True, on_ready=on_ready)
     async with aclosing(updates) as following:  # type: ignore[type-var]
@@ -287,7 +276,6 @@ async def read_rejections(settings: Settings, on_ready: Callable[[], None]) -> A
 async def _follow(
     settings: Settings, begin: Callable[[], AsyncIterator[T]], take: Callable[[T], None], tell: Tell
 ) -> None:
-    """Begin again after each outage."""
     while True:
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -308,7 +296,7 @@ async def _take_all(begin: Callable[[], AsyncIterator[T]], take: Callable[[T], N
 
 
 async def _until_away(settings: Settings) -> None:
-    """Ends with an error once the broker does not answer. A consumer says nothing of that: it waits."""
+    """Raise once the broker does not answer: a consumer would wait in silence."""
     while True:
         await asyncio.sleep(BROKER_SECONDS)
         async with administering(settings):
@@ -320,24 +308,19 @@ async def _until_away(settings: Settings) -> None:
 
 
 class Runs:
-    """All runs.
-
-    Attributes:
-        runs: run id to summary.
-        leaders: run id to who leads it; runs without a known value are left out.
-    """
+    """All runs, and the leader of each; runs without a known value have no leader."""
 
     def __init__(self) -> None:
         self.runs: dict[str, RunSummary] = {}
         self.leaders: dict[str, Leader] = {}
 
     def fill(self, summaries: list[RunSummary], leaders: Mapping[str, Leader]) -> None:
-        """What stands there now; what is known already is newer."""
+        """Take what Redis held; updates since then are newer and stand."""
         self.leaders = {run: one for run, one in leaders.items() if run not in self.runs} | self.leaders
         self.runs = {run.run_id: run for run in summaries} | self.runs
 
     def take(self, update: StateUpdate) -> None:
-        """Take an update; only updates of runs matter here."""
+        """Take an update of a run; others are ignored."""
         if update.kind != "run":
             return
         self.leaders.pop(update.run_id, None)
@@ -352,14 +335,8 @@ class Runs:
 class OneRun:
     """One run with its groups.
 
-    Attributes:
-        run: its summary, None: Redis has none (yet, or any more).
-        deleted: it was there, and was deleted.
-        agents: key to summary of each agent:model.
-        tiers: key to summary of each tier, pooled over agents.
-        since: where it stood when the viewer began to look.
-        in_flight: its running trials, as of the last look.
-        outlook: what it has before it, as of the last look; None: not looked yet.
+    `run` is None while Redis has no such run, and `deleted` says whether it had one. `since` is the run as
+    the viewer first saw it. `in_flight` and `outlook` are as of the last look.
     """
 
     def __init__(self) -> None:

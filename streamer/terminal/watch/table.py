@@ -1,4 +1,4 @@
-"""A table that chooses its columns by its width, and redraws only what changed."""
+"""A table that picks its columns by width, and redraws only changes."""
 
 from __future__ import annotations
 
@@ -45,12 +45,9 @@ MOVES = {"up", "down", "pageup", "pagedown", "home", "end", "ctrl+home", "ctrl+e
 
 
 class BoardTable(DataTable[Text]):
-    """Rows of one kind.
+    """A table of one kind of rows.
 
-    Args:
-        id: of the widget.
-        sort: how it is sorted at first; None: as the rows come.
-        opens: a row can be chosen.
+    Without `sort`, rows stay in their order. With `opens`, a row can be chosen.
     """
 
     def __init__(self, id: str, *, sort: Sort | None = None, opens: bool = False) -> None:
@@ -79,7 +76,7 @@ class BoardTable(DataTable[Text]):
         key: Callable[[Any], str],
         last: Callable[[Any], bool] | None = None,
     ) -> None:
-        """Show these rows; `key` names a row for good, `last`: those that come last however it is sorted."""
+        """Show these rows; `key` identifies a row, and rows that satisfy `last` come last in any order."""
         self._columns, self._shown_rows, self._key, self._last = columns, rows, key, last
         self._redraw()
 
@@ -89,13 +86,13 @@ class BoardTable(DataTable[Text]):
             self._redraw()
 
     def reverse(self) -> None:
-        """Turn the order around."""
+        """Reverse the order."""
         if self.sorting is not None:
             self.sorting = Sort(self.sorting.key, not self.sorting.descending)
             self._redraw()
 
     def sort_by(self, key: str) -> None:
-        """Sort by a column; by the same one again: turn the order around."""
+        """Sort by a column, or reverse the order if it is sorted by that column."""
         if self.sorting is None:
             return
         if key == self.sorting.key:
@@ -110,23 +107,22 @@ class BoardTable(DataTable[Text]):
         return self._keys[self.cursor_row] if self._keys and self.cursor_row < len(self._keys) else None
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose the columns again."""
+        """Pick the columns again."""
         self._redraw()
 
     def on_key(self, event: events.Key) -> None:
-        """From now on the cursor stays on its row."""
+        """Keep the cursor on its row from now on."""
         self._moved = self._moved or event.key in MOVES
 
     def on_click(self) -> None:
         self._moved = True
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """A click on a head sorts."""
+        """Sort by the head that was clicked."""
         event.stop()
         self.sort_by(str(event.column_key.value))
 
     def _columns_with_something(self) -> list[DrawnColumn[Any]]:
-        """Columns that say something in some row."""
         if not self._shown_rows:
             return [column for column in self._columns if column.rank == 0]
         return [
@@ -207,7 +203,7 @@ class BoardTable(DataTable[Text]):
         self._heads, self._texts = heads, texts
 
     def _go_back(self, chosen: str | None, offset: float) -> None:
-        """The cursor stays on its row once the user has moved it, at the top before; the view stays."""
+        """Restore the view; the cursor stays on its row once the user has moved it, else at the top."""
         if self.show_cursor and self._moved and chosen in self._keys:
             self.move_cursor(row=self._keys.index(chosen), animate=False)
         elif offset:
@@ -215,7 +211,6 @@ class BoardTable(DataTable[Text]):
 
 
 def style(column: DrawnColumn[Any], row: Any) -> str:
-    """Style of a row's text in a column."""
     return column.style(row) if column.style else ""
 
 
@@ -227,7 +222,7 @@ BAR_LEAST, BAR_MOST = 10, 60
 
 
 def title_of(run: RunSummary, state: State) -> str:
-    """The run, its state, and its harness's word for the end."""
+    """The run, its state, and the end as its harness reported it."""
     about = (run.harness, run.benchmark, run.benchmark_version)
     state_words = state_and_status(state, run.status)
     name = name_of(run) + (f" ({visible(run.run_id)})" if run.display_name else "")
@@ -235,7 +230,7 @@ def title_of(run: RunSummary, state: State) -> str:
 
 
 def progress_line(run: RunSummary, pace: Eta, width: int) -> str:
-    """A bar and the counts; without a plan the counts alone, and why."""
+    """A bar and the counts; without a plan only the counts, and the reason."""
     done, planned = run.progress.done, run.progress.planned
     count = f"{of_planned(done, planned)} trial{'s' * ((planned or done) != 1)}"
     count += f", {run.in_flight:,} running" if run.in_flight and run.status is None else ""
@@ -246,14 +241,14 @@ def progress_line(run: RunSummary, pace: Eta, width: int) -> str:
 
 
 def end_line(run: RunSummary, pace: Eta, now: datetime) -> str:
-    """When the run will end, as a forecast; "" where that is not known, or nothing is awaited."""
+    """Forecast of the run's end; "" where it is unknown or nothing is awaited."""
     at = moment_of(run.last_event_at, now)
     left = left_at(pace.seconds_left, run.last_event_at, at)
     return "" if at is None or left is None or not left.high else end_words(at, left)
 
 
 def outcome_line(run: RunSummary, width: int) -> str:
-    """Accuracy and pass@k, of the latter the first and the last; and as much more as fits."""
+    """Accuracy, the first and last pass@k, and as much more as fits."""
     parts = [f"{accuracy_name(run)} {accuracy(run)}"]
     if run.pass_at_k is None:
         parts += [f"pass@k {pass_owner(run)}"] if run.verdict_trials != 0 else []
@@ -273,7 +268,7 @@ def outcome_line(run: RunSummary, width: int) -> str:
 
 
 def budget_line(run: RunSummary, pace: Eta, budget_usd: float | None, now: datetime) -> str:
-    """What becomes of the budget; "" without one."""
+    """Forecast for the budget; "" without one."""
     if budget_usd is None:
         return ""
     at = moment_of(run.last_event_at, now)
