@@ -791,7 +791,7 @@ async def task_sheet(web: Web, query: TaskSheetQuery, task: str) -> bytes:
 
 
 async def run_sheet(web: Web, query: RunSheetQuery, run: str) -> bytes:
-    """A run as it stood at an earlier time, as a page that says so and links to the live one."""
+    """A run at an earlier time, as a page that says so and links to the live one."""
     if query.as_of is None:
         raise BadQuery("as_of: which offset or time the page shows. The page /#/run/RUN is live")
     position = Position.of(query.as_of)
