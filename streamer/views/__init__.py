@@ -1,1 +1,1 @@
-"""The shared parts of page, terminal, reports and command-line tables. Data come as arguments."""
+"""Boards as data for page, terminal, reports and command-line tables. Data come as arguments."""

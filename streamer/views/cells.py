@@ -1,4 +1,4 @@
-"""Cells of boards as text: spans, shares, places, and the words for what may be concluded. Pure."""
+"""Cells of boards as text: spans, shares, places, and the words for conclusions. Pure."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from streamer.views.models import stated_mode
 
 
 OLD = timedelta(days=2)
-"""An older one is shown by its date."""
+"""The age from which a time is shown as a date."""
 
 AHEAD = timedelta(minutes=1)
-"""A time further ahead of this machine's clock is not of this clock: the run is simulated or replayed."""
+"""The lead over this machine's clock from which a run must be simulated or replayed."""
 
 THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
-"""What a time span is rounded by. Python's own format would make 12.2 of 12.25, the page 12.3."""
+"""Rounding of time spans. Python's own format would make 12.2 of 12.25, the page 12.3."""
 
 EVENT_TIME = "event time, ahead of this clock: the run is simulated or replayed"
-"""What stands beside the time of a last event that has not come yet."""
+"""The remark beside a last event in the future."""
 
 
 def span(seconds: float | None) -> str:
@@ -63,7 +63,7 @@ def span(seconds: float | None) -> str:
 
 
 def age(at: datetime | None, now: datetime) -> str:
-    """How long ago something was, in one unit; a time ahead of the clock is called event time, UTC.
+    """Age in one unit; a time ahead of the clock is called event time, UTC.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -87,7 +87,7 @@ def age(at: datetime | None, now: datetime) -> str:
 
 
 def event_time_note(last_event_at: datetime | str | None, now: datetime) -> str | None:
-    """Why the time of a last event is not of this clock; None: it may be.
+    """Why the time of a last event is not by this clock; None if it may be.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -125,7 +125,7 @@ def bar(share: float, width: int) -> str:
 
 
 def of_planned(done: int, planned: int | None) -> str:
-    """A count, and the whole that it is of if that is known.
+    """A count, and the planned whole if known.
 
     >>> of_planned(12, 80), of_planned(1200, None)
     ('12 of 80', '1,200')
@@ -134,7 +134,7 @@ def of_planned(done: int, planned: int | None) -> str:
 
 
 def resolved_of(resolved: int, trials: int, verdict_trials: int | None) -> str:
-    """How many trials are resolved, of how many that have a verdict or could (R31).
+    """The number of resolved trials, among those that have a verdict or could have one (R31).
 
     >>> resolved_of(3, 8, 8), resolved_of(3, 8, 5), resolved_of(0, 8, 0)
     ('3 of 8 trials resolved', '3 of 5 with a verdict resolved', '8 trials, no verdicts')
@@ -147,7 +147,7 @@ def resolved_of(resolved: int, trials: int, verdict_trials: int | None) -> str:
 
 
 def place(rank: Rank) -> str:
-    """The places that an agent may truly have.
+    """The range of an agent's true place.
 
     >>> place(Rank(best=1, worst=3)), place(Rank(best=2, worst=2))
     ('1-3', '2')
@@ -156,7 +156,7 @@ def place(rank: Rank) -> str:
 
 
 def largest_k(pass_at_k: Mapping[str, PassAtK] | None) -> str | None:
-    """The largest k above 1 that has a value, as the mapping names it; None: there is none."""
+    """The largest k above 1 that has a value, as the mapping names it; None without one."""
     known = [k for k, result in (pass_at_k or {}).items() if result.value is not None and int(k) > 1]
     return max(known, key=int, default=None)
 
@@ -168,7 +168,7 @@ def share_of_pass(pass_at_k: Mapping[str, PassAtK] | None, k: str | None) -> str
 
 
 def share_of(done: int, planned: int | None) -> float | None:
-    """Filled part of the plan, at most 1; None: no plan, or one of nothing.
+    """Filled share of the plan, at most 1; None without a plan, or with an empty one.
 
     >>> share_of(3, 4), share_of(5, 4), share_of(3, None), share_of(0, 0)
     (0.75, 1.0, None, None)
@@ -177,7 +177,7 @@ def share_of(done: int, planned: int | None) -> float | None:
 
 
 def finite(value: Number | None) -> float | None:
-    """A number of a summary to calculate with; None: unknown, infinite or NaN (R14).
+    """A summary's number for calculations; None if unknown, infinite or NaN (R14).
 
     >>> finite(0.5), finite("Infinity"), finite(None)
     (0.5, None, None)
@@ -193,7 +193,7 @@ def finite(value: Number | None) -> float | None:
 
 SO_FAR = "so far"
 INCOMPLETE = "incomplete"
-"""Beside a pass rate that lacks planned trials: while the run goes on, and after its end."""
+"""The words beside a pass rate that lacks planned trials: during the run, and after its end."""
 
 REASONS = {
     "no_plan": "the run has declared no complete plan of its trials",
@@ -210,7 +210,7 @@ REASONS = {
     "empty": "no final pass rate agrees with all results: the assumptions do not hold",
     "order_undeclared": "no plan shows a shuffle declared before the first trial",
 }
-"""`final_missing` -> why there is no interval; the table in docs/inference.md says the same."""
+"""`final_missing` to the reason why there is no interval, as in the table in docs/inference.md."""
 
 EXPLAINED = {
     SO_FAR: "so far: results are still missing. Passes often come first, so this pass rate may mislead.",
@@ -228,22 +228,22 @@ EXPLAINED = {
     "before the first trial starts: order_kind: shuffled in the plan, or streamer tail --order-kind "
     "shuffled.",
 }
-"""What the marks beside a pass rate and a grade mean."""
+"""Meanings of the marks beside a pass rate and a grade."""
 
 PLACES = (
     "place: with 95 % probability no agent truly stands outside of its places, "
     "however often you look, all agents at once."
 )
-"""What the places beside the agents mean (inference 7)."""
+"""Meaning of the places beside the agents (inference 7)."""
 
 _NEARLY = 1e-9
-"""A share such as 0.57 is a little less than 57 %, and is not rounded away from it."""
+"""A tolerance: a share such as 0.57 is stored slightly below 57 %, and must not be rounded down."""
 
 
 def pass_rate(group: Summary) -> str:
     """The pass rate with the interval of the final one; where results are missing, "so far" or "incomplete".
 
-    A row whose `over` is true is of a run that has ended.
+    A true `over` in the row means that the run has ended.
 
     >>> final = {"low": 0.553, "high": 0.674, "unknown": 40, "order_kind": "shuffled"}
     >>> running = {"statistics": {"pass_rate": {"mean": 0.617}}, "provisional": True, "in_flight": 8}
@@ -262,14 +262,14 @@ def pass_rate(group: Summary) -> str:
 
 
 def missing_word(group: Summary) -> str:
-    """The word beside a pass rate that lacks results; "" where all are in."""
+    """The word beside a pass rate that lacks results; "" if all are in."""
     if not is_open(group):
         return ""
     return INCOMPLETE if value_at(group, ("over",)) else SO_FAR
 
 
 def short_pass_rate(group: Summary) -> str:
-    """The same where there is little room: an interval says by itself that results are missing.
+    """The pass rate in little room: an interval alone says that results are missing.
 
     >>> final = {"low": 0.553, "high": 0.674, "unknown": 40, "order_kind": "shuffled"}
     >>> running = {"statistics": {"pass_rate": {"mean": 0.617}}, "provisional": True, "in_flight": 8}
@@ -283,9 +283,9 @@ def short_pass_rate(group: Summary) -> str:
 
 
 def interval(group: Summary) -> str:
-    """Where the final pass rate lies, in whole percent, rounded outwards; "" once it is known, or not at all.
+    """The range of the final pass rate in whole percent, rounded outwards; "" if it is known or unbounded.
 
-    Brackets hold the interval `final`. Parentheses hold the hard bounds, where there is no such interval.
+    Brackets mark the interval `final`; parentheses mark the hard bounds, if there is no such interval.
 
     >>> final = {"low": 0.57, "high": 0.674, "unknown": 40, "order_kind": "shuffled"}
     >>> interval({"uncertainty": {"final": final}})
@@ -304,7 +304,7 @@ def interval(group: Summary) -> str:
 
 
 def final_ends(group: Summary) -> tuple[float, float, bool] | None:
-    """Both ends of that range as shares, and whether it is `final`; None: the rate is known, or unbounded."""
+    """Both ends of that range as shares, and whether it is `final`; None if known or unbounded."""
     final = value_at(group, ("uncertainty", "final"))
     if final is not None and not value_at(final, ("unknown",)):
         return None
@@ -315,7 +315,7 @@ def final_ends(group: Summary) -> tuple[float, float, bool] | None:
 
 
 def reason(group: Summary) -> str:
-    """Why there is no interval of the final pass rate; "" where there is one, or the rate is known.
+    """Why there is no interval of the final pass rate; "" if there is one, or the rate is known.
 
     >>> reason({"uncertainty": {"final": None, "final_missing": "order_chosen", "reachable": None}})
     'the order was chosen'
@@ -328,7 +328,7 @@ def reason(group: Summary) -> str:
 
 
 def decided(group: Summary) -> str:
-    """ "yes" if the grade can no longer change though results are missing; else a dash.
+    """The word "yes" if missing results can no longer change the grade; else a dash.
 
     >>> decided({"uncertainty": {"decided": {"grade": True}}, "provisional": True})
     'yes'
@@ -339,7 +339,7 @@ def decided(group: Summary) -> str:
 
 
 def footnotes(groups: Sequence[Summary], *, short: bool = False) -> list[str]:
-    """What the marks in rows mean, and why intervals are missing; `short`: of `short_pass_rate`."""
+    """Meanings of the marks in rows, and why intervals are missing; `short` is for `short_pass_rate`."""
     rates = [(short_pass_rate if short else pass_rate)(group) for group in groups]
     rated = [group for rate, group in zip(rates, groups, strict=True) if rate != UNSEEN]
     marks = {
@@ -368,7 +368,7 @@ def footnotes(groups: Sequence[Summary], *, short: bool = False) -> list[str]:
 
 
 def _missing(groups: Sequence[Summary]) -> Iterable[str]:
-    """Why groups have no interval; names of agents stand in it as they are where the reasons differ."""
+    """Reasons why groups have no interval; if they differ, agents are named, unescaped."""
     without: dict[str, list[Summary]] = {}
     for group in groups:
         if why := reason(group):
@@ -386,7 +386,7 @@ def _missing(groups: Sequence[Summary]) -> Iterable[str]:
 
 
 def sort_value(column: Column, row: Any) -> Any:
-    """What rows are sorted by; None: not known."""
+    """The sort key of a row in this column; None if unknown."""
     value, second = value_at(row, column.path), value_at(row, column.beside) if column.beside else None
     if column.format == "filled":
         return share_of(value, second)
@@ -410,7 +410,7 @@ def text(column: Column, row: Any) -> str:
 
 
 def short(column: Column, row: Any, now: datetime) -> str:
-    """A cell of a screen: marks beside a grade instead of words, an age instead of a time."""
+    """A cell of a screen: a grade with marks instead of words, an age instead of a time."""
     if column.format == "grade":
         return marked_grade(row)
     if column.format == "pass_rate":
@@ -421,13 +421,13 @@ def short(column: Column, row: Any, now: datetime) -> str:
 
 
 def filled_columns(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
-    """The columns that some row has a value for; the first in any case."""
+    """The first column, and all others that some row has a value for."""
     filled = (c for at, c in enumerate(columns) if not at or any(text(c, row) != c.empty for row in rows))
     return [replace(column, about=question(column, rows)) for column in filled]
 
 
 def question(column: Column, rows: Sequence[Any]) -> str:
-    """The question at the head of a column; "" where no row has a range of its final value."""
+    """The question at the head of a column; "" if no row has a range of its final value."""
     return column.about if column.about != THIS_RUN or any(map(interval, rows)) else ""
 
 
@@ -436,7 +436,6 @@ def _agent(label: str | None, _: Any, row: Any) -> str:
 
 
 def _leader(leader: Any, _: Any, run: Any) -> str:
-    """The value of the best agent, and the metric unless it is the pass rate."""
     if leader is None:
         return UNSEEN
     column, title = leading(run)
@@ -453,13 +452,13 @@ def _pass_at_most(pass_at_k: Any, _: Any, __: Any) -> str:
 
 
 def _progress(done: int, planned: int | None, run: Any) -> str:
-    """The trials, of so many if that is known; a plan that is not complete is named."""
+    """The trials, and the planned number if known; an incomplete plan is named."""
     words = plan_words(run)
     return f"{done:,} ({words})" if words not in ("", NO_PLAN) else of_planned(done, planned)
 
 
 def _verdict(resolved: bool | None, source: str | None, _: Any) -> str:
-    """The verdict; a derived one says so (R27)."""
+    """The verdict; a derived one is marked (R27)."""
     return shown(resolved) + " (derived)" * (source == "derived")
 
 
@@ -507,4 +506,4 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "times": _value(ratio),
     "verdict": _verdict,
 }
-"""Format -> how the value, the second value and the row become text."""
+"""Format to the function that writes the value, the second value and the row."""

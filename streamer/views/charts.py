@@ -1,4 +1,4 @@
-"""The charts of a run: the choices of their lines, and cost against quality as a drawing. Pure."""
+"""Charts of a run: the choices for lines, and a drawing of cost against quality. Pure."""
 
 from __future__ import annotations
 
@@ -20,18 +20,13 @@ Json = dict[str, Any]
 COSTS = ("mean_cost", "cost_of_pass", "total_cost")
 QUALITIES = ("pass_rate", "composite_score", "accuracy", "mean_speedup", "agent_advantage")
 _SOMETIMES = ("composite_score", "mean_speedup", "agent_advantage")
-"""Not every run has these; tiers have none of FormulaCode's."""
+"""Metrics that only some runs have; tiers have no FormulaCode metrics."""
 _LINES = (*QUALITIES, "cost_of_pass", "total_cost", "trials")
 _CHARTED = {column.name: column for column in AGENTS.shown_on("page")}
 
 
 def charts_of(agents: Sequence[Json], tiers: Sequence[Json], primary: str) -> Json:
-    """The choices of both charts, and the order in which lines get a colour.
-
-    Args:
-        agents, tiers: AgentModelSummary and TierSummary each.
-        primary: METRIC that the run names as its primary one.
-    """
+    """The choices of both charts, and the order in which lines get a colour."""
     qualities = _known([*(_CHARTED[name] for name in QUALITIES), *named_of(agents)], agents)
     pooled = sorted(tier["tier"] for tier in tiers if tier["agent_model"] is None)
     return {
@@ -47,7 +42,7 @@ def charts_of(agents: Sequence[Json], tiers: Sequence[Json], primary: str) -> Js
 
 
 def _lines(groups: Sequence[Json]) -> list[Json]:
-    """Metrics for the lines of some groups. Of named metrics the history keeps only planned ones."""
+    """Metrics for the lines of some groups. The history keeps only planned named metrics."""
     planned = named_of(groups, planned=True)
     offered = [_CHARTED[name] for name in _LINES if name not in _SOMETIMES]
     known = _known([*(_CHARTED[name] for name in _SOMETIMES), *planned], groups)
@@ -102,18 +97,18 @@ class Sheet:
 WIDE, NARROW = Sheet(), Sheet(width=360, height=300)
 LONGEST_LABEL = 26
 _LOG_FROM = 20
-"""Costs that differ by more than this factor stand on a logarithmic axis."""
+"""The factor between costs from which their axis is logarithmic."""
 _LETTER = 6.8
 MOST_LABELS = 60
-"""Names that are tried for a place on the drawing; the others show only at the pointer."""
+"""The most names with a place on the drawing; others appear only at the pointer."""
 MOST_LEADS = 40
-"""Names of the frontier that may stand apart from their points, with a line."""
+"""The most names of the frontier that stand apart from their points, with a line."""
 MOST_PLACES = 800
-"""Places that are tried for such a name. A drawing holds up all viewers of the server."""
+"""The most places tried for such a name, since a drawing holds up all viewers of the server."""
 _LINE = 14
 """Height of a name."""
 _EXTREME = 1e300
-"""Numbers beyond this are drawn at it, so that no distance is infinite."""
+"""Numbers beyond this are drawn there, so that no distance is infinite."""
 _OFFSETS = (4, -10, 18, 32, -24, 46, -38)
 
 
@@ -131,8 +126,6 @@ def _within(value: float) -> float:
 
 @dataclass(frozen=True)
 class _Axis:
-    """From values to places on a sheet."""
-
     low: float
     high: float
     start: float
@@ -176,7 +169,7 @@ class _Axis:
 
 
 def frontier(points: Iterable[_Point], *, high: bool = True) -> list[_Point]:
-    """The points with no other that costs no more and is no worse, cheapest first.
+    """The points that no other point beats in cost and quality, cheapest first.
 
     >>> [point.agent for point in frontier([_Point("a", 2, 0.5), _Point("b", 1, 0.4), _Point("c", 3, 0.5)])]
     ['b', 'a']
@@ -191,13 +184,9 @@ def frontier(points: Iterable[_Point], *, high: bool = True) -> list[_Point]:
 def draw_frontier(
     agents: Sequence[Json], cost: str = "", quality: str = "", *, primary: str, sheet: Sheet = WIDE
 ) -> Element:
-    """Cost against quality of the agents but baselines; the page colours the points.
+    """Cost against quality of all agents except baselines; the page colours the points.
 
-    Args:
-        agents: AgentModelSummary each.
-        cost: one of COSTS.
-        quality: what stands upwards; what these agents do not know is replaced by the primary metric.
-        primary: METRIC that the run names as its primary one.
+    `cost` is one of COSTS. A `quality` that these agents do not know is replaced by the primary metric.
     """
     columns = {**_CHARTED, **{column.name: column for column in named_of(agents)}}
     across = columns[cost if cost in COSTS else COSTS[0]]
@@ -266,10 +255,10 @@ class _Label(NamedTuple):
     width: float
     anchor: str = "start"
     kind: str = ""
-    """"far": a line leads to the point; "aside": there is no room, so it shows only at the pointer."""
+    """Mode of the label: "far" has a line to the point, "aside" lacks room and shows only at the pointer."""
 
     def is_free(self, taken: Mapping[int, Sequence[_Label]]) -> bool:
-        """Whether nothing stands there. What stands is kept by row, since there may be 5,000 points."""
+        """Whether the place is free. Labels are kept by row, since there may be 5,000 points."""
         right, row = self.left + self.width, self.row
         near = chain.from_iterable(taken.get(number, ()) for number in (row - 1, row, row + 1))
         return not any(
@@ -289,10 +278,10 @@ class _Label(NamedTuple):
 def _labels(
     points: Sequence[_Point], best: Sequence[_Point], x: _Axis, y: _Axis, sheet: Sheet
 ) -> dict[str, _Label]:
-    """Places of names. The frontier comes first, then the best in order.
+    """Places of names: the frontier first, then the others from the best.
 
-    A name stands right of its point, or left where there is no room, at the first free height. A name of the
-    first points of the frontier that finds no such place stands at the nearest free one.
+    A name stands right of its point, or left without room there, at the first free height. Otherwise, the
+    first names of the frontier go to the nearest free place.
     """
     taken = defaultdict[int, list[_Label]](list)
     dots = (_Label("", x.at(point.x) - 7, y.at(point.y) + 4, 14.0) for point in points)
@@ -324,7 +313,6 @@ def _beside(point: _Point, at: float, height: float, sheet: Sheet) -> Iterator[_
 
 
 def _around(label: _Label, sheet: Sheet) -> Iterable[_Label]:
-    """The nearest places of the sheet, in their order."""
     lefts = range(sheet.left, int(sheet.width - label.width), 12)
     tops = range(10, sheet.floor, _LINE // 2)
 
@@ -341,7 +329,6 @@ def _fits(label: _Label, sheet: Sheet) -> bool:
 
 
 def _leads(points: Iterable[_Point], labels: dict[str, _Label], x: _Axis, y: _Axis) -> Iterable[Element]:
-    """Lines from points to names that stand apart from them."""
     for point in points:
         label, at = labels[point.agent], x.at(point.x)
         if label.kind == "far":

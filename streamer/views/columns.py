@@ -22,7 +22,7 @@ from streamer.schemas.events import (
 from streamer.text import UNSEEN, counted, percent, shown
 
 Surface = Literal["page", "terminal", "text"]
-"""The page, the screens of `streamer watch`, and the tables of commands and reports."""
+"""The page, the screens of `streamer watch`, and tables of commands and reports."""
 
 LIVE: tuple[Surface, ...] = ("page", "terminal")
 EVERYWHERE: tuple[Surface, ...] = ("page", "terminal", "text")
@@ -31,7 +31,7 @@ NAMES = frozenset(("agent", "failure", "id", "list", "name", "run", "task", "tie
 """Formats of text from outside."""
 
 THIS_RUN, ALIKE = "this run, final", "tasks like these"
-"""The two questions that columns answer: what this run ends with, and how good an agent is (inference)."""
+"""Questions that columns answer: how this run ends, and how good an agent is (inference)."""
 
 WORDS = NAMES | {"basis", "grade", "letter", "outcome", "state", "verdict"}
 """Formats aligned to the left; all others are numbers, aligned to the right."""
@@ -42,19 +42,17 @@ class Column:
     """One column of a board.
 
     Attributes:
-        name: its name within the board.
-        title: stands above it; the page begins it with a capital.
-        format: how a cell is written, one of those in `streamer/views/tables.py`.
-        path: fields to follow from the row to the value, which rows are also sorted by.
-        beside: the same for a second value that the cell shows; (): it shows one.
-        sort: the order that comes first when one sorts by it; None: one cannot sort by it.
-        rank: columns of a lower rank stay longer as the terminal gets narrower; 0: the first column.
-        least: the terminal cuts the text to no fewer characters than this; 0: never.
-        empty: the text of a cell that says nothing; a column of these alone is left out.
-        hint: more words about it, for the page; "": none.
-        on: the surfaces that show it.
-        outside: the title is text from outside: a plan or a harness wrote it.
-        about: the question that it answers, which stands at its head; "": neither.
+        title: text above it, which the page capitalises.
+        format: how a cell is written, one of the formats in `streamer/views/tables.py`.
+        path: fields from the row to the value, which is also the sort key.
+        beside: path of a second value in the cell; () without one.
+        sort: the first direction of sorting; None if the column is not sortable.
+        rank: columns of a lower rank stay longer as the terminal narrows; 0 is the first column.
+        least: fewest characters to which the terminal cuts the text; 0 means it is never cut.
+        empty: a text without information; a column with nothing else is left out.
+        hint: explanation on the page; "" without one.
+        outside: the title comes from outside: a plan or a harness wrote it.
+        about: the question at the head of the column; "" without one.
     """
 
     name: str
@@ -73,27 +71,22 @@ class Column:
 
     @property
     def left(self) -> bool:
-        """True for words, which are aligned to the left."""
+        """Whether the column holds words, which are aligned to the left."""
         return self.format in WORDS
 
     @property
     def named(self) -> bool:
-        """True for text that agents and harnesses wrote: HTML and Markdown mark it as a name."""
+        """Whether agents and harnesses wrote the text: HTML and Markdown mark it as a name."""
         return self.format in NAMES
 
 
 Write = Callable[[Column, float | None], str]
-"""How a value of a column is written."""
+"""A function that writes a value of a column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One board. A column that no row has a value for is left out, except the first.
-
-    Attributes:
-        title: stands above it.
-        columns: in their order on every surface.
-    """
+    """One board, with its columns in order. Columns without any value are left out, except the first."""
 
     title: str
     columns: tuple[Column, ...]
@@ -103,7 +96,7 @@ class Board:
 
 
 def value_at(row: Any, path: Sequence[str]) -> Any:
-    """The value at the end of a path of fields; None where a field is missing."""
+    """The value at the end of a path of fields; None if a field is missing."""
     for step in path:
         row = row.get(step) if isinstance(row, Mapping) else getattr(row, step, None)
     return row
@@ -113,14 +106,14 @@ R = TypeVar("R")
 
 
 def sorted_rows(rows: Iterable[R], value: Callable[[R], Any], *, descending: bool) -> list[R]:
-    """The rows sorted by a value, rows without one last; equal ones stay as they came."""
+    """The rows sorted by a value, rows without one last; equal rows keep their order."""
     every = [(value(row), row) for row in rows]
     filled = sorted((pair for pair in every if pair[0] is not None), key=itemgetter(0), reverse=descending)
     return [row for _, row in filled] + [row for of, row in every if of is None]
 
 
 def unsorted(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """The same columns, by which one cannot sort."""
+    """The same columns, not sortable."""
     return tuple(replace(column, sort=None) for column in columns)
 
 
@@ -134,26 +127,24 @@ Json = Mapping[str, Any]
 Summary = BaseModel | Json
 
 BASES = {"composite_median": "composite", "mean_pass_rate": "pass rate"}
-"""`grade_basis` -> what people call it (R13)."""
+"""`grade_basis` to its name for people (R13)."""
 
 GRADES = "SABCDF"
 """The letters, best first."""
 
 MARKS = {"*": "planned trials are missing", "?": "trials have no judge's score", "!": "decided"}
-"""What each mark beside a grade means where there is little room."""
+"""Short meanings of the marks beside a grade."""
 
 GRADE_MARKS = "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
-"""All marks beside a grade in one line."""
-
 OUTCOMES = {"passed": "passed", "failed": "failed", "fell_back": "fell back", "no_verdict": "no verdict"}
-"""`outcome` of a trial -> what people call it."""
+"""`outcome` of a trial to its name for people."""
 
 MIXED = "No pass@k of mixed trials: each agent has its own, in tiered runs within each tier (R11)"
 """Why pass@k is null where a group has trials."""
 
 
 def grade(group: Summary) -> str:
-    """The grade in words: with what it lacks, planned trials or scores of the judge.
+    """The grade in words, with a note on missing trials or judge's scores.
 
     >>> grade({"grade": "B", "provisional": True, "grade_provisional": True})
     'B (prov., judge awaited)'
@@ -177,7 +168,7 @@ def grade(group: Summary) -> str:
 
 
 def judged_of(group: Summary) -> tuple[int, int] | None:
-    """How many trials of a judged group have a score, of how many; None: all, or it is not judged."""
+    """The judged trials and all trials of a judged group; None if all are judged, or it has no judge."""
     scored, trials = value_at(group, ("coverage", "impl_rate")), value_at(group, ("trials",))
     if value_at(group, ("grade_basis",)) != "composite_median" or scored is None or scored >= trials:
         return None
@@ -185,7 +176,7 @@ def judged_of(group: Summary) -> tuple[int, int] | None:
 
 
 def is_open(group: Summary) -> bool:
-    """Whether results are still missing: planned trials are not in, or trials are in flight.
+    """Whether planned trials are missing or trials are in flight.
 
     >>> is_open({"provisional": False, "in_flight": 2}), is_open({"provisional": False, "in_flight": 0})
     (True, False)
@@ -194,7 +185,7 @@ def is_open(group: Summary) -> bool:
 
 
 def marked_grade(group: Summary) -> str:
-    """The grade where there is little room, with :data:`GRADE_MARKS`.
+    """The grade in little room, with :data:`GRADE_MARKS`.
 
     >>> marked_grade({"grade": "B", "provisional": True, "grade_provisional": True})
     'B*?'
@@ -215,10 +206,10 @@ def basis(group: Summary) -> str:
 
 
 def shows_grades(run: Summary | None, groups: Iterable[Summary]) -> bool:
-    """Whether the boards of a run show grades unasked: it has tiers or a judge, or is not known.
+    """Whether a run's boards show grades by default: it has tiers or a judge, or is not known.
 
-    Without either, a grade is a letter for the pass rate that stands beside it. A row that should not show
-    its grade has `graded` false.
+    Without either, a grade only repeats the pass rate as a letter. A row with `graded` false hides its
+    grade.
 
     >>> shows_grades({"tiers": 0}, [{"grade_basis": "mean_pass_rate"}]), shows_grades({"tiers": 2}, [])
     (False, True)
@@ -228,7 +219,7 @@ def shows_grades(run: Summary | None, groups: Iterable[Summary]) -> bool:
 
 
 def grade_with_basis(group: Summary) -> str:
-    """The grade in words, and the number that it rests on.
+    """The grade in words, and the number behind it.
 
     >>> waiting = {"provisional": True, "grade_provisional": False}
     >>> grade_with_basis({"grade": "D", "grade_basis": "mean_pass_rate", "grade_score": 0.65, **waiting})
@@ -246,7 +237,7 @@ def grade_with_basis(group: Summary) -> str:
 
 
 def accuracy(summary: Summary) -> str:
-    """The accuracy, and the one without infrastructure failures wherever there were some.
+    """The accuracy, and the accuracy without infrastructure failures if there were some.
 
     >>> some = {"accuracy": 0.4124, "accuracy_excluding_infrastructure": 0.43, "infrastructure_failures": 3}
     >>> accuracy(some), accuracy(some | {"infrastructure_failures": 0})
@@ -261,12 +252,12 @@ def accuracy(summary: Summary) -> str:
 
 
 def accuracy_name(run: Summary) -> str:
-    """Name of a run's accuracy: "all agents" where the run has several agents, since it mixes them."""
+    """Name of a run's accuracy: "all agents" if it mixes several agents."""
     return "all agents" if of(run, "agent_models") > 1 else "accuracy"
 
 
 def pass_owner(run: Summary) -> str:
-    """Where pass@k is in a run that has none itself, because its trials mix agents or tiers (R11).
+    """The place of pass@k in a run whose own is missing, since its trials mix agents or tiers (R11).
 
     >>> [pass_owner({"agent_models": agents, "tiers": tiers}) for agents, tiers in ((2, 0), (1, 3), (2, 3))]
     ['by agent only', 'within tiers', 'within tiers']
@@ -275,7 +266,7 @@ def pass_owner(run: Summary) -> str:
 
 
 def pass_at_ends(summary: Summary) -> str:
-    """pass@1 and pass@k of the largest k, where there is little room.
+    """A short pass@k: k = 1 and the largest k.
 
     >>> some = {str(k): {"value": k / 4, "partial": False} for k in (1, 2, 4)}
     >>> pass_at_ends({"pass_at_k": some})
@@ -287,7 +278,7 @@ def pass_at_ends(summary: Summary) -> str:
 
 
 def pass_at_k(summary: Summary) -> str:
-    """pass@k on one line; `*` marks what not every task supports yet (R11).
+    """pass@k on one line; `*` marks a k that some tasks do not support yet (R11).
 
     >>> some = {"1": {"value": 0.5, "partial": False}, "2": {"value": 0.75, "partial": True}}
     >>> pass_at_k({"pass_at_k": some}), pass_at_k({"pass_at_k": None})
@@ -300,10 +291,7 @@ def pass_at_k(summary: Summary) -> str:
 
 
 def best_first(primary: str = PRIMARY_METRIC) -> Callable[[Json], tuple[bool, bool, float, str]]:
-    """Sort key of agents: baselines last, then unknown values, the best first, equal ones by label.
-
-    Args:
-        primary: METRIC that the run names as its primary one; see `run_summary`.
+    """Sort key of agents: best first, then unknown values, then baselines; equal ones by label.
 
     >>> agents = [{"agent_model": "a", "baseline": False, "accuracy": 0.1}]
     >>> agents.append({"agent_model": "b", "baseline": False, "accuracy": 0.2})
@@ -321,7 +309,7 @@ def best_first(primary: str = PRIMARY_METRIC) -> Callable[[Json], tuple[bool, bo
 
 
 def leading(run: Any) -> tuple[Column, str]:
-    """The column of what the best agent of a listed run has, and its metric by name; "": the pass rate."""
+    """The column for the best agent's value in a list of runs, and the metric's name ("": pass rate)."""
     primary = value_at(run, ("primary_metric",))
     says = value_at(run, ("metrics", primary.removeprefix(NAMED)))
     column = metric(primary) if primary in BOARD_METRICS else named(primary, says)
@@ -330,7 +318,7 @@ def leading(run: Any) -> tuple[Column, str]:
 
 
 def primary_of(run: Json | None) -> str:
-    """What the boards of a run are ordered by; the pass rate of a run that older versions summarised."""
+    """The metric that orders a run's boards; the pass rate if an older version made the summary."""
     return (run or {}).get("primary_metric") or PRIMARY_METRIC
 
 
@@ -343,21 +331,19 @@ def of(summary: Summary, name: str) -> Any:
 
 
 MOST_NAMED_COLUMNS = 6
-"""Named metrics that have a column; all are in the summaries."""
+"""The most named metrics with a column; summaries have all."""
 
 _FORMATS = {"USD": "dollars", "seconds": "span"}
 _FORMAT = "number"
-"""The format of each of these units, and the format of all others."""
+"""Unit to its format; other units use the last one."""
 
 _BEHIND = ("pass_rate",)
-"""The column of groups behind which named metrics stand."""
-
 _BEHIND_OF_TRIALS = ("duration_seconds",)
-"""The columns of trials behind which they stand."""
+"""The columns that named metrics follow on boards of trials."""
 
 
 def format_of(unit: str) -> str:
-    """How a number of that unit is written.
+    """The format of numbers of that unit.
 
     >>> format_of("USD"), format_of("seconds"), format_of("furlongs")
     ('dollars', 'span', 'number')
@@ -368,8 +354,7 @@ def format_of(unit: str) -> str:
 def named(metric: str, says: Any) -> Column:
     """The column of a named metric, `metrics/NAME`.
 
-    Args:
-        says: how to read it: `direction`, `unit` and `label`, as summaries have them; None: not known.
+    `says` has `direction`, `unit` and `label`, as in summaries; None if they are not known.
     """
     of = read_as(metric.removeprefix(NAMED), says)
     first: Literal["greatest", "least"] = "greatest" if of.higher_is_better else "least"
@@ -391,7 +376,7 @@ def read_as(name: str, says: Any) -> BoardMetric:
 
 
 def named_of(groups: Iterable[Any], *, planned: bool = False) -> list[Column]:
-    """Columns of all named metrics of groups, or of those alone that the plan names; the foremost first."""
+    """Columns of all named metrics of groups, or only of planned ones; the foremost first."""
     says = _said(groups, most=None)
     wanted = [name for name, of in says.items() if not planned or value_at(of, ("planned",))]
     return [named(NAMED + name, says[name]) for name in wanted]
@@ -400,14 +385,13 @@ def named_of(groups: Iterable[Any], *, planned: bool = False) -> list[Column]:
 def with_named(board: Board, groups: Iterable[Any]) -> Board:
     """The board with columns of the groups' named metrics, behind the pass rate.
 
-    Planned ones come first, then those with more trials, :data:`MOST_NAMED_COLUMNS` in all.
+    Planned ones come first, then the most frequent, :data:`MOST_NAMED_COLUMNS` in all.
     """
     says = _said(groups)
     return _behind(board, _BEHIND, [named(NAMED + name, of) for name, of in says.items()])
 
 
 def _said(groups: Iterable[Any], least: int = 0, most: int | None = MOST_NAMED_COLUMNS) -> dict[str, Any]:
-    """The foremost named metrics of groups with their readings, of those that so many trials have."""
     says: dict[str, Any] = {}
     counts: Counter[str] = Counter()
     for group in groups:
@@ -420,7 +404,7 @@ def _said(groups: Iterable[Any], least: int = 0, most: int | None = MOST_NAMED_C
 
 
 def with_values_of(board: Board, groups: Iterable[Any]) -> Board:
-    """The board of trials with columns of the named metrics that some trial of these groups has."""
+    """The board of trials with columns of these groups' named metrics."""
     columns = [_of_trial(name, of) for name, of in _said(groups, least=1).items()]
     return _behind(board, _BEHIND_OF_TRIALS, columns)
 
@@ -432,11 +416,7 @@ def _of_trial(name: str, says: Any) -> Column:
 def with_values(
     board: Board, trials: Iterable[Mapping[str, Any]], planned: Mapping[str, Any] | None = None
 ) -> Board:
-    """The board of trials with columns of their named metrics, behind the duration.
-
-    Args:
-        planned: named metrics of the plan, which come first, and how to read them; None: not known.
-    """
+    """The board of trials with columns of their named metrics, behind the duration, planned ones first."""
     reading = planned or {}
     counts = Counter(name for trial in trials for name in trial.get("metrics") or ())
     names = foremost(counts, reading, MOST_NAMED_COLUMNS)
@@ -444,7 +424,7 @@ def with_values(
 
 
 def foremost(counts: Mapping[str, int], planned: Container[str], most: int | None) -> list[str]:
-    """At most so many names: planned ones first, then those with more trials, then by name.
+    """The first `most` names: planned ones first, then those with more trials, then by name.
 
     >>> foremost({"a": 1, "b": 2, "c": 2, "z": 0}, {"z"}, 3)
     ['z', 'b', 'c']
@@ -476,11 +456,11 @@ _METRICS: dict[str, tuple[str, str, int]] = {
     "cost_of_pass": ("cost/pass", "dollars", 5),
     "mean_duration": ("duration", "span", 13),
 }
-"""METRIC to the title, format and rank of its column; of a metric that is not here they follow from it."""
+"""METRIC to title, format and rank of its column; other metrics derive them from their name."""
 
 
 def metric(name: str, **changes: Any) -> Column:
-    """The column of a METRIC of the leaderboards, best first, with these attributes changed."""
+    """The column of a METRIC of leaderboards, best first, with these attributes changed."""
     of = BOARD_METRICS[name]
     plain = (name.replace("_", " "), format_of(of.unit), 14)
     title, format, rank = _METRICS.get(name, plain)
@@ -505,12 +485,10 @@ INFRASTRUCTURE = Column(
     hint="Accuracy without infrastructure failures, and how many those are",
 )
 BOTH_PASSES = Column("pass_at_k", "pass@k", "pass_at_ends", ("pass_at_k",), rank=9, on=("text",))
-"""pass@1, and pass@k of the largest k."""
+"""The pass@k of k = 1 and of the largest k."""
 PASS_RATE = metric(
     "pass_rate", format="pass_rate", hint="With where the final pass rate lies, in percent", about=THIS_RUN
 )
-"""The pass rate with the interval of the final one."""
-
 PLACE = Column(
     "place",
     "place",
@@ -607,7 +585,7 @@ LABELLED = replace(
         *AGENTS.columns[1:],
     ),
 )
-"""The agents of a run, for each value of a label."""
+"""The agents of a run, by value of a label."""
 
 
 def _gain(name: str, format: str, rank: int, hint: str) -> Column:
@@ -642,7 +620,7 @@ TIERS = Board(
 WITHIN_TIERS = replace(
     TIERS, columns=tuple(replace(c, rank=1) if c.name == AGENT.name else c for c in TIERS.columns)
 )
-"""The same where the agents differ, so that their names stay."""
+"""The agents within tiers, with their names."""
 
 COMPARED = Board(
     "Metrics",
@@ -655,7 +633,7 @@ COMPARED = Board(
         Column("duration_seconds", "duration", "span", ("duration_seconds",), sort="least", rank=7),
     ),
 )
-"""What trials, and the two sides of a comparison, are measured by."""
+"""Measures of trials, and of both sides of a comparison."""
 
 _RATE, _COMPOSITE, _SPEEDUP, _ADVANTAGE, _COST, _DURATION = COMPARED.columns
 

@@ -1,8 +1,8 @@
 """Every board as elements: one function draws the tables of the page, of reports and of saved files. Pure.
 
-An element is a list: its tag, its attributes, its children. A child is a text or an element, and there is
-nothing else. So what an agent wrote stays text, and no text can become markup: the page makes nodes of the
-elements (`streamer/web/static/js/dom.js`), and `html_of` writes them as HTML, escaped.
+An element is a list: its tag, its attributes, its children, each a text or an element. So an agent's text
+stays text and cannot become markup. The page makes nodes of elements (`streamer/web/static/js/dom.js`), and
+`html_of` writes them as escaped HTML.
 
 >>> html_of(h("b", {"title": '"'}, "a<b"))
 '<b title="&quot;">a&lt;b</b>'
@@ -56,10 +56,10 @@ Element = list[Any]
 """Tag, attributes, children."""
 
 Content = str | Element | Sequence[Any]
-"""A text, an element, or a tuple of both; None among them is left out."""
+"""A text, an element, or a tuple of both; None in a tuple is left out."""
 
 EMPTY_ELEMENTS = frozenset(("wbr", "br"))
-"""Elements that have no end tag."""
+"""Elements without an end tag."""
 
 _NAME_PARTS = re.compile(r"(?<=[:/])")
 
@@ -85,7 +85,7 @@ def _flat(children: Iterable[Content | None]) -> Iterable[str | Element]:
 def html_of(node: str | Element) -> str:
     """HTML of a text or an element, escaped.
 
-    The policy of a page allows no style in attributes, so a script sets what begins with -- from `data-vars`.
+    The page's policy allows no style attributes, so a script sets names with -- from `data-vars`.
 
     >>> html_of(h("i", {"--low": 0.5}))
     '<i data-vars="{&quot;--low&quot;: 0.5}"></i>'
@@ -106,12 +106,12 @@ def html_of(node: str | Element) -> str:
 
 
 def text_of(node: str | Element) -> str:
-    """The text that people read in it."""
+    """The text that people read in an element."""
     return node if isinstance(node, str) else "".join(map(text_of, node[2:]))
 
 
 def name(value: object) -> Content:
-    """A name that somebody else chose: in its own direction, with places to break it; a dash for None."""
+    """A name from outside: in its own direction of text, with places to break it; a dash for None."""
     if value is None:
         return UNSEEN
     whole = visible(value)
@@ -147,14 +147,14 @@ _MOST_WRITTEN_OUT = 1e20
 
 
 def _fixed(value: float, digits: int) -> str:
-    """So many decimals, halves rounded up, thousands apart; from 1e20 on six digits and a power of ten."""
+    """The value with fixed decimals, halves rounded up, thousands apart; from 1e20 with a power of ten."""
     if abs(value) >= _MOST_WRITTEN_OUT:
         return f"{value:g}"
     return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,}"
 
 
 def _at_most(value: float, digits: int) -> str:
-    """The same without zeros at the end."""
+    """The value without trailing zeros."""
     fixed = _fixed(value, digits)
     return fixed.rstrip("0").rstrip(".") if "." in fixed and "e" not in fixed else fixed
 
@@ -169,7 +169,7 @@ duration = _finite(plain.span)
 
 
 def fine(text: str) -> str:
-    """A difference that a terminal would show so, with the minus and the space of a page.
+    """A difference as a terminal shows it, with the page's minus and space.
 
     >>> fine("-5.0 points"), fine("[-1.0, 2.0]")
     ('−5.0\\xa0points', '[−1.0, 2.0]')
@@ -178,7 +178,7 @@ def fine(text: str) -> str:
 
 
 def signed(by: float, write: Callable[[Any], str]) -> str:
-    """A difference with its sign, which stands before the sign of a currency.
+    """A difference with its sign, in front of any currency sign.
 
     >>> signed(-0.25, usd), signed(0.05, percent), signed(0.0001, percent)
     ('−$0.2500', '+5.0\\xa0%', '<0.1\\xa0%')
@@ -196,7 +196,7 @@ def signed(by: float, write: Callable[[Any], str]) -> str:
 _GRADE_MOODS = {"S": "good", "A": "good", "B": "accent", "C": "accent", "D": "warn", "F": "bad"}
 _OUTCOME_MOODS = {"passed": "good", "failed": "bad", "fell_back": "warn"}
 _METERS = ("composite_score",)
-"""Columns that stand beside a small bar."""
+"""Columns with a small bar."""
 
 
 def grade_badge(letter: str | None, marks: str = "", title: str = "") -> Content:
@@ -212,7 +212,7 @@ def outcome_badge(word: str) -> Element:
 
 
 def state_badge(word: str, status: str | None) -> Element:
-    """The state of a run; how the harness called the end is its title."""
+    """The state of a run; its title is the harness's word for the end."""
     return badge(word, f"state-{word}", None if status is None else f"the harness says: {visible(status)}")
 
 
@@ -226,7 +226,7 @@ def _group_grade(_: Any, __: Any, row: Any) -> Content:
 
 
 def _pass_rate(rate: Any, _: Any, row: Any) -> Content:
-    """`61.7 % [55, 68]` over a thin bar: the interval, and where the rate so far stands in it."""
+    """A rate as `61.7 % [55, 68]` over a thin bar with the interval, and the rate so far in it."""
     if rate is None:
         return UNSEEN
     lies, said, why = plain.final_ends(row), plain.interval(row), plain.reason(row)
@@ -271,7 +271,7 @@ def _pass_at_most(found: Any, _: Any, __: Any) -> str:
 
 
 def progress_bar(done: int, planned: int) -> Element:
-    """How much of the plan is done."""
+    """A bar for the done share of the plan."""
     filled = max(0.0, min(1.0, done / planned)) if planned else 0
     return h("div", {"class": "progress", "aria-hidden": "true"}, h("i", {"--share": filled}))
 
@@ -284,7 +284,7 @@ def _progress(done: int, planned: int | None, run: Any) -> Content:
 
 
 def better(by: float, words: str, *, high: bool = True) -> Element:
-    """A difference, coloured by whether it is for the better."""
+    """A difference, coloured as an improvement or a loss."""
     mood = None if by == 0 else "better" if (by > 0) == high else "worse"
     return h("span", {"class": mood}, words)
 
@@ -308,7 +308,7 @@ def time(at: datetime | str | None) -> Content:
 
 
 def ago(at: datetime | str | None) -> Content:
-    """The same; the page shows how long ago it was, by the visitor's clock."""
+    """A time that the page shows as an age, by the visitor's clock."""
     if at is None:
         return UNSEEN
     text = at if isinstance(at, str) else at.isoformat()
@@ -322,7 +322,7 @@ def _agent(label: str | None, _: Any, row: Any) -> Content:
 
 
 def _leader(leader: Any, _: Any, run: Any) -> Content:
-    """The value of the best agent; below it the metric and the agent where they do not go without saying."""
+    """The value of the best agent, with metric and agent below it unless they are obvious."""
     if leader is None:
         return UNSEEN
     column, title = leading(run)
@@ -353,7 +353,7 @@ NUMBERS: dict[str, Callable[[Any], str]] = {
     "span": duration,
     "times": times,
 }
-"""Formats that need the value alone, as text."""
+"""Formats that need only the value, as text."""
 
 DRAWN: dict[str, Draw] = {
     **{format: _value(write) for format, write in NUMBERS.items()},
@@ -383,11 +383,11 @@ DRAWN: dict[str, Draw] = {
     "task": lambda task, shard, _: name(f"{shard}: {task}" if shard else task),
     "tier": lambda tier, subtest, _: name(tier if tier is None or subtest is None else f"{tier}/{subtest}"),
 }
-"""Format -> how the value, the second value and the row are drawn."""
+"""Format to the function that draws the value, the second value and the row."""
 
 
 def cell(column: Column, row: Any) -> Content:
-    """What stands in a cell."""
+    """The content of a cell."""
     value = value_at(row, column.path)
     if column.name in _METERS:
         return _meter(value, NUMBERS[column.format])
@@ -399,25 +399,23 @@ def cell(column: Column, row: Any) -> Content:
 
 
 MAJOR = 5
-"""A phone shows so many columns besides the first, unless it is asked for all."""
+"""The number of columns on a phone besides the first, unless the user asks for all."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a board looks in one place.
+    """The look of a board in one place.
 
     Attributes:
-        caption: the name of the table.
-        key: a row's own key, under which the page finds it again.
-        primary: the column that stands beside the name on a phone.
-        sort: by which column it is sorted until somebody chooses, and whether descending; None: as it comes.
-        row_class: class of a row; "": none.
-        cells: column -> what stands in its cells, where this place draws more than the format says.
-        empty: what stands there without rows.
-        elsewhere: the rows come sorted, and are asked for again to sort them.
-        keeps_order: they stand in the order in which they came.
-        whole: columns without any value stay, and cells name their column: rows of other tables of this
-            board can be made of these.
+        key: a row's own key, by which the page finds it again.
+        primary: the column beside the name on a phone.
+        sort: the first sort column, and whether descending; None keeps the rows' order.
+        cells: column to the content of its cells, if this place draws more than the format.
+        empty: text in place of rows.
+        elsewhere: the rows come sorted, and sorting them again takes another request.
+        keeps_order: the rows are in order of arrival.
+        whole: keep columns without values, and name the column in each cell, for rows from other
+          tables of the board.
     """
 
     caption: str
@@ -433,14 +431,7 @@ class Look:
 
 
 class Drawn(NamedTuple):
-    """A table, drawn.
-
-    Attributes:
-        look: where it stands.
-        heads: one `th` each.
-        rows: key and `tr` each.
-        notes: lines below it.
-    """
+    """A drawn table: its look, one `th` for each head, key and `tr` of each row, and notes below."""
 
     look: Look
     heads: list[Element]
@@ -448,7 +439,7 @@ class Drawn(NamedTuple):
     notes: list[str]
 
     def parts(self) -> dict[str, Any]:
-        """For the page: the rows by key; "": what the table has besides them, and the order of the keys."""
+        """The page's form: the rows by key; "" has the rest of the table and the order of keys."""
         order = [key for key, _ in self.rows]
         besides = {"heads": self.heads, "order": order, "notes": self.notes, "empty": self.look.empty}
         return {"": besides, **dict(self.rows)}
@@ -457,7 +448,7 @@ class Drawn(NamedTuple):
 def draw(
     board: Board | Sequence[Column], rows: Sequence[Any], look: Look, notes: Iterable[str] = ()
 ) -> Drawn:
-    """Draw the rows of a board, in their order. Columns that no row has a value for are left out."""
+    """Draw the rows of a board in their order; columns without any value are left out."""
     columns = board.shown_on("page") if isinstance(board, Board) else board
     contents = [[_content(column, row, look) for column in columns] for row in rows]
     kept = [at for at, column in enumerate(columns) if _is_filled(at, column, contents, look)]
@@ -504,7 +495,7 @@ def _head(column: Column, about: str, look: Look) -> Element:
 
 
 def title_of(column: Column) -> str:
-    """A title as the page begins it; a symbol such as p stays as it is, and what somebody else chose."""
+    """A capitalised title; symbols such as p stay unchanged, and so do titles from outside."""
     if column.outside:
         return column.title
     return column.title[:1].upper() + column.title[1:] if len(column.title) > 1 else column.title
@@ -544,7 +535,7 @@ def _sorted_by(column: Column, row: Any) -> str | None:
 
 
 def table(drawn: Drawn) -> Element:
-    """A whole table in the box in which it scrolls, for a file."""
+    """A whole table in its scrolling box, for a file."""
     look = drawn.look
     none = h("tr", {"role": "row"}, h("td", {"class": "empty", "role": "cell"}, look.empty))
     body = [row for _, row in drawn.rows] or [none]
@@ -566,7 +557,7 @@ def table(drawn: Drawn) -> Element:
 
 
 def _folded(board: Board, agents: Sequence[Mapping[str, Any]]) -> Board:
-    """The board without accuracy and pass@1 where they say of every agent what the pass rate says."""
+    """The board without accuracy and pass@1, if these equal the pass rate of every agent."""
 
     def same(column: Column) -> bool:
         told = [(cell(column, one), percent(value_at(one, PASS_RATE.path))) for one in agents]
@@ -582,11 +573,11 @@ def _folded(board: Board, agents: Sequence[Mapping[str, Any]]) -> Board:
 
 
 Link = Callable[[str], str]
-"""Where a name leads: the address of its page."""
+"""A function from a name to the address of its page."""
 
 
 def swatched(label: str, link: Link | None, row: Any) -> Element:
-    """An agent with a place for the colour that it has in the charts."""
+    """An agent with a place for its colour in the charts."""
     shown = h("a", {"href": link(label)}, name(label)) if link else name(label)
     baseline = badge("baseline") if value_at(row, ("baseline",)) else None
     return h("span", {"class": "who"}, h("span", {"class": "swatch", "aria-hidden": "true"}), shown, baseline)
@@ -597,11 +588,7 @@ def draw_agents(
 ) -> Drawn:
     """The agents of a run, by its primary METRIC.
 
-    Args:
-        agents: summaries with `place`, `over` and `graded`, see `AgentNow`.
-        primary: METRIC that the run names as its primary one.
-        notes: more lines below the table.
-        link: where a name leads; None: nowhere.
+    Summaries need `place`, `over` and `graded`, see `AgentNow`. Notes are lines below the table.
     """
     board = _folded(with_named(AGENTS, agents), agents)
     by = next((one for one in board.columns if one.name == primary and one.sort), PASS_RATE)
@@ -629,7 +616,7 @@ SPREADS = {
     "cost_usd": "Cost per trial",
     "duration_seconds": "Duration",
 }
-"""What the spread of a tier can be of."""
+"""Spreads of a tier, with their titles."""
 
 _UNLIMITED = ("cost_usd", "duration_seconds")
 """Spreads without an upper limit; the others lie between 0 and 1."""
@@ -642,12 +629,7 @@ def spreads_of(tiers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def draw_tiers(tiers: Sequence[Mapping[str, Any]], spread: str) -> Drawn:
-    """The tiers of a run, pooled or by agent.
-
-    Args:
-        tiers: summaries with `over` and `graded`.
-        spread: one of SPREADS.
-    """
+    """The tiers of a run, pooled or by agent, with one of SPREADS; summaries need `over` and `graded`."""
     found = [_statistics(tier, spread) for tier in tiers]
     most = [value for of in found if (value := _number(of.get("max"))) is not None]
     top = (max(filter(math.isfinite, most), default=0.0) or 1.0) if spread in _UNLIMITED else 1.0
@@ -671,7 +653,6 @@ def _statistics(tier: Mapping[str, Any], metric: str) -> Mapping[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    """To calculate with; None: unknown or NaN."""
     return None if value is None or value == "NaN" else float(value)
 
 
@@ -681,7 +662,7 @@ def _tier(tier: Any) -> Content:
 
 
 def _spread(found: Mapping[str, Any], top: float) -> Content:
-    """Least to greatest, a standard deviation around the mean, and the median, as a small figure."""
+    """A small figure of range, median, and a standard deviation around the mean."""
     low, high, mean, median, deviation = (
         _number(found.get(name)) for name in ("min", "max", "mean", "median", "std_dev")
     )
@@ -720,7 +701,7 @@ def _spread(found: Mapping[str, Any], top: float) -> Content:
 
 
 def across_tiers(cross: Mapping[str, Any] | None) -> list[Element]:
-    """What lies across the tiers of a run, as terms and values; [] without tiers."""
+    """Values across the tiers of a run, as terms and values; [] without tiers."""
     if not cross:
         return []
     variance = _number(cross["cost_variance"])
@@ -752,11 +733,8 @@ def draw_trials(
 ) -> Drawn:
     """A page of trials, or the trials of a cell of the matrix.
 
-    Args:
-        trials: `ListedTrial` or `TrialRow` each.
-        agents: summaries of their agents, which know the named metrics of all trials.
-        sort: what they came sorted by.
-        link: the address of a trial by its id, where its task leads; they can be sorted. None: neither.
+    `agents` are summaries, which know the named metrics of all trials. `link` gives the address of a trial by
+    its id; without it, tasks are no links and the table cannot be sorted.
     """
     look = Look(
         caption,
@@ -779,7 +757,7 @@ def _linked_task(link: Link, trial: Any) -> Content:
 
 
 def _apart(trial: Any) -> Element | None:
-    """What tells repeats apart, and in a line why it failed."""
+    """The parts that tell repeats apart, and a line that says why the trial failed."""
     attempt = f"attempt {count(trial['attempt'])}" if trial["attempt"] > 1 else None
     repeat = name(trial["trial_name"]) if trial.get("trial_name") else attempt
     ended = time(trial["finished_at"]) if trial.get("finished_at") else None
@@ -798,11 +776,11 @@ FAILURE_GROUPS = (
     Column("kind", "message", "name", ("kind",), empty=""),
     Column("agents", "agents", "name", ("agents",), empty=""),
 )
-"""Groups of alike failures."""
+"""Groups of similar failures."""
 
 
 def draw_failures(groups: Sequence[Mapping[str, Any]], link: Callable[[str, str], str]) -> Drawn:
-    """Why trials failed, the largest group first; `link` has the address of the trials of a mode and kind."""
+    """Reasons of failed trials, the largest group first; `link` has the address of a mode and kind."""
 
     def kind(group: Any) -> Content:
         if not group["kind"]:
@@ -831,11 +809,11 @@ def draw_failures(groups: Sequence[Mapping[str, Any]], link: Callable[[str, str]
 
 
 MOST_CHIPS = 8
-"""Labels of a listed run that are drawn."""
+"""The most labels drawn of a listed run."""
 
 
 def _chip(key: str, value: str) -> Element:
-    """A label, and a link to the runs that have it; a key with a `=` cannot be asked for."""
+    """A label, linked to the runs that have it, unless its key holds a `=`."""
     said = f"{key}={value}"
     if "=" in key:
         return h("span", {"class": "chip"}, name(said))
@@ -849,11 +827,7 @@ def draw_runs(
     *,
     whole: bool = False,
 ) -> Drawn:
-    """A page of runs, in their order; a run is a `ListedRun`.
-
-    Args:
-        whole: with every column; see `Look`.
-    """
+    """A page of runs (`ListedRun` each), in their order; for `whole` see `Look`."""
 
     def run_cell(run: Any) -> Content:
         shown = h("a", {"href": link(run["run_id"])}, name(run["display_name"] or run["run_id"]))

@@ -1,6 +1,6 @@
-"""The data of several surfaces besides the summaries: trials in a list, points of a chart, comparisons.
+"""Shared data besides the summaries: listed trials, points of charts, comparisons.
 
-The API of the page answers with these models.
+The page's API answers with these models.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ListedRun(RunNow):
     leader: Leader | None = optional("Who leads by `primary_metric`; null: no agent has a known value.")
 
     def led_by(self, leader: Leader | None) -> ListedRun:
-        """The same with its leader."""
+        """The same run with its leader."""
         return self.model_copy(update={"leader": leader})
 
 
@@ -174,10 +174,9 @@ def outcome_of(trial: Mapping[str, Any]) -> TrialOutcome:
 
 
 def _outcome(success: bool | None, resolved: bool | None, fell_back: bool | None) -> TrialOutcome:
-    """A trial that fell back to the baseline did not pass, whatever its numbers say (C1).
+    """The outcome; a trial that fell back to the baseline failed, whatever its numbers say (C1).
 
-    Args:
-        fell_back: None: the trial carries none of FormulaCode's sections.
+    `fell_back` is None if the trial has no FormulaCode section.
     """
     if fell_back:
         return "fell_back"
@@ -191,17 +190,15 @@ def _interned(text: str | None) -> str | None:
 
 
 class _StoredFormulaCode(Struct, gc=False):
-    """What a list of trials shows of FormulaCode's part."""
-
     task_speedup: float | None = None
     agent_advantage: float | None = None
     fallback_to_baseline: bool = False
 
 
 class StoredRow(Struct, gc=False):
-    """A :class:`TrialRow` in a quarter of its time and room: a server holds one for each trial of a run.
+    """A compact :class:`TrialRow`, at a quarter of the time and memory: a server holds one for each trial.
 
-    It has the fields of a row, and what tells which result it is of.
+    It also says which result it is of.
     """
 
     shard: str
@@ -350,7 +347,7 @@ NO_PREFIX = {
     "order_from_a_side": "the order was made from results of a compared run",
     "order_chosen": "the order was chosen, and the plan does not say from what",
 }
-"""`evidence_missing` -> why only the whole plan counts."""
+"""`evidence_missing` to the reason why only the whole plan counts."""
 
 DIFFERENT_TASKS = (
     "the sides ran different tasks, and no side is known to have planned exactly the common ones before "
@@ -411,7 +408,7 @@ class Comparison(Message):
 
 
 NO_FAILURE = ("", "none", "unset")
-"""Failure modes by which harnesses say that there was none (G6)."""
+"""Failure modes by which harnesses say that there was no failure (G6)."""
 
 MAX_KIND_CHARACTERS = 160
 MAX_GROUPS = 200
@@ -423,7 +420,7 @@ _DIFFERS = (
     (re.compile(r"(?<![\w/])/(?:[\w.@+-]+/)+[\w.@+-]*"), "PATH"),
     (re.compile(r"\d+(?:[.,:]\d+)*"), "N"),
 )
-"""The parts in which messages of one kind differ, and what stands for them, in order."""
+"""Parts in which messages of one kind differ, and their placeholders, in order."""
 
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -443,11 +440,8 @@ class FailureGroup(Message):
 class FailedTrial:
     """A trial that did not succeed.
 
-    Attributes:
-        agent_model: whose it is.
-        failure_mode: as the harness says; "unset" and "none" say nothing.
-        kind: of its message; "": it has none.
-        example: its message's line that says why; None without a message.
+    The modes "unset" and "none" carry no information. `kind` is "" without a message. `example` is the
+    message's telling line.
     """
 
     agent_model: str
@@ -457,7 +451,7 @@ class FailedTrial:
 
 
 def telling_line(message: str) -> str:
-    """The line of a message that says why: the first, or of a traceback the last; at most 300 characters.
+    """The telling line of a message: the first, or of a traceback the last; at most 300 characters.
 
     >>> telling_line("Traceback (most recent call last):\\n  File x\\nValueError: no\\n")
     'ValueError: no'
@@ -467,7 +461,7 @@ def telling_line(message: str) -> str:
 
 
 def kind_of(message: str) -> str:
-    """What messages that differ in numbers, ids and paths alone have in common.
+    """The common part of messages that differ only in numbers, ids and paths.
 
     >>> kind_of("Timeout after 300.5 s in /app/run-1/task.py"), kind_of("Timeout after 12 s in /srv/x/y.py")
     ('Timeout after N s in PATH', 'Timeout after N s in PATH')
@@ -479,12 +473,12 @@ def kind_of(message: str) -> str:
 
 
 def stated_mode(failure_mode: str | None) -> str | None:
-    """The failure mode, None where the harness says that there is none (G6)."""
+    """The failure mode; None if the harness says that there is none (G6)."""
     return None if failure_mode in NO_FAILURE else failure_mode
 
 
 def failure_groups(trials: Iterable[FailedTrial]) -> list[FailureGroup]:
-    """The groups, largest first, ties by name; at most :data:`MAX_GROUPS`."""
+    """The groups, largest first, equal ones by name; at most :data:`MAX_GROUPS`."""
     groups: dict[tuple[str | None, str], list[FailedTrial]] = {}
     for trial in trials:
         groups.setdefault((stated_mode(trial.failure_mode), trial.kind), []).append(trial)
@@ -511,7 +505,7 @@ MatrixMetric = Literal["outcome", "composite_score", "cost_usd", "duration_secon
 MatrixSort = Literal["difficulty", "disagreement", "task"]
 
 MAX_CELLS = 500_000
-"""Tasks times agents of the largest matrix."""
+"""The largest matrix, in tasks times agents."""
 
 Cell = tuple[int, int, int, int, float | None]
 """Trials, passes, trials without a verdict, trials in flight, mean of the metric."""
@@ -598,11 +592,9 @@ def matrix_of(
 ) -> Matrix:
     """The matrix of a run.
 
-    Args:
-        rows: its trials.
-        in_flight: those that have started and have no result.
-        metric: averaged in each cell over the trials that know it; "outcome": nothing is.
-        sort: `difficulty`: the hardest task first; `disagreement`: the one on which agents differ most.
+    metric: its mean over the trials that know it is in each cell; "outcome" needs no mean.
+        sort: `difficulty` puts the hardest task first, `disagreement` the one on which agents differ
+          most.
 
     Raises:
         TooManyCells: tasks times agents are more than :data:`MAX_CELLS`.
@@ -630,14 +622,7 @@ def matrix_of(
 
 
 def whole_matrix(rows: Iterable[TrialRow]) -> WholeMatrix:
-    """The matrix of a run that nothing is added to, in every colour and order.
-
-    Args:
-        rows: its trials.
-
-    Raises:
-        TooManyCells: as `matrix_of`.
-    """
+    """The matrix of an ended run in every colour and order; raises TooManyCells."""
     all_rows = list(rows)
     matrix = matrix_of(all_rows, ())
     means = {}
@@ -689,7 +674,7 @@ _ORDERS: dict[MatrixSort, Callable[[MatrixTask], Any]] = {
 
 
 def name_of(task: tuple[str, str | None]) -> str:
-    """How a task is listed: the tier in front, where there is one.
+    """A task as lists show it: behind its tier, if it has one.
 
     >>> name_of(("fix", None)), name_of(("fix", "T0"))
     ('fix', 'T0/fix')

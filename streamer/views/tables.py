@@ -1,4 +1,4 @@
-"""Tables of text for people, and documents of tables: terminal, Markdown and HTML write the same."""
+"""Tables of text for people, and documents of tables, shared by terminal, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -54,17 +54,14 @@ SummaryFields = Mapping[str, Any]
 
 
 NOTED_RUNS = 3
-"""So many runs are named in a note below the runs."""
+"""The most runs named in a note below the runs."""
 
 
 class Table(NamedTuple):
     """One table.
 
-    Attributes:
-        title: stands above it.
-        columns: their titles and alignments.
-        rows: texts, safe to print on a terminal. Names of agents stand in them: escape them for HTML.
-        note: lines below it, made safe when they are shown; "": none.
+    Rows are safe to print on a terminal. They hold names of agents, so escape them for HTML. The note is
+    escaped when it is shown.
     """
 
     title: str
@@ -79,14 +76,9 @@ class Table(NamedTuple):
 
 
 class Document(NamedTuple):
-    """One document; names of runs and agents stand in it as they are: escape them for where they go.
+    """One document. Names of runs and agents in it are unescaped: escape them for the target.
 
-    Attributes:
-        title: stands above everything.
-        facts: what it is about, a few words each.
-        lines: sentences below it.
-        tables: in their order; tables without rows are left out.
-        foot: stands at the end; "": nothing.
+    `facts` are a few words each, `lines` are sentences. Tables without rows are left out.
     """
 
     title: str
@@ -104,7 +96,7 @@ def table_of(board: Board, rows: Sequence[Any], title: str = "") -> Table:
 
 
 def runs_table(runs: Iterable[SummaryFields], now: datetime) -> Table:
-    """Several runs, one line each, in the given order; their states are determined at `now`."""
+    """Several runs, a line each, in the given order; `now` determines their states."""
     rows = [{**run, "state": state_of(run, now)} for run in runs]
     ahead = [row["run_id"] for row in rows if event_time_note(row["last_event_at"], now)]
     more = f" and {len(ahead) - NOTED_RUNS:,} more" if len(ahead) > NOTED_RUNS else ""
@@ -120,13 +112,10 @@ def agents_table(
     grades: bool = False,
     notes: Iterable[str] = (),
 ) -> Table:
-    """The agents of a run, the best by its primary METRIC first, baselines last.
+    """The agents of a run, best by its primary METRIC first, baselines last.
 
-    Args:
-        run: its summary; None: not known.
-        places: agent:model to the places that it may truly have; None: not known.
-        grades: show them also in a run without tiers and judge.
-        notes: more lines below the table.
+    `places` has the range of true places of each agent:model. `grades` also shows them in a run without tiers
+    and judge. Notes are lines below the table.
     """
     agents = list(agents)
     graded = grades or shows_grades(run, agents)
@@ -138,13 +127,13 @@ def agents_table(
 
 
 def formulacode_table(agents: Iterable[SummaryFields], primary: str) -> Table:
-    """FormulaCode's means, one agent a row, in the same order; no rows where no agent has them."""
+    """FormulaCode's means, an agent a row, in the same order; empty if agents do not have them."""
     measured = [agent for agent in agents if agent["formulacode"]]
     return table_of(FORMULACODE, sorted(measured, key=best_first(primary)))
 
 
 def tiers_tables(tiers: Iterable[SummaryFields], run: SummaryFields | None = None) -> list[Table]:
-    """The tiers of a run, pooled; and per agent:model where there are several. `run`: None: not known."""
+    """The tiers of a run, pooled; also by agent:model if there are several."""
     groups = list(tiers)
     pooled = [tier for tier in groups if tier["agent_model"] is None]
     single = [tier for tier in groups if tier["agent_model"] is not None]
@@ -155,7 +144,7 @@ def tiers_tables(tiers: Iterable[SummaryFields], run: SummaryFields | None = Non
 
 
 def subtests_table(subtests: Iterable[SummaryFields], run: SummaryFields | None = None) -> Table:
-    """Tiers broken down by subtest. `run`: None: not known."""
+    """Tiers broken down by subtest."""
     rows = [{**subtest, "agent_model": subtest["agent_model"] or "all"} for subtest in subtests]
     return _groups_table(WITHIN_TIERS, rows, "Subtests", run)
 
@@ -163,7 +152,7 @@ def subtests_table(subtests: Iterable[SummaryFields], run: SummaryFields | None 
 def labels_table(
     groups: Sequence[SummaryFields], run: SummaryFields | None = None, *, grades: bool = False
 ) -> Table:
-    """A run broken down by a label of its trials; no rows where nothing is. `run`, `grades`: as of agents."""
+    """A run broken down by a label of its trials."""
     own = {"baseline": False, "graded": grades or shows_grades(run, groups)}
     rows = [{**group, "agent_model": group["agent_model"] or "all", **own} for group in groups]
     return _groups_table(LABELLED, rows, f"By {visible(groups[0]['label'])}" if groups else "By label", run)
@@ -180,11 +169,7 @@ def _groups_table(
 
 
 def trials_table(trials: Iterable[SummaryFields], planned: Mapping[str, Any] | None = None) -> Table:
-    """Scored trials, one line each.
-
-    Args:
-        planned: named metrics of the plan, and how to read them, as a run summary has them; None: not known.
-    """
+    """Scored trials, a line each; `planned` is how to read named metrics, from a run summary."""
     rows = [{**trial, **dict(TrialRow.of("", trial))} for trial in trials]
     return table_of(with_values(TRIALS, rows, planned), rows)
 
@@ -208,7 +193,7 @@ def failures_table(run: SummaryFields) -> Table:
 
 
 def about(run: SummaryFields, state: State) -> list[str]:
-    """Harness, benchmark, version and state of a run; what is not known is left out."""
+    """Harness, benchmark, version and state of a run; unknown parts are left out."""
     parts = (run["harness"], run["benchmark"], run["benchmark_version"])
     return [*(str(value) for value in parts if value), state_and_status(state, run["status"])]
 
@@ -226,11 +211,11 @@ REMARKS = {
     ),
     "score_out_of_range": ("score", "outside 0 to 1 counted as none"),
 }
-"""Count of a run's summary -> what it counts, and what is wrong with it."""
+"""Count of a run's summary to its noun and the problem."""
 
 
 def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
-    """The run in a few sentences: what came out, how far it is, what lies across its tiers, whose time."""
+    """The run in a few sentences: results, progress, values across tiers, and the clock."""
     pass_at = f"pass@k {pass_owner(run)}, " if run["pass_at_k"] is None else f"pass@k {pass_at_k(run)}, "
     if run.get("verdict_trials") == 0:
         pass_at = ""
@@ -258,7 +243,7 @@ def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
 
 
 def progress(run: SummaryFields) -> str:
-    """How far a run is: `12 of 80 planned trials in, 8 in flight, provisional`; without a number, why."""
+    """Progress such as `12 of 80 planned trials in, 8 in flight`; without a number, the reason."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
     text = f"{trials} in"
@@ -279,11 +264,8 @@ def run_document(
 ) -> Document:
     """A run in sentences and tables: agents, tiers, a label, FormulaCode, how trials ended.
 
-    Args:
-        by_label: its groups by one label; (): none.
-        now: the time at which its state is determined; see `state_of`.
-        places: agent:model to the places that it may truly have; None: not known.
-        notes: more lines below the agents.
+    `now` determines its state, see `state_of`. `places` has the range of true places of each agent:model.
+    Notes are lines below the agents.
     """
     labels = (f"{key}={value}" for key, value in run["labels"].items())
     facts = [run["run_id"], *about(run, state_of(run, now)), *labels]
@@ -299,7 +281,7 @@ def run_document(
 
 
 NAMED_METRIC_COLUMNS = 64
-"""Named metrics that have a column."""
+"""The most named metrics with a column."""
 
 _NAMED_FIELD = "metrics"
 
@@ -310,14 +292,14 @@ Value = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class TrialColumn:
-    """One column.
+    """One column of a file of trials.
 
     Attributes:
-        name: as in the model, so that there is no second name to learn.
-        kind: one of text, integer (64 bits), number (double, may be infinite or NaN, R14), boolean, time
-            (UTC).
-        unit: unit of the number; "": it has none, or the plan names none.
-        path: fields to follow from the scored trial; () for what is worked out here.
+        name: as in the model.
+        kind: text, integer (64 bits), number (double, may be infinite or NaN, R14), boolean or time
+          (UTC).
+        unit: unit of the number; "" if it has no unit, or the plan names no unit.
+        path: fields to follow from the scored trial; () for a computed column.
     """
 
     name: str
@@ -357,7 +339,6 @@ def _of_formulacode(kind: Kind, *names: str, unit: str = "") -> list[TrialColumn
 
 
 def _of_measurements() -> list[TrialColumn]:
-    """The columns that a harness measures of a trial, in the order of the model."""
     hints = get_type_hints(Measurements)
     columns = []
     for name, field in Measurements.model_fields.items():
@@ -397,17 +378,16 @@ COLUMNS: tuple[TrialColumn, ...] = (
     *_of_trial("integer", "semantics_version", "epoch", "state_version"),
     *_of_trial("text", "digest"),
 )
-"""In the order in which they stand in the file; named metrics come behind them."""
+"""Columns in the order of the file; named metrics follow them."""
 
 
 def columns_of(
     trials: Sequence[Mapping[str, Any]], planned: Mapping[str, Any] | None = None
 ) -> tuple[TrialColumn, ...]:
-    """COLUMNS, and one `metrics/NAME` for each named metric that a trial has, by name (R30).
+    """The columns of a file of trials: COLUMNS, and one `metrics/NAME` for each named metric, by name (R30).
 
-    Args:
-        planned: named metrics of the plan, and how to read them, as a run summary has them. If trials have
-            more than :data:`MOST_NAMED` metrics, these are kept first, then what most trials have.
+    If trials have more than :data:`MOST_NAMED` metrics, planned ones are kept first, then the most frequent
+    ones.
     """
     reading = planned or {}
     counts = Counter(name for trial in trials for name in trial.get(_NAMED_FIELD) or ())

@@ -1,4 +1,4 @@
-"""Which trials moved a number of a run's agents, and by how much: the run folded event by event."""
+"""The trials that moved a number of a run's agents, and by how much: the run folded event by event."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ from streamer.views.tables import Table
 Cause = Literal["result", "correction", "verdict", "retraction", "rescoring", "plan", "end", "deletion"]
 """What moved a number.
 
-`result`: the first result of a trial. `correction`: another result of it won. `verdict`: the same, and the
-trial had no verdict or no judge's score before, or its score came late. `retraction`: its
-result was withdrawn. `rescoring`: another agent's part in the trial changed, and its score with it (R9).
-`plan`: a `run_started`. `end`: `run_finished`.
+`result` is the first result of a trial, `correction` another result that won. `verdict` is a correction that
+adds a verdict or a judge's score, or a late score. `retraction` withdraws a result. `rescoring` is a new
+score because another agent's part in the trial changed (R9). `plan` is a `run_started`, `end` a
+`run_finished`.
 """
 
 
@@ -63,11 +63,8 @@ class Move:
     """One event that moved the number of one agent:model.
 
     Attributes:
-        offset: of the event's record; of a file the line's number from 0.
+        offset: of the event's record; in a file the line's number from 0.
         at: the record's timestamp; None: it has none.
-        agent_model: whose number moved.
-        cause: what happened.
-        trial: the event's; None: it is about the run.
         before, after: the number, in the unit of the metric; may be inf. None: unknown.
     """
 
@@ -82,12 +79,9 @@ class Move:
 
 @dataclass(slots=True)
 class Total:
-    """All moves of one agent:model together.
+    """The sum of all moves of one agent:model.
 
-    Attributes:
-        before, after: its number before the first and after the last.
-        moves: how many events moved it.
-        up, down: how many of them raised and lowered it; the others made it known or unknown.
+    `moves` counts the events that moved it. Those outside `up` and `down` made the number known or unknown.
     """
 
     agent_model: str
@@ -100,13 +94,11 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The answer.
+    """The answer to a question.
 
-    Attributes:
-        state_version: offset of the last event folded.
-        log_begins_at: offset at which the run's log begins; above 0: earlier events were deleted.
-        totals: one for each agent:model, by label.
-        moves: the latest, newest first.
+    log_begins_at: first offset of the run's log; above 0, earlier events were deleted.
+    totals: by label of the agent:model.
+    moves: the latest, newest first.
     """
 
     run_id: str
@@ -118,13 +110,10 @@ class Why:
 
 
 class Question(NamedTuple):
-    """What is asked.
+    """A question about moves of a METRIC.
 
-    Attributes:
-        metric: whose moves.
-        agent: only this agent, or agent:model; None: all but baselines.
-        since: only moves by the events after this position; None: all.
-        most: so many moves at most, the latest.
+    Without `agent`, it covers all but baselines. `since` limits it to events after this position, `most` to
+    the latest moves.
     """
 
     metric: BoardMetric
@@ -135,11 +124,9 @@ class Question(NamedTuple):
 
 @dataclass(slots=True)
 class _Followed:
-    """One agent:model, from event to event.
+    """One agent:model between events.
 
-    Attributes:
-        value: its number now.
-        unjudged: trials without a verdict, and with a judge's score, as of the last look.
+    `unjudged` counts trials without a verdict, and trials with a judge's score, at the last look.
     """
 
     total: Total
@@ -156,7 +143,7 @@ class _RunSeen:
 
 
 class Moves:
-    """Reads the number of every agent:model after each event that can have moved it."""
+    """A reader of every agent:model's number after each event that can have moved it."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
@@ -216,7 +203,6 @@ class Moves:
         value: float | None,
         record: LogRecord,
     ) -> None:
-        """The number of an agent:model is this after a record."""
         label = group_id.agent_model or ""
         followed = seen.agents.get(group_id)
         if followed is None:
@@ -236,10 +222,9 @@ class Moves:
 def _cause(
     run: RunState, record: LogRecord, group_id: GroupId, *, judged: bool
 ) -> tuple[SlotKey | None, Cause]:
-    """The trial of an event that moved a number, and what happened to it.
+    """The trial of an event that moved a number, and the cause.
 
-    Args:
-        judged: of the agent:model more trials have a verdict, or a judge's score, than before.
+    `judged` says that more trials of the agent:model have a verdict, or a judge's score, than before.
     """
     event, *_ = event_in(record.value)
     assert not isinstance(event, Reason), "it was folded"
@@ -280,7 +265,7 @@ def _is_baseline(run: RunState, group_id: GroupId) -> bool:
 
 
 def metric_of(name: str) -> BoardMetric:
-    """The METRIC of that name; UnknownMetric if no board can have it."""
+    """The METRIC of that name; raises UnknownMetric if no board can have it."""
     if not can_have_board(name):
         raise UnknownMetric(name)
     return BOARD_METRICS.get(name) or named_metric(name.removeprefix(NAMED), {})
@@ -289,7 +274,7 @@ def metric_of(name: str) -> BoardMetric:
 def why(
     settings: Settings, run_id: str, prices: PriceTable, question: Question, as_of: Position | None = None
 ) -> Why:
-    """Which events of a run in the log moved a number. Raises UnknownAgent, and what `fold_run` raises."""
+    """Events of a run in the log that moved a number; raises UnknownAgent, and what `fold_run` raises."""
     moves = Moves(question)
     folded = fold_run(settings, run_id, prices, as_of, step=1, after=moves.after)
     return moves.answer(folded.run.state, folded.log.begins_at)
@@ -302,7 +287,7 @@ def why_in(
     question: Question,
     as_of: Position | None = None,
 ) -> tuple[Why, list[Rejected]]:
-    """The same for records of a file, and those that could not be folded; see also `Folding.chosen`."""
+    """Events of a file that moved a number, and the unfoldable records; see `Folding.chosen`."""
     moves, rejected = Moves(question), list[Rejected]()
     folding = fold_records(
         records, prices=prices, on_rejected=rejected.append, as_of=as_of, step=1, after=moves.after
@@ -325,7 +310,6 @@ CAUSES: dict[Cause, str] = {
     "end": "end of the run",
     "deletion": "deletion",
 }
-"""Each cause in the words of the table."""
 
 
 class MovingTrial(TrialPlace):
@@ -389,7 +373,7 @@ class MetricMoves(Message):
 
 
 def moves_table(moves: MetricMoves) -> Table:
-    """The moves, newest first; no rows where nothing moved."""
+    """The moves, newest first; without moves the table has no rows."""
     number, change = _writers(moves.metric)
     columns = (
         Column("offset", "offset", "count", ("offset",)),
@@ -437,7 +421,6 @@ def totals_lines(moves: MetricMoves) -> list[str]:
 
 
 def _numbers(of: Move | Total) -> dict[str, Any]:
-    """The fields, with the difference of the two numbers."""
     difference = None if of.before is None or of.after is None else of.after - of.before
     delta = difference if isinstance(json_number(difference), float) else None
     return asdict(of) | {"before": json_number(of.before), "after": json_number(of.after), "delta": delta}
@@ -449,7 +432,7 @@ def _trial(move: Move) -> MovingTrial | None:
 
 
 def _named(trial: MovingTrial | None) -> str:
-    """`task, attempt 2, T1/03`: what is not there is left out."""
+    """Name of a trial as in `task, attempt 2, T1/03`, without missing parts."""
     if trial is None:
         return UNSEEN
     task = f"{trial.shard}: {trial.task_id}" if trial.shard else trial.task_id
@@ -459,14 +442,14 @@ def _named(trial: MovingTrial | None) -> str:
 
 
 def _what(move: MetricMove) -> str:
-    """The cause in words, with the agent whose part in the trial rescored another's."""
+    """The cause in words; for a rescoring with the agent whose part in the trial changed."""
     if move.cause == "rescoring" and move.trial is not None:
         return f"rescored by {visible(move.trial.agent_model)}"
     return CAUSES[move.cause]
 
 
 def _writers(metric: str) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
-    """How the metric and a change of it are written: finer than on boards, since one trial moves little."""
+    """Writers of the metric and of its changes: finer than on boards, since one trial moves little."""
     of = BOARD_METRICS.get(metric) or named_metric(metric, {})
     [column] = [column for column in leaders_of(metric).columns if column.path == ("value",)]
     if column.format == "percent":
