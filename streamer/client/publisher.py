@@ -444,13 +444,12 @@ class _Publishing:
     NotAccepted when 64 MiB wait in memory. After a fork the child must make a new publisher.
 
     Args:
-        settings: where the broker is; None: found as for every command (environment, file, running
-          `up`).
-        spill_dir: where events wait while the broker is away; None: a folder per broker and namespace
-          in the user's data directory. Events of earlier processes there are sent too.
+        settings: where the broker is; None: found as for every command (environment, file, running `up`).
+        spill_dir: where events wait while the broker is away; None: a folder per broker and namespace in the
+            user's data directory. Events of earlier processes there are sent too.
         close_seconds: how long close() waits for acknowledgements.
-        on_invalid: called with each invalid event in a thread of the publisher, so it must not wait.
-          None: close() raises InvalidEvents if there were any.
+        on_invalid: called with each invalid event in a thread of the publisher, so it must not wait. None:
+            close() raises InvalidEvents if there were any.
     """
 
     def __init__(
@@ -483,8 +482,8 @@ class _Publishing:
 
         Raises:
             TypeError: the event is neither.
-            InvalidEvent: the event holds a value that JSON lacks (a set, NaN), or more than 1
-              MiB. It is only counted.
+            InvalidEvent: the event holds a value that JSON lacks (a set, NaN), or more than 1 MiB. It is only
+                counted.
             NotAccepted: memory is full, since neither the broker nor the disk accepts events.
             RuntimeError: the publisher is closed, or was made before a fork.
         """
@@ -595,8 +594,7 @@ class TrialPublisher(_Publishing):
 
         Raises:
             EventsLost: the disk failed too.
-            InvalidEvents: some were invalid, and `on_invalid` was not given. All is closed
-              nevertheless.
+            InvalidEvents: some were invalid, and `on_invalid` was not given. All is closed nevertheless.
         """
         if self._ended:
             return self.counts

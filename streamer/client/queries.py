@@ -170,8 +170,8 @@ class WorkerStatus:
     Attributes:
         at: when it was written, by the clock of Redis; by the worker's own one if its release is older.
         status: what it said.
-        read_at: when it was read, by the clock of Redis, so that no other clock affects its age.
-          None: not known.
+        read_at: when it was read, by the clock of Redis, so that no other clock affects its age. None: not
+            known.
     """
 
     worker_id: str
@@ -509,8 +509,7 @@ class Queries:
         Args:
             offset: number of runs before the page.
             limit: the most runs; None: all.
-            search: text in id, name, benchmark or a label (KEY=VALUE) of the runs; case is
-              ignored.
+            search: text in id, name, benchmark or a label (KEY=VALUE) of the runs; case is ignored.
             labels: labels that the runs must all have.
         """
         run_ids = yield from self.run_ids()

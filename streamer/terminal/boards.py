@@ -68,7 +68,7 @@ class DrawnColumn(Generic[Row]):
     Attributes:
         rank: columns of a lower rank stay longer as the terminal narrows.
         value: sort key, None for an unknown value, which sorts last; without this, the column is not
-          sortable.
+            sortable.
         descending: the first direction of sorting.
         least: smallest width to which the text may be cut; 0 means it is never cut.
         prose: cut at the end, where names are cut in the middle.

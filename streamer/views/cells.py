@@ -228,8 +228,6 @@ EXPLAINED = {
     "before the first trial starts: order_kind: shuffled in the plan, or streamer tail --order-kind "
     "shuffled.",
 }
-"""Meanings of the marks beside a pass rate and a grade."""
-
 PLACES = (
     "place: with 95 % probability no agent truly stands outside of its places, "
     "however often you look, all agents at once."
@@ -452,7 +450,6 @@ def _pass_at_most(pass_at_k: Any, _: Any, __: Any) -> str:
 
 
 def _progress(done: int, planned: int | None, run: Any) -> str:
-    """The trials, and the planned number if known; an incomplete plan is named."""
     words = plan_words(run)
     return f"{done:,} ({words})" if words not in ("", NO_PLAN) else of_planned(done, planned)
 

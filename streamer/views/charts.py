@@ -106,7 +106,6 @@ MOST_LEADS = 40
 MOST_PLACES = 800
 """The most places tried for such a name, since a drawing holds up all viewers of the server."""
 _LINE = 14
-"""Height of a name."""
 _EXTREME = 1e300
 """Numbers beyond this are drawn there, so that no distance is infinite."""
 _OFFSETS = (4, -10, 18, 32, -24, 46, -38)

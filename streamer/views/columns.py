@@ -130,8 +130,6 @@ BASES = {"composite_median": "composite", "mean_pass_rate": "pass rate"}
 """`grade_basis` to its name for people (R13)."""
 
 GRADES = "SABCDF"
-"""The letters, best first."""
-
 MARKS = {"*": "planned trials are missing", "?": "trials have no judge's score", "!": "decided"}
 """Short meanings of the marks beside a grade."""
 
@@ -352,10 +350,7 @@ def format_of(unit: str) -> str:
 
 
 def named(metric: str, says: Any) -> Column:
-    """The column of a named metric, `metrics/NAME`.
-
-    `says` has `direction`, `unit` and `label`, as in summaries; None if they are not known.
-    """
+    """The column of a named metric, `metrics/NAME`, whose `says` has `direction`, `unit` and `label`."""
     of = read_as(metric.removeprefix(NAMED), says)
     first: Literal["greatest", "least"] = "greatest" if of.higher_is_better else "least"
     return Column(
@@ -383,10 +378,7 @@ def named_of(groups: Iterable[Any], *, planned: bool = False) -> list[Column]:
 
 
 def with_named(board: Board, groups: Iterable[Any]) -> Board:
-    """The board with columns of the groups' named metrics, behind the pass rate.
-
-    Planned ones come first, then the most frequent, :data:`MOST_NAMED_COLUMNS` in all.
-    """
+    """The board with columns of named metrics behind the pass rate: planned first, then the most frequent."""
     says = _said(groups)
     return _behind(board, _BEHIND, [named(NAMED + name, of) for name, of in says.items()])
 
@@ -485,7 +477,6 @@ INFRASTRUCTURE = Column(
     hint="Accuracy without infrastructure failures, and how many those are",
 )
 BOTH_PASSES = Column("pass_at_k", "pass@k", "pass_at_ends", ("pass_at_k",), rank=9, on=("text",))
-"""The pass@k of k = 1 and of the largest k."""
 PASS_RATE = metric(
     "pass_rate", format="pass_rate", hint="With where the final pass rate lies, in percent", about=THIS_RUN
 )
@@ -585,7 +576,6 @@ LABELLED = replace(
         *AGENTS.columns[1:],
     ),
 )
-"""The agents of a run, by value of a label."""
 
 
 def _gain(name: str, format: str, rank: int, hint: str) -> Column:
@@ -620,8 +610,6 @@ TIERS = Board(
 WITHIN_TIERS = replace(
     TIERS, columns=tuple(replace(c, rank=1) if c.name == AGENT.name else c for c in TIERS.columns)
 )
-"""The agents within tiers, with their names."""
-
 COMPARED = Board(
     "Metrics",
     (
@@ -633,8 +621,6 @@ COMPARED = Board(
         Column("duration_seconds", "duration", "span", ("duration_seconds",), sort="least", rank=7),
     ),
 )
-"""Measures of trials, and of both sides of a comparison."""
-
 _RATE, _COMPOSITE, _SPEEDUP, _ADVANTAGE, _COST, _DURATION = COMPARED.columns
 
 TRIALS = Board(
@@ -714,8 +700,6 @@ RUNNING = Board(
         Column("age", "running for", "span", ("age_seconds",), rank=1),
     ),
 )
-"""Trials that have started and have no result."""
-
 FAILURES = Board(
     "How the trials ended",
     (

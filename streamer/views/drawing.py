@@ -59,8 +59,6 @@ Content = str | Element | Sequence[Any]
 """A text, an element, or a tuple of both; None in a tuple is left out."""
 
 EMPTY_ELEMENTS = frozenset(("wbr", "br"))
-"""Elements without an end tag."""
-
 _NAME_PARTS = re.compile(r"(?<=[:/])")
 
 
@@ -154,7 +152,6 @@ def _fixed(value: float, digits: int) -> str:
 
 
 def _at_most(value: float, digits: int) -> str:
-    """The value without trailing zeros."""
     fixed = _fixed(value, digits)
     return fixed.rstrip("0").rstrip(".") if "." in fixed and "e" not in fixed else fixed
 
@@ -196,7 +193,6 @@ def signed(by: float, write: Callable[[Any], str]) -> str:
 _GRADE_MOODS = {"S": "good", "A": "good", "B": "accent", "C": "accent", "D": "warn", "F": "bad"}
 _OUTCOME_MOODS = {"passed": "good", "failed": "bad", "fell_back": "warn"}
 _METERS = ("composite_score",)
-"""Columns with a small bar."""
 
 
 def grade_badge(letter: str | None, marks: str = "", title: str = "") -> Content:
@@ -322,7 +318,6 @@ def _agent(label: str | None, _: Any, row: Any) -> Content:
 
 
 def _leader(leader: Any, _: Any, run: Any) -> Content:
-    """The value of the best agent, with metric and agent below it unless they are obvious."""
     if leader is None:
         return UNSEEN
     column, title = leading(run)
@@ -414,8 +409,8 @@ class Look:
         empty: text in place of rows.
         elsewhere: the rows come sorted, and sorting them again takes another request.
         keeps_order: the rows are in order of arrival.
-        whole: keep columns without values, and name the column in each cell, for rows from other
-          tables of the board.
+        whole: keep columns without values, and name the column in each cell, for rows from other tables of
+            the board.
     """
 
     caption: str
@@ -586,9 +581,8 @@ def swatched(label: str, link: Link | None, row: Any) -> Element:
 def draw_agents(
     agents: Sequence[Mapping[str, Any]], primary: str, *, notes: Iterable[str] = (), link: Link | None = None
 ) -> Drawn:
-    """The agents of a run, by its primary METRIC.
-
-    Summaries need `place`, `over` and `graded`, see `AgentNow`. Notes are lines below the table.
+    """The agents of a run, by its primary METRIC; summaries need `place`, `over` and `graded`, see
+    `AgentNow`.
     """
     board = _folded(with_named(AGENTS, agents), agents)
     by = next((one for one in board.columns if one.name == primary and one.sort), PASS_RATE)
@@ -616,8 +610,6 @@ SPREADS = {
     "cost_usd": "Cost per trial",
     "duration_seconds": "Duration",
 }
-"""Spreads of a tier, with their titles."""
-
 _UNLIMITED = ("cost_usd", "duration_seconds")
 """Spreads without an upper limit; the others lie between 0 and 1."""
 
@@ -662,7 +654,6 @@ def _tier(tier: Any) -> Content:
 
 
 def _spread(found: Mapping[str, Any], top: float) -> Content:
-    """A small figure of range, median, and a standard deviation around the mean."""
     low, high, mean, median, deviation = (
         _number(found.get(name)) for name in ("min", "max", "mean", "median", "std_dev")
     )
@@ -733,8 +724,7 @@ def draw_trials(
 ) -> Drawn:
     """A page of trials, or the trials of a cell of the matrix.
 
-    `agents` are summaries, which know the named metrics of all trials. `link` gives the address of a trial by
-    its id; without it, tasks are no links and the table cannot be sorted.
+    `link` gives the address of a trial by its id; without it, the table cannot be sorted.
     """
     look = Look(
         caption,
@@ -757,7 +747,6 @@ def _linked_task(link: Link, trial: Any) -> Content:
 
 
 def _apart(trial: Any) -> Element | None:
-    """The parts that tell repeats apart, and a line that says why the trial failed."""
     attempt = f"attempt {count(trial['attempt'])}" if trial["attempt"] > 1 else None
     repeat = name(trial["trial_name"]) if trial.get("trial_name") else attempt
     ended = time(trial["finished_at"]) if trial.get("finished_at") else None
@@ -776,7 +765,6 @@ FAILURE_GROUPS = (
     Column("kind", "message", "name", ("kind",), empty=""),
     Column("agents", "agents", "name", ("agents",), empty=""),
 )
-"""Groups of similar failures."""
 
 
 def draw_failures(groups: Sequence[Mapping[str, Any]], link: Callable[[str, str], str]) -> Drawn:

@@ -1,7 +1,4 @@
-"""Shared data besides the summaries: listed trials, points of charts, comparisons.
-
-The page's API answers with these models.
-"""
+"""Shared data besides the summaries, also for the API: listed trials, points of charts, comparisons."""
 
 from __future__ import annotations
 
@@ -174,10 +171,7 @@ def outcome_of(trial: Mapping[str, Any]) -> TrialOutcome:
 
 
 def _outcome(success: bool | None, resolved: bool | None, fell_back: bool | None) -> TrialOutcome:
-    """The outcome; a trial that fell back to the baseline failed, whatever its numbers say (C1).
-
-    `fell_back` is None if the trial has no FormulaCode section.
-    """
+    """The outcome; a trial that fell back to the baseline failed, whatever its numbers say (C1)."""
     if fell_back:
         return "fell_back"
     if success:
@@ -196,10 +190,7 @@ class _StoredFormulaCode(Struct, gc=False):
 
 
 class StoredRow(Struct, gc=False):
-    """A compact :class:`TrialRow`, at a quarter of the time and memory: a server holds one for each trial.
-
-    It also says which result it is of.
-    """
+    """A compact :class:`TrialRow`, at a quarter of the time and memory; it also identifies the result."""
 
     shard: str
     task_id: str
@@ -590,14 +581,10 @@ def matrix_of(
     metric: MatrixMetric = "outcome",
     sort: MatrixSort = "difficulty",
 ) -> Matrix:
-    """The matrix of a run.
+    """The matrix of a run; raises TooManyCells.
 
-    metric: its mean over the trials that know it is in each cell; "outcome" needs no mean.
-        sort: `difficulty` puts the hardest task first, `disagreement` the one on which agents differ
-          most.
-
-    Raises:
-        TooManyCells: tasks times agents are more than :data:`MAX_CELLS`.
+    Each cell has the mean of `metric` over the trials that know it; "outcome" needs no mean. `difficulty`
+    puts the hardest task first, `disagreement` the one on which agents differ most.
     """
     lines: dict[TaskKey, dict[str, _Cell]] = defaultdict(lambda: defaultdict(_Cell))
     for row in rows:

@@ -58,11 +58,7 @@ NOTED_RUNS = 3
 
 
 class Table(NamedTuple):
-    """One table.
-
-    Rows are safe to print on a terminal. They hold names of agents, so escape them for HTML. The note is
-    escaped when it is shown.
-    """
+    """One table, safe to print on a terminal; escape it for HTML, since it holds names of agents."""
 
     title: str
     columns: Sequence[Column]
@@ -296,8 +292,7 @@ class TrialColumn:
 
     Attributes:
         name: as in the model.
-        kind: text, integer (64 bits), number (double, may be infinite or NaN, R14), boolean or time
-          (UTC).
+        kind: text, integer (64 bits), number (double, may be infinite or NaN, R14), boolean or time (UTC).
         unit: unit of the number; "" if it has no unit, or the plan names no unit.
         path: fields to follow from the scored trial; () for a computed column.
     """

@@ -44,12 +44,11 @@ from streamer.views.tables import Table
 
 
 Cause = Literal["result", "correction", "verdict", "retraction", "rescoring", "plan", "end", "deletion"]
-"""What moved a number.
+"""Kinds of events that move a number.
 
-`result` is the first result of a trial, `correction` another result that won. `verdict` is a correction that
-adds a verdict or a judge's score, or a late score. `retraction` withdraws a result. `rescoring` is a new
-score because another agent's part in the trial changed (R9). `plan` is a `run_started`, `end` a
-`run_finished`.
+`correction` is another result that won. `verdict` is a correction that adds a verdict or a judge's score, or
+a late score. `rescoring` is a new score because another agent's part in the trial changed (R9). `plan` is a
+`run_started`, `end` a `run_finished`.
 """
 
 
@@ -94,11 +93,9 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The answer to a question.
+    """The answer to a question, with the latest moves first.
 
-    log_begins_at: first offset of the run's log; above 0, earlier events were deleted.
-    totals: by label of the agent:model.
-    moves: the latest, newest first.
+    `log_begins_at` is the first offset of the run's log; above 0, earlier events were deleted.
     """
 
     run_id: str
@@ -124,9 +121,8 @@ class Question(NamedTuple):
 
 @dataclass(slots=True)
 class _Followed:
-    """One agent:model between events.
-
-    `unjudged` counts trials without a verdict, and trials with a judge's score, at the last look.
+    """One agent:model between events; `unjudged` counts its trials without a verdict, and with a judge's
+    score.
     """
 
     total: Total
@@ -222,10 +218,7 @@ class Moves:
 def _cause(
     run: RunState, record: LogRecord, group_id: GroupId, *, judged: bool
 ) -> tuple[SlotKey | None, Cause]:
-    """The trial of an event that moved a number, and the cause.
-
-    `judged` says that more trials of the agent:model have a verdict, or a judge's score, than before.
-    """
+    """The trial and cause of a move; `judged`: the agent:model gained a verdict or a judge's score."""
     event, *_ = event_in(record.value)
     assert not isinstance(event, Reason), "it was folded"
     if isinstance(event, RunStarted):
@@ -432,7 +425,6 @@ def _trial(move: Move) -> MovingTrial | None:
 
 
 def _named(trial: MovingTrial | None) -> str:
-    """Name of a trial as in `task, attempt 2, T1/03`, without missing parts."""
     if trial is None:
         return UNSEEN
     task = f"{trial.shard}: {trial.task_id}" if trial.shard else trial.task_id
@@ -442,7 +434,6 @@ def _named(trial: MovingTrial | None) -> str:
 
 
 def _what(move: MetricMove) -> str:
-    """The cause in words; for a rescoring with the agent whose part in the trial changed."""
     if move.cause == "rescoring" and move.trial is not None:
         return f"rescored by {visible(move.trial.agent_model)}"
     return CAUSES[move.cause]

@@ -609,14 +609,13 @@ def run_server(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
-        host: any address other than loopback needs a token.
-        port: None for 8720, or a free one if that is taken.
-        token: clients need it to get data.
-        publish_token: clients need it to publish; None lets only this machine publish, and only
-          without `token`.
-        connections_per_address: limit of connections and of streams. A proxy that
-          `settings.trusted_proxies` does not name counts as one address.
-        artifacts: directories of runs, or above some, whose files the page may show.
+    Any `host` other than loopback needs a token. Without `port`, it is 8720, or a free one if that is taken.
+    Clients need `token` for data and `publish_token` to publish. Without a publish token, only this machine
+    may publish, and only without `token`.
+
+    `connections_per_address` limits connections, and also streams. A proxy that `settings.trusted_proxies`
+    does not name counts as one address. `artifacts` are directories of runs, or above some, whose files the
+    page may show.
 
     Raises:
         ServeError: the options do not allow a start.

@@ -217,8 +217,7 @@ class Folds:
 
         Args:
             question: everything the answer depends on, with its kind and the run.
-            keep: keep the answer for later equal questions; at most :data:`MAX_KEPT`, so it must
-              be small.
+            keep: keep the answer for later equal questions; at most :data:`MAX_KEPT`, so it must be small.
             beside: this is work ahead, so other questions do not wait behind it.
 
         Raises:

@@ -93,7 +93,7 @@ class RunData:
         read_at: when the run was read; this moment decides its state, see `state_of`.
         curves, by_label: [] if not asked for.
         folded: the run as folded from its events; None if the trials are not asked for, or the log is
-          truncated.
+            truncated.
     """
 
     run: Json
