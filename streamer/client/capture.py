@@ -44,10 +44,8 @@ AnEvent: TypeAlias = Event | Mapping[str, Any]
 
 
 class InvalidEvent(ValueError):
-    """An invalid event, which is not sent; earlier and later events are not affected.
-
-    Attributes:
-        code: stable, for programs; see `streamer.schemas.wire.Reason`.
+    """An invalid event, which is not sent and affects no other; for its `code` see
+    `streamer.schemas.wire.Reason`.
     """
 
     def __init__(self, reason: Reason, run_id: str | None = None, task_id: str | None = None) -> None:
@@ -60,10 +58,7 @@ class InvalidEvent(ValueError):
 
 
 class InvalidEvents(ValueError):
-    """Some published events were invalid; raised when the publisher is closed.
-
-    `count` is their number, and `first` has at most a hundred of them.
-    """
+    """Some published events were invalid: `count` of them, at most 100 in `first`; raised at the end."""
 
     def __init__(self, count: int, first: Sequence[InvalidEvent], kept: Path) -> None:
         super().__init__(
@@ -111,10 +106,7 @@ def _ends(content: dict[str, Any]) -> tuple[object, object, object, object]:
 
 
 class CapturedEvent(NamedTuple):
-    """An event that is not checked yet.
-
-    `head` is canonical JSON, or a model, without the held `benchmarks`. `size` is in bytes, about.
-    """
+    """An unchecked event, of about `size` bytes; `head` is canonical JSON or a model, without `benchmarks`."""
 
     head: bytes | Event
     benchmarks: BenchmarkTable | None
@@ -203,7 +195,6 @@ def _with_zone(time: datetime) -> datetime:
 
 @cache
 def _say_local(offset: str) -> None:
-    """Warn once for each offset of this machine."""
     log.warning(
         "A time has no zone. It is taken as this machine's local time (UTC%s) and sent so. Use times with a "
         "zone, as datetime.now(UTC)",
@@ -494,10 +485,7 @@ CHUNK_BYTES = 2 * 1024 * 1024
 
 
 def spill_dir(settings: Settings) -> Path:
-    """Directory of waiting events, per broker and namespace.
-
-    The embedded stack gets a new port with every start, so all its starts share one.
-    """
+    """Directory of waiting events, per broker and namespace; all embedded stacks share one."""
     broker = "embedded" if settings.embedded else encode_id(settings.bootstrap)
     return settings.data_root / "spill" / (f"{settings.namespace}@{broker}" if settings.namespace else broker)
 

@@ -56,7 +56,6 @@ from streamer.storage.log import (
 
 
 def refuse_future(as_of: Position) -> None:
-    """Raise BadPosition for a time in the future."""
     if as_of.at is not None and as_of.at > datetime.now(UTC):
         raise BadPosition(f"{as_of} is in the future, so nothing is known as of it")
 
@@ -82,10 +81,7 @@ class RunLog:
 
     @cached_property
     def begins_at(self) -> int:
-        """Offset of the first record that the partition still holds.
-
-        Above 0, earlier records were deleted, perhaps with events of the run.
-        """
+        """Offset of the first retained record; above 0, earlier ones were deleted, perhaps of this run."""
         return asyncio.run(beginning_of(self._settings, self.topic, self._run_id))
 
     def records(self) -> Generator[LogRecord]:
@@ -379,10 +375,8 @@ def _latest(one: BoardRun) -> tuple[float, str]:
 def fold_states(
     settings: Settings, run_ids: Collection[str], prices: PriceTable, as_of: Position | None = None
 ) -> tuple[dict[str, RunState], dict[str, int]]:
-    """Some runs up to the time `as_of`, folded again, and their truncated logs as in `PastRuns`.
-
-    Raises:
-        CannotBeFolded, TopicMissing, TopicUnreadable, KafkaError: as :func:`fold_run`.
+    """Some runs up to the time `as_of`, and their truncated logs as in `PastRuns`; raises as
+    :func:`fold_run`.
     """
     topic = Names(settings.namespace).trial_events
     count = len(asyncio.run(partitions_of(settings, topic)))
@@ -430,9 +424,7 @@ class FollowedRuns:
     async def looks(self, seconds: float) -> AsyncGenerator[None]:
         """Yield once the present log is folded, then after news, without end, at least `seconds` apart.
 
-        Raises:
-            TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`; afterwards it waits
-                for a broker that is away.
+        Raises TopicMissing, TopicUnreadable or KafkaError at first; later it waits for a broker that is away.
         """
         topic = Names(self._settings.namespace).trial_events
         count = len(await partitions_of(self._settings, topic))
@@ -465,7 +457,6 @@ class FollowedRuns:
 
 
 async def _either(reading: asyncio.Task[None], changed: asyncio.Event) -> None:
-    """Wait for news; raises the exception that ended the reading."""
     waiting = asyncio.create_task(changed.wait())
     try:
         await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)

@@ -262,10 +262,8 @@ class Delivery:
         return not self.pending
 
     async def close(self, seconds: float) -> Counts:
-        """Flush, keep unacknowledged events on the disk, and close all.
-
-        Raises:
-            EventsLost: the disk failed, too.
+        """Flush, keep unacknowledged events on the disk, and close all; raises EventsLost if the disk fails
+        too.
         """
         self.inbox.close()
         await self.flush(seconds)

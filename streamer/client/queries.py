@@ -169,7 +169,6 @@ class WorkerStatus:
 
     Attributes:
         at: when it was written, by the clock of Redis; by the worker's own one if its release is older.
-        status: what it said.
         read_at: when it was read, by the clock of Redis, so that no other clock affects its age. None: not
             known.
     """
@@ -189,7 +188,6 @@ class WorkerStatus:
 
         Args:
             now: the time; None: when the heartbeat was read, by the clock of Redis, the only right one.
-            after: how long is too long.
         """
         return (self.age if now is None else now - self.at) > after
 
@@ -199,10 +197,7 @@ class ReaderError(Exception):
 
 
 class RedisUnavailable(ReaderError):
-    """Redis does not answer, or refuses.
-
-    `url` only serves to find out whether just one side speaks TLS; it is never printed.
-    """
+    """Redis does not answer, or refuses; `url` shows if only one side speaks TLS, and is never printed."""
 
     def __init__(self, address: str, error: Exception, url: str | None = None) -> None:
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -270,11 +265,7 @@ class UnreadableSummary(ReaderError):
 
 
 class NotReached(ReaderError, TimeoutError):
-    """A run did not reach the condition within the given time.
-
-    Attributes:
-        last: the last summary, None if there was no such run.
-    """
+    """A run did not reach the condition in time; `last` is its last summary, None without such a run."""
 
     def __init__(self, run_id: str, seconds: float | None, last: RunSummary | None) -> None:
         where = "there is no such run yet" if last is None else _where(last)
@@ -422,10 +413,7 @@ class RunAnswers:
 
 
 def answers_in(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunAnswers | None:
-    """The answers from values in Redis by key suffix (None: no such key); None if there is no such run.
-
-    Raises UnreadableSummary.
-    """
+    """The answers from Redis values by key suffix; None if there is no such run. Raises UnreadableSummary."""
     summaries = [
         parsed(PUBLISHED[kind], keys.of_run(run_id, suffix), value)
         for suffix, value in stored.items()
@@ -450,7 +438,6 @@ def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
 
 
 def _tasks(key: str, stored: Sequence[bytes | str]) -> TasksOfRun:
-    """The tasks of a run by task key, from the fields and values of the hash under `key`."""
     try:
         return TasksOfRun.of(zip(map(as_text, stored[::2]), stored[1::2], strict=True))
     except ValidationError as error:
@@ -716,7 +703,6 @@ def leader_of(run: RunSummary, board: Mapping[str, float]) -> Leader | None:
 
 
 def higher_leads(run: RunSummary) -> bool:
-    """Whether the greatest value of the run's primary metric leads."""
     of = BOARD_METRICS.get(run.primary_metric)
     reading = run.metrics.get(run.primary_metric.removeprefix(NAMED))
     return of.higher_is_better if of else reading is None or reading.direction == "higher"

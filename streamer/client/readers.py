@@ -187,7 +187,6 @@ class SomeRunsReader(StateReader):
         return run_id in self.chosen
 
     def only(self) -> str | None:
-        """The run, if just one is chosen."""
         return next(iter(self.chosen)) if len(self.chosen) == 1 else None
 
 
@@ -253,9 +252,7 @@ class ChangeFeed:
     ) -> Exchange[list[StateUpdate]]:
         """The changes in some runs, each run from one moment.
 
-        Args:
-            named: keys that may have changed without a new version.
-            thorough: look at every key.
+        Keys in `named` may have changed without a new version; `thorough` looks at every key.
         """
         chosen = [run_id for run_id in run_ids if self._run_id in (None, run_id)]
         before = {run: dict(self._seen.get(run, {})) for run in chosen}
@@ -395,10 +392,7 @@ class AsyncStateReader:
     async def wait_for(
         self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None
     ) -> RunSummary:
-        """Wait until the run's summary meets a condition, as StateReader.wait_for does, but woken by Redis.
-
-        Raises NotReached if the time runs out.
-        """
+        """Wait as StateReader.wait_for does, but woken by Redis; raises NotReached if the time runs out."""
         last: RunSummary | None = None
         try:
             async with asyncio.timeout(timeout_seconds), aclosing(self.updates(run_id)) as updates:  # type: ignore[type-var]

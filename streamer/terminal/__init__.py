@@ -104,7 +104,6 @@ def extra_of(error: ModuleNotFoundError) -> str | None:
 WIDE_GAP, NARROW_GAP = 3, 1
 
 NARROWEST = 2
-"""The width into which any character fits."""
 
 
 def folded_lines(

@@ -370,7 +370,6 @@ def _print_board(runs: Sequence[RunAnswers]) -> None:
 
 
 def _print_rejections(settings: Settings) -> None:
-    """Print the number of rejected events: bad events are published with the reason."""
     topic = Names(settings.namespace).trial_rejections
     codes = Counter(orjson.loads(record.value)["code"] for record in read_topic(settings, topic))
     if codes:

@@ -583,7 +583,6 @@ def _published(messages: Iterable[Message]) -> list[Summary]:
 
 
 def _dumped(messages: Iterable[Message]) -> list[Summary]:
-    """The JSON with every field of this version."""
     return [message.model_dump(mode="json") for message in messages]
 
 

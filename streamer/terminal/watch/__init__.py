@@ -172,12 +172,10 @@ class LiveScreen(Screen[None]):
         self.draw()
 
     def on_screen_resume(self) -> None:
-        """Start the work when the screen comes to the top."""
         self.call_after_refresh(self._begin)
         self.changed()
 
     def on_screen_suspend(self) -> None:
-        """Stop the work when the screen is covered or closed."""
         for task in self._tasks:
             task.cancel()
 
@@ -224,21 +222,17 @@ class LiveScreen(Screen[None]):
         return any(sought in text.casefold() for text in texts if text)
 
     def action_sort(self) -> None:
-        """Sort by the next column."""
         self.query_one(self.SORTED, BoardTable).sort_next()
 
     def action_reverse(self) -> None:
-        """Reverse the order."""
         self.query_one(self.SORTED, BoardTable).reverse()
 
     def action_filter(self) -> None:
-        """Open the filter's input."""
         field = self.query_one("#filter", Input)
         field.display = True
         field.focus()
 
     def action_help(self) -> None:
-        """Open the help."""
         self.app.push_screen(HelpScreen())
 
     def close_filter(self) -> bool:
@@ -253,11 +247,9 @@ class LiveScreen(Screen[None]):
         return True
 
     def on_input_changed(self) -> None:
-        """Filter while the user types."""
         self.changed()
 
     def on_input_submitted(self) -> None:
-        """Return to the table and keep the filter."""
         self.query_one(self.SORTED, BoardTable).focus()
 
 
@@ -310,7 +302,6 @@ class RunScreen(LiveScreen):
         yield Footer(show_command_palette=False)
 
     def works(self) -> list[Coroutine[Any, Any, None]]:
-        """Follow the run in Redis and in the log."""
         reader = self.watching.reader
         return [
             self._ask(),
@@ -320,7 +311,6 @@ class RunScreen(LiveScreen):
         ]
 
     def draw(self) -> None:
-        """Draw the present state of the run."""
         run = self.model.run
         if run is None:
             self._draw_missing()
@@ -433,7 +423,6 @@ class RunScreen(LiveScreen):
         super().action_sort()
 
     async def _ask(self) -> None:
-        """Report a missing run."""
         try:
             await self.watching.reader.run(self.run_id)
         except UnknownRun as error:
@@ -489,7 +478,6 @@ class RunsScreen(LiveScreen):
         self._filled = False
 
     def compose(self) -> ComposeResult:
-        """Title, runs, and rejected events."""
         yield from (Static(id=name, markup=False) for name in ("title", "session", "problem"))
         yield RunsTable("main", sort=Sort("last", True), opens=True)
         yield Static(id="note", markup=False)
@@ -497,11 +485,9 @@ class RunsScreen(LiveScreen):
         yield Footer(show_command_palette=False)
 
     def works(self) -> list[Coroutine[Any, Any, None]]:
-        """Follow all runs."""
         return [self._fill(), follow_state(self.watching.reader, None, self._take, self.told("state"))]
 
     def draw(self) -> None:
-        """Draw the present state of the runs."""
         now = self.now
         runs = [run for run in self.model.runs.values() if self.watching.shows(run.run_id)]
         shown = [run for run in runs if self.fits_filter(run.run_id, run.display_name, run.benchmark)]
@@ -514,12 +500,10 @@ class RunsScreen(LiveScreen):
         self.put_problems()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Open the chosen run."""
         if event.row_key.value is not None:
             self.app.push_screen(RunScreen(self.watching, event.row_key.value))
 
     def action_back(self) -> None:
-        """Drop the filter."""
         self.close_filter()
 
     async def _fill(self) -> None:

@@ -154,8 +154,6 @@ class Rejections:
 
 
 KEPT = 200
-"""The most trials kept."""
-
 ENOUGH = 50
 """The number of trials that the first reading looks for."""
 

@@ -41,7 +41,6 @@ SCROLLBAR = 1
 
 
 MOVES = {"up", "down", "pageup", "pagedown", "home", "end", "ctrl+home", "ctrl+end"}
-"""Keys that move the cursor."""
 
 
 class BoardTable(DataTable[Text]):
@@ -107,7 +106,6 @@ class BoardTable(DataTable[Text]):
         return self._keys[self.cursor_row] if self._keys and self.cursor_row < len(self._keys) else None
 
     def on_resize(self, event: events.Resize) -> None:
-        """Pick the columns again."""
         self._redraw()
 
     def on_key(self, event: events.Key) -> None:
@@ -118,7 +116,6 @@ class BoardTable(DataTable[Text]):
         self._moved = True
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """Sort by the head that was clicked."""
         event.stop()
         self.sort_by(str(event.column_key.value))
 
