@@ -58,7 +58,7 @@ class InvalidEvent(ValueError):
 
 
 class InvalidEvents(ValueError):
-    """Some published events were invalid: `count` of them, at most 100 in `first`; raised at the end."""
+    """Some published events were invalid: `count` of them, at most 100 in `first`; raised by `close()`."""
 
     def __init__(self, count: int, first: Sequence[InvalidEvent], kept: Path) -> None:
         super().__init__(
@@ -106,7 +106,7 @@ def _ends(content: dict[str, Any]) -> tuple[object, object, object, object]:
 
 
 class CapturedEvent(NamedTuple):
-    """An unchecked event, of about `size` bytes; `head` is canonical JSON or a model, without `benchmarks`."""
+    """An unchecked event of about `size` bytes; `head` is canonical JSON or a model without `benchmarks`."""
 
     head: bytes | Event
     benchmarks: BenchmarkTable | None

@@ -561,11 +561,11 @@ class Queries:
         return (yield from self.answers(run_id, *OF_COMPARISON)).compared
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
-        """Every agent:model of a run, baselines too, by label."""
+        """Every agent:model of a run, baselines too, by label; raises UnknownRun."""
         return (yield from self.answers(run_id, "agent_model")).agents
 
     def tiers(self, run_id: str, *, within: bool = False) -> Exchange[list[TierSummary]]:
-        """The tiers of a run, by name; with `within`, each is followed by its agent:models."""
+        """Tiers of a run, by name; with `within`, each precedes its agent:models. Raises UnknownRun."""
         return (yield from self.answers(run_id, "tier", *(["within"] if within else []))).tiers
 
     def leaderboard(
@@ -609,7 +609,7 @@ class Queries:
     def board_runs(
         self, *, run: str | None = None, benchmark: str | None = None, labels: Mapping[str, str] | None = None
     ) -> Exchange[list[BoardRun]]:
-        """The latest 400 runs with their agents; finished ones also with tasks, each from one moment.
+        """The latest 400 runs with their agents; ended ones also with tasks, each from one moment.
 
         `streamer.views.decide.leaderboard.boards_of` turns them into leaderboards.
 
@@ -631,7 +631,7 @@ class Queries:
         return [one.board for one in read if one is not None]  # others were deleted in the meantime
 
     def history(self, run_id: str, *, limit: int | None = None) -> Exchange[list[HistoryEntry]]:
-        """Emissions of a run, oldest first; `limit` keeps only the latest."""
+        """Emissions of a run, oldest first; `limit` keeps only the latest. Raises UnknownRun."""
         yield from self.run(run_id)
         count: RedisCommand = () if limit is None else ("COUNT", limit)
         [entries] = yield [("XREVRANGE", self._keys.history(run_id), "+", "-", *count)]
@@ -652,7 +652,7 @@ class Queries:
         return sorted(workers, key=lambda worker: worker.worker_id)
 
     def run_ids(self) -> Exchange[list[str]]:
-        """Latest event first."""
+        """Ids of all runs, latest event first."""
         members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
 
@@ -694,9 +694,7 @@ class Queries:
 
 
 def leader_of(run: RunSummary, board: Mapping[str, float]) -> Leader | None:
-    """The leader of a run, from label `agent:model` to value of the primary metric; None without known
-    values.
-    """
+    """The leader of a run by its board (label to value); None if the board has no values."""
     sign = -1 if higher_leads(run) else 1
     first = min(board, key=lambda label: (sign * board[label], label), default=None)
     return None if first is None else _leader(first, board[first])

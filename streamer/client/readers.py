@@ -71,7 +71,7 @@ def _asks(
 class StateReader:
     """Answers questions about runs from Redis; use it as a context manager, or call `close()`.
 
-    Every method raises RedisUnavailable if Redis does not answer.
+    Every method but `trials`, which reads the log, raises RedisUnavailable if Redis does not answer.
 
     Args:
         settings: where Redis is; None: found as for every command.
@@ -408,11 +408,10 @@ class AsyncStateReader:
     async def updates(
         self, run_id: str | None = None, *, from_now: bool = False
     ) -> AsyncIterator[StateUpdate]:
-        """Everything as it stands, then each change, without end; nothing is missed or goes back.
+        """The present state, then each change, without end; no change is missed, and no summary goes back.
 
-        A summary that changes often comes in its latest state, not in each. After a lost connection,
-        all changes in between are yielded. Break out of it under `contextlib.aclosing`, which closes
-        its connection at once.
+        Of several quick changes, only the last may be yielded. After a lost connection, all changes in
+        between are yielded. Break out of it under `contextlib.aclosing`, which closes its connection at once.
 
         Args:
             run_id: only this run; None: all.

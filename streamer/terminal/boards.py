@@ -326,7 +326,7 @@ def name_of(run: RunSummary) -> str:
 
 
 def rejection_columns(head: str, nameless: int, now: datetime) -> list[DrawnColumn[StoredRejection]]:
-    """The columns of the newest rejections; `nameless` of them name no run."""
+    """The columns of the newest rejections; `nameless` is the number of rejections without a run."""
     wrong = f"what is wrong ({nameless:,} more name no run)" if nameless else "what is wrong"
     return [
         DrawnColumn("code", head, lambda r: visible(r.message.code), 0, least=16, left=True),

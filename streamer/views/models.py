@@ -248,7 +248,7 @@ AnyRow = TrialRow | StoredRow
 
 
 class SideMeans(Message):
-    """What a side of a comparison is measured by, as means; null: unknown, or no trial has it."""
+    """Means that measure a side of a comparison; null if unknown, or if no trial has the value."""
 
     composite_score: float | None = Field(description="Mean composite score, 0 to 1.")
     cost_usd: float | None = Field(description="Mean known cost of a trial in USD.")

@@ -514,7 +514,7 @@ JOINED: dict[str, Callable[[], str]] = {"js/shared.js": shared_module, "css/page
 
 
 class _Packed(NamedTuple):
-    """A file of the page, ready to be sent: a first visitor asks for twenty of them at once."""
+    """A file of the page, compressed in advance: a first visit requests twenty of them at once."""
 
     content: bytes
     zipped: bytes

@@ -387,7 +387,7 @@ def amount_of(value: Any) -> float | None:
 MAX_LINES = 5_000
 MAX_LINE_CHARACTERS = 4_000
 MAX_CODES = 64
-"""The most numbers that count in one SGR sequence."""
+"""The most codes read from one SGR sequence."""
 
 _SEQUENCE = re.compile(
     r"\x1b\[([0-?]*)[ -/]*([@-~])"  # control sequence

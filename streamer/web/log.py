@@ -96,7 +96,7 @@ class _Run(Generic[R]):
 
 
 class CachedRunLog(Generic[R]):
-    """One topic, read for each run that is asked for; the runs requested longest ago are dropped.
+    """A topic's records by run, read on request; the runs requested longest ago are dropped.
 
     `start` makes an empty reading of a run. `clock` is monotonic, in seconds.
     """
@@ -115,7 +115,7 @@ class CachedRunLog(Generic[R]):
         return self._runs.keys()
 
     async def of(self, run_id: str) -> R:
-        """What the topic says of a run; not to be changed. Raises TooManyTrials above MAX_TRIALS."""
+        """The reading of a run, which callers must not change; raises TooManyTrials above MAX_TRIALS."""
         run = self._runs.pop(run_id, None) or _Run(self._start(run_id), asyncio.Lock())
         self._runs[run_id] = run  # the last one in the order of eviction
         async with run.lock:

@@ -229,7 +229,7 @@ class _Steps:
         self._steps = 0
 
     def after(self, pipeline: Pipeline, records: Sequence[LogRecord], folded: Folded) -> None:
-        """Take what changed, as one emission."""
+        """Record the changes since the last step as one emission."""
         self._steps += 1
         for run_id in folded.touched:
             cut = pipeline.run(run_id).take_changes(notify=False, comparison=False)
@@ -371,7 +371,7 @@ def _escaped(plain: str) -> str:
 
 
 def _is_plain(plain: str, at: int, kept: frozenset[str]) -> bool:
-    """An underscore inside a word is one; at its edge it would be emphasis."""
+    """Whether a character is harmless here: an underscore is, except at the edge of a word (emphasis)."""
     if plain[at] == "_":
         return plain[at - 1 : at].isalnum() and plain[at + 1 : at + 2].isalnum()
     return plain[at] in kept

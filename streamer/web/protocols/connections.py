@@ -42,7 +42,7 @@ STREAMS_SHARE = 5 / 6
 """The share of all connections that may be streams; the rest is for requests."""
 
 FILES_FOR_OTHERS = 128
-"""Open files left for Redis, Kafka and the page."""
+"""File descriptors reserved for Redis, Kafka and the page."""
 
 STREAM = re.compile(rb"/api/(?:runs/[^/]+/)?updates")
 """Paths of streams, as sent."""
@@ -163,7 +163,7 @@ class LimitedProtocol(H11Protocol):
             self._enter("stream" if is_stream else "answer", None)
 
     def _enter(self, phase: str, seconds: float | None) -> None:
-        """Begin a phase that may last so long; a present phase goes on."""
+        """Begin a phase with a time limit; a phase that has already begun keeps its timer."""
         if phase == self._phase:
             return
         self._phase = phase
