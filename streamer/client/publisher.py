@@ -621,6 +621,7 @@ class AsyncTrialPublisher(_Publishing):
         return await asyncio.wrap_future(self._thread.submit(self._delivery.flush(timeout_seconds)))
 
     async def close(self) -> Counts:
+        """The same as `TrialPublisher.close`, awaited."""
         if self._ended:
             return self.counts
         try:

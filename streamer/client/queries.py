@@ -265,7 +265,7 @@ class UnreadableSummary(ReaderError):
 
 
 class NotReached(ReaderError, TimeoutError):
-    """A run did not reach the condition in time; `last` is its last summary, None without such a run."""
+    """A run did not reach the condition in time; `last` is its last summary, None if it did not exist."""
 
     def __init__(self, run_id: str, seconds: float | None, last: RunSummary | None) -> None:
         where = "there is no such run yet" if last is None else _where(last)
@@ -717,7 +717,7 @@ def page_of_runs(
     search: str,
     labels: Mapping[str, str] | None = None,
 ) -> PageOfRuns:
-    """The page between two places, of the runs with these labels that the search finds."""
+    """A page, from `first` to `end`, of the runs that match the search and all labels."""
     text = search.casefold()
 
     def said(run: RunSummary) -> str:

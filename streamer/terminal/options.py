@@ -279,7 +279,7 @@ def is_bundle(path: Path) -> bool:
 def open_records(file: Path) -> Iterator[Iterator[Record]]:
     """The records of a file (see `records_of_lines`), read lazily; `-` is stdin.
 
-    A usage error for UTF-16 or a bundle, a ClickException for damaged gzip or a line of more than 64 MiB.
+    Raises a usage error for UTF-16 or a bundle, and a ClickException for damaged gzip or a line over 64 MiB.
     """
 
     from streamer.schemas.wire import records_of_lines

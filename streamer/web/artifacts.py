@@ -454,7 +454,7 @@ def _spans(line: str, look: _Look) -> tuple[list[Span], _Look]:
 
 
 def _pieces(line: str) -> Iterator[tuple[str, str | None]]:
-    """Pieces of text, each with the SGR parameters that precede the next one."""
+    """Pieces of text, each with the SGR parameters that follow it."""
     at = 0
     for match in _SEQUENCE.finditer(line):
         yield line[at : match.start()], None

@@ -706,7 +706,7 @@ class WatchApp(App[None]):
         self.exit(return_code=1)
 
     def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
-        """Run the work until it is cancelled; our own mistake in it is reported and ends only this work."""
+        """Run the work until it is cancelled; an unexpected error is reported and ends only this work."""
         task = asyncio.create_task(_kept(work, tell))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
