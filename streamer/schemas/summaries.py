@@ -660,9 +660,11 @@ class CrossTier(Message):
     tier_delta: dict[str, Number | None] = Field(
         description="Tier to its difference from the baseline tier (R23)."
     )
-    pass_rate_variance: Number | None = Field(description="Variance of the tiers' pass rates, >= 0.")
-    impl_rate_variance: Number | None = Field(description="Variance of the tiers' judge scores, >= 0.")
-    cost_variance: Number | None = Field(description="Variance of the tiers' costs, USD squared, >= 0.")
+    pass_rate_variance: Number | None = Field(description="Variance of the tiers' median pass rates, >= 0.")
+    impl_rate_variance: Number | None = Field(description="Variance of the tiers' median judge scores, >= 0.")
+    cost_variance: Number | None = Field(
+        description="Variance of the tiers' median costs, USD squared, >= 0."
+    )
     cost_delta: Number | None = Field(description="Dearest minus cheapest median cost of a tier, USD, >= 0.")
     frontier_cost_of_pass: Number | None = Field(
         description="Lowest cost of pass among the tiers, USD, >= 0."

@@ -308,7 +308,8 @@ def _beside(point: _Point, at: float, height: float, sheet: Sheet) -> Iterator[_
     if at + 9 + width >= sheet.width:
         sides.reverse()
     for (left, anchor), offset in product(sides, _OFFSETS):
-        yield _Label(text, left, round(height + offset, 2), width, anchor)
+        kind = "" if offset == _OFFSETS[0] else "far"  # another point may be nearer
+        yield _Label(text, left, round(height + offset, 2), width, anchor, kind)
 
 
 def _around(label: _Label, sheet: Sheet) -> Iterable[_Label]:

@@ -700,9 +700,9 @@ def across_tiers(cross: Mapping[str, Any] | None) -> list[Element]:
     frontier = usd(cross["frontier_cost_of_pass"])
     tier = cross["frontier_tier"]
     facts: dict[str, Content] = {
-        "Variance of pass rates": ratio(cross["pass_rate_variance"]),
-        "Variance of judge's scores": ratio(cross["impl_rate_variance"]),
-        "Variance of costs": f"{variance:.2e}" if small else ratio(cross["cost_variance"]),
+        "Variance of median pass rates": ratio(cross["pass_rate_variance"]),
+        "Variance of median judge's scores": ratio(cross["impl_rate_variance"]),
+        "Variance of median costs": f"{variance:.2e}" if small else ratio(cross["cost_variance"]),
         "Dearest − cheapest median cost": usd(cross["cost_delta"]),
         "Lowest cost of pass": frontier if tier is None else (frontier, " in ", name(tier)),
     }

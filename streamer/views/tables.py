@@ -228,7 +228,8 @@ def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
         lines.append(
             f"across tiers: frontier cost of pass {dollars(cross['frontier_cost_of_pass'])}"
             f" ({shown(cross['frontier_tier'])}), cost delta {dollars(cross['cost_delta'])}, variance of "
-            f"pass rate {shown(cross['pass_rate_variance'])}, impl rate {shown(cross['impl_rate_variance'])}"
+            f"median pass rate {shown(cross['pass_rate_variance'])}, "
+            f"impl rate {shown(cross['impl_rate_variance'])}"
         )
     lines += [
         f"{counted(run[mark], noun)} {words}" for mark, (noun, words) in REMARKS.items() if run.get(mark)

@@ -799,6 +799,7 @@ async def run_sheet(web: Web, query: RunSheetQuery, run: str) -> bytes:
     agents, tiers = ([one.model_dump(mode="json") for one in some] for some in (at.agents, at.tiers))
     places = places_of(at.compared.comparison)
     document = run_document(at.run.model_dump(mode="json"), agents, tiers, now=at.moment, places=places)
+    document = document._replace(tables=[table for table in document.tables if table.rows])
     live = f"/#/run/{quote(run, safe='')}" + (f"/{query.tab}" if query.tab else "")
     of = position if position.at else f"offset {position}"
     return sheet(document, notice=f"As of {of}, not live.", lead=(live, "The run as it stands now"))

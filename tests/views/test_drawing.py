@@ -383,3 +383,18 @@ def test_every_agent_of_a_crowded_frontier_is_named_and_a_line_leads_to_a_distan
     assert [len(named(point)) for point in best] == [1] * 12
     far = [label for point in best for label in named(point) if label[1].get("class") == "far"]
     assert len(far) == sum(line[1].get("class") == "lead" for line in parts(drawn, "line"))
+
+
+def test_a_line_leads_to_a_name_that_does_not_stand_at_the_height_of_its_point() -> None:
+    [one] = costly_agents(1)
+    spots = {"best:model": (1.0, 0.6), "next:model": (1.3, 0.59), "last:model": (4.0, 0.3)}
+    agents = [
+        one | {"agent_model": name, "mean_cost": cost, "pass_rate": rate}
+        for name, (cost, rate) in spots.items()
+    ]
+    drawn = draw_frontier(agents, primary="pass_rate")
+    [best] = [point for point in parts(drawn, "g") if point[1]["class"] == "point"]
+    [circle], [label] = parts(best, "circle"), named(best)
+    assert abs(label[1]["y"] - circle[1]["cy"]) > 5
+    [lead] = [line for line in parts(drawn, "line") if line[1].get("class") == "lead"]
+    assert (lead[1]["x1"], lead[1]["y1"]) == (circle[1]["cx"], circle[1]["cy"])

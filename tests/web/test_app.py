@@ -89,6 +89,7 @@ async def test_a_run_as_of_an_offset_is_a_page_that_says_so_and_links_to_the_liv
         )
         assert "$0.25" in page
         assert "$64" not in page
+        assert "Nothing yet." not in page
         now = serving.get(f"/pages/runs/r%2F1?as_of={before + 1}&tab=tiers").body.decode()
         assert '<a href="/#/run/r%2F1/tiers">The run as it stands now</a>' in now
         assert "$64" in now

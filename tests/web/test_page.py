@@ -133,7 +133,7 @@ def test_tiers_have_grade_uplift_spread_and_variances(page: Page, web: WebProces
     expect(page.locator("tbody tr")).to_have_count(7)
     expect(page.locator("tbody tr").first).to_contain_text("baseline")
     expect(page.locator("svg.spread")).to_have_count(7)
-    expect(page.locator("main")).to_contain_text("Variance of pass rates")
+    expect(page.locator("main")).to_contain_text("Variance of median pass rates")
     expect(page.locator("main")).to_contain_text(GRADE_MARKS)
     page.get_by_role("button", name="By agent").click()
     expect(page.locator("tbody tr")).to_have_count(21)

@@ -345,6 +345,23 @@ def tabbed_to(page: Page, expected: str | re.Pattern[str]) -> None:
     raise AssertionError(f"Tab never comes to {expected}")
 
 
+CROWDED = """async () => {
+  const { h } = await import("/static/js/shared.js");
+  const names = ["mini-swe-agent:claude-opus-4-5", "mini-swe-agent:claude-sonnet-4-5"];
+  const numbers = () => Array.from({ length: 12 }, () => h("td", { class: "number" }, "1,234.5 points"));
+  const rows = names.map((name) => h("tr", {}, h("th", {}, h("bdi", { class: "name" }, name)), ...numbers()));
+  const table = h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, ...rows)));
+  document.getElementById("main").replaceChildren(table);
+  return rows.map((row) => row.querySelector(".name")).map((one) => one.scrollHeight - one.clientHeight);
+}"""
+
+
+def test_in_a_table_that_is_too_wide_the_names_stay_whole(page: Page, web: WebProcess) -> None:
+    page.set_viewport_size({"width": 1024, "height": 800})
+    opened(page, web, "#/leaders")
+    assert page.evaluate(CROWDED) == [0, 0]
+
+
 def test_ten_thousand_trials_take_few_elements_and_less_than_60_mb(
     page: Page, web: WebProcess, sets: None
 ) -> None:
