@@ -254,8 +254,8 @@ def test_a_cell_of_the_matrix_is_a_link_that_opens_in_a_tab_of_its_own(page: Pag
     opened.value.close()
     place = cell.bounding_box()
     assert place
-    page.mouse.move(place["x"] + 30, place["y"] + 4)
-    expect(cell).to_have_attribute("href", re.compile("agent=terminus%3Agpt-5&task=task-3$"))
+    page.mouse.move(place["x"] + 30, place["y"] - 10)  # the next agent, the task before
+    expect(cell).to_have_attribute("href", re.compile("agent=terminus%3Agpt-5&task=task-2$"))
     cell.click()
     expect(page.locator(".pager")).to_contain_text("1–1 of 1 that fit, of 9")
 
