@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,6 @@ Rows = list[dict[str, Any]]
 ORCHESTRATOR = "20250902_orchestrator_qwen-3-coder-480B"
 DROID = "20250924_droid_gpt-5"
 DATASET = "terminal-bench-core@0.1.1"
-RESULT_FIELDS = (
-    *("id", "trial_name", "task_id", "is_resolved", "failure_mode", "parser_results"),
-    *("total_input_tokens", "total_output_tokens", "trial_started_at", "trial_ended_at"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -118,26 +113,6 @@ def test_convert_and_fold_of_a_real_run_directory_give_the_harness_numbers(
     check(summary, expected["runs"][f"{DATASET}/{run}"][part], trials)
 
 
-def write_run(directory: Path, rows: Rows) -> None:
-    """A run directory as Terminal-Bench writes it, from rows of the data."""
-    for row in rows:
-        trial = directory / row["task_id"] / row["trial_name"]
-        trial.mkdir(parents=True)
-        result = {name: row[name] for name in RESULT_FIELDS}
-        (trial / "results.json").write_bytes(orjson.dumps(result))
-
-
-@pytest.mark.parametrize("submission", ["20250711_openhands_claude-4-sonnet", DROID])
-def test_convert_with_a_run_id_pools_the_runs_of_a_submission(
-    tmp_path: Path, expected: dict[str, Any], file_rows: Rows, submission: str
-) -> None:
-    rows = [row for row in file_rows if row["submission"] == submission]
-    for run in {row["run"] for row in rows}:
-        write_run(tmp_path / run, [row for row in rows if row["run"] == run])
-    summary, trials = converted(tmp_path, "--run-id", submission, "--agent", "a")
-    check(summary, expected["submissions_from_trial_files"][submission], trials)
-
-
 def test_every_run_of_the_data_gives_the_harness_numbers(
     expected: dict[str, Any], file_rows: Rows, all_rows: Rows
 ) -> None:
@@ -210,28 +185,6 @@ def test_every_prefix_of_every_run_gives_the_harness_numbers(
                 check(run, prefixes[str(length)], events[:length])
                 checked += 1
     assert checked >= 150
-
-
-def test_43_trial_directories_copied_into_a_nested_folder_change_nothing_and_are_reported(
-    tmp_path: Path, data: Path
-) -> None:
-    original = data / "runs" / ORCHESTRATOR
-    run = tmp_path / ORCHESTRATOR
-    shutil.copytree(original, run)
-    trials = sorted(path.parent for path in run.glob("*/*/results.json"))[:43]
-    for trial in trials:
-        shutil.copytree(trial, run / "backup" / "old" / trial.parent.name / trial.name)
-
-    clean, nested = streamer("convert", original), streamer("convert", run)
-
-    assert nested.returncode == 0, nested.stderr.decode()
-    assert b"43 duplicates" in nested.stderr
-
-    def without_revisions(lines: bytes) -> list[dict[str, Any]]:
-        events = [orjson.loads(line) for line in lines.splitlines()]
-        return [{k: v for k, v in event.items() if k != "revision"} for event in events]
-
-    assert without_revisions(nested.stdout) == without_revisions(clean.stdout)
 
 
 def test_the_copies_sent_as_events_are_duplicates_too(data: Path) -> None:
