@@ -150,18 +150,10 @@ def test_query_answers_as_of_a_version_with_the_summaries_published_then(logged:
     assert "as-of/1" in call(logged.stack, "query", "run", RUN, "--as-of", version).stdout.decode()
 
 
-@pytest.mark.parametrize("question", ["run", "agents", "tiers", "comparisons", "trials"])
 def test_every_question_has_one_answer_from_redis_from_the_log_and_from_a_file(
-    logged: Logged, question: str, tmp_path: Path
+    logged: Logged, tmp_path: Path
 ) -> None:
     [run] = logged.query("run", RUN)
-    now = logged.query(question, RUN)
-    then = logged.query(question, RUN, "--as-of", run["state_version"])
-    differs = ["epoch", "state"]  # the worker's beginning, and the time of asking
-    if question != "run":
-        differs += ["state_version", "last_event_at"]  # a worker publishes each as it changes
-    differing = dict.fromkeys(differs)
-    assert [answer | differing for answer in then] == [answer | differing for answer in now]
     settings = logged.stack.settings
     events = events_of_the_run(settings)
     file = tmp_path / "events.ndjson"
@@ -170,8 +162,16 @@ def test_every_question_has_one_answer_from_redis_from_the_log_and_from_a_file(
     summaries = lines(call(logged.stack, "fold", file, "--json").stdout)
     compared = [one for one in summaries if one["type"] == "run_comparison" and one["run_id"] == RUN]
     of_file = orjson.loads(report) | {"comparisons": compared}
-    of_question = of_file[question] if isinstance(of_file[question], list) else [of_file[question]]
-    assert [answer["digest"] for answer in of_question] == [answer["digest"] for answer in now]
+    for question in ("run", "agents", "tiers", "comparisons", "trials"):
+        now = logged.query(question, RUN)
+        then = logged.query(question, RUN, "--as-of", run["state_version"])
+        differs = ["epoch", "state"]  # the worker's beginning, and the time of asking
+        if question != "run":
+            differs += ["state_version", "last_event_at"]  # a worker publishes each as it changes
+        differing = dict.fromkeys(differs)
+        assert [answer | differing for answer in then] == [answer | differing for answer in now], question
+        of_question = of_file[question] if isinstance(of_file[question], list) else [of_file[question]]
+        assert [answer["digest"] for answer in of_question] == [answer["digest"] for answer in now], question
 
 
 def test_what_trials_were_made_with_is_the_same_from_redis_and_from_a_file(
@@ -350,22 +350,17 @@ def converted_within(most_bytes: int, run: Path) -> tuple[list[str], str]:
     return tasks, ended.stderr.decode()
 
 
-def test_a_sparse_agent_log_of_6_gb_costs_its_trial_nothing_but_what_it_would_have_said(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("name", "left"), [("agent-logs/trajectory.json", ["t1", "t2"]), ("results.json", ["t2"])]
+)
+def test_a_sparse_file_of_6_gb_is_named_and_costs_no_more_than_what_it_would_have_said(
+    tmp_path: Path, name: str, left: list[str]
 ) -> None:
     run, trial = a_run_with_two_trials(tmp_path)
-    sparse(trial / "agent-logs" / "trajectory.json")
+    sparse(trial / name)
     tasks, said = converted_within(GIB, run)
-    assert tasks == ["t1", "t2"]
-    assert "agent-logs/trajectory.json: too large: 6,442,450,944 bytes; 67,108,864 are allowed" in said
-
-
-def test_a_sparse_result_of_6_gb_is_named_and_the_other_trials_are_converted(tmp_path: Path) -> None:
-    run, trial = a_run_with_two_trials(tmp_path)
-    sparse(trial / "results.json")
-    tasks, said = converted_within(GIB, run)
-    assert tasks == ["t2"]
-    assert "results.json: too large: 6,442,450,944 bytes" in said
+    assert tasks == left
+    assert f"{name}: too large: 6,442,450,944 bytes; 67,108,864 are allowed" in said
 
 
 @pytest.mark.slow
@@ -398,19 +393,14 @@ def test_a_directory_with_a_sparse_file_of_6_gb_is_followed(tmp_path: Path, name
         wait_for(lambda: {event.get("task_id") for event in following.events} >= whole, "all is published")
 
 
-def test_a_gzip_file_that_unpacks_to_one_line_of_6_gb_is_an_error_not_an_end(tmp_path: Path) -> None:
+def test_a_line_of_6_gb_in_a_sparse_or_packed_file_is_an_error_not_an_end(tmp_path: Path) -> None:
     bomb = gzip_bomb(tmp_path / "bomb.ndjson.gz", bytes(64 * MIB), 96)
-    ended = streamer_within(GIB, "fold", bomb)
-    assert ended.returncode == 1
-    said = ended.stderr.decode()
-    assert "line 1 has more than 67,108,864 bytes; events are lines of at most 1,048,576" in said
-    assert "Traceback" not in said
-
-
-def test_a_sparse_file_of_6_gb_is_an_error_not_an_end(tmp_path: Path) -> None:
-    ended = streamer_within(GIB, "fold", sparse(tmp_path / "events.ndjson"))
-    assert ended.returncode == 1
-    assert "line 1 has more than 67,108,864 bytes" in ended.stderr.decode()
+    for file in (bomb, sparse(tmp_path / "events.ndjson")):
+        ended = streamer_within(GIB, "fold", file)
+        assert ended.returncode == 1
+        said = ended.stderr.decode()
+        assert "line 1 has more than 67,108,864 bytes; events are lines of at most 1,048,576" in said
+        assert "Traceback" not in said
 
 
 def test_a_line_too_long_for_an_event_is_a_rejection_and_the_rest_is_folded(tmp_path: Path) -> None:

@@ -121,12 +121,12 @@ def published(folding: Folding, kind: str, run: str) -> list[dict[str, Any]]:
     return [c.summary for c in changes if c.kind == kind and c.summary]
 
 
-@pytest.mark.parametrize(("command", "kind"), [("run", "run"), ("agents", "agent_model"), ("tiers", "tier")])
-def test_json_is_what_was_published(query: Query, folding: Folding, command: str, kind: str) -> None:
-    expected = published(folding, kind, DONE)
-    if kind == "run":
-        expected = [run | {"state": "complete"} for run in expected]
-    assert objects(query(command, DONE, "--json")) == expected
+def test_json_is_what_was_published(query: Query, folding: Folding) -> None:
+    for command, kind in (("run", "run"), ("agents", "agent_model"), ("tiers", "tier")):
+        expected = published(folding, kind, DONE)
+        if kind == "run":
+            expected = [run | {"state": "complete"} for run in expected]
+        assert objects(query(command, DONE, "--json")) == expected, command
 
 
 def test_a_budget_is_judged_by_the_known_cost_and_its_forecast(query: Query) -> None:
@@ -201,64 +201,59 @@ def test_the_leaderboard_leaves_baselines_out_and_puts_incomplete_ones_last(quer
     assert text.count("stalled") == 1
 
 
-def test_a_metric_of_which_less_is_better_is_ranked_so(query: Query) -> None:
-    rows = objects(query("leaderboard", "--by-run", "--metric", "cost_of_pass", "--run", DONE, "--json"))
-    assert [row["agent_model"] for row in rows] == ["good:m", "bad:m"]
+NARROWED_BOARDS = [
+    (["--benchmark", "bench"], ["good:m", "bad:m"]),
+    (["--run", DONE, "--limit", "1"], ["good:m"]),
+    (["--run", DONE, "--metric", "cost_of_pass"], ["good:m", "bad:m"]),  # less is better
+    (["--label", "team=red"], ["best [red]\u202e:m"]),
+    (["--label", "team=blue"], []),
+]
+
+
+def test_the_leaderboard_can_be_narrowed(query: Query) -> None:
+    for arguments, agents in NARROWED_BOARDS:
+        rows = objects(query("leaderboard", "--by-run", *arguments, "--json"))
+        assert [row["agent_model"] for row in rows] == agents, arguments
     assert "lowest first" in query("leaderboard", "--by-run", "--metric", "cost_of_pass").stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "agents"),
-    [
-        (["--benchmark", "bench"], ["good:m", "bad:m"]),
-        (["--run", DONE, "--limit", "1"], ["good:m"]),
-        (["--label", "team=red"], ["best [red]\u202e:m"]),
-        (["--label", "team=blue"], []),
-    ],
-)
-def test_the_leaderboard_can_be_narrowed(query: Query, arguments: list[str], agents: list[str]) -> None:
-    rows = objects(query("leaderboard", "--by-run", *arguments, "--json"))
-    assert [row["agent_model"] for row in rows] == agents
+NARROWED_TRIALS = [
+    ([], 12),
+    (["--task", "t1"], 3),
+    (["--tier", "T0"], 6),
+    (["--agent", "good"], 4),
+    (["--agent", "bad:m", "--task", "t0", "--tier", "T0"], 1),
+    (["--agent", "nobody"], 0),
+]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "count"),
-    [
-        ([], 12),
-        (["--task", "t1"], 3),
-        (["--tier", "T0"], 6),
-        (["--agent", "good"], 4),
-        (["--agent", "bad:m", "--task", "t0", "--tier", "T0"], 1),
-        (["--agent", "nobody"], 0),
-    ],
-)
-def test_trials_can_be_narrowed(query: Query, arguments: list[str], count: int) -> None:
-    result = objects(query("trials", DONE, *arguments, "--json"))
-    assert len(result) == count
-    assert {trial["type"] for trial in result} <= {"scored_trial"}
-    text = query("trials", DONE, *arguments).stdout
-    assert len(text.splitlines()) == (count + 4 if count else 1)
+def test_trials_can_be_narrowed(query: Query) -> None:
+    for arguments, count in NARROWED_TRIALS:
+        result = objects(query("trials", DONE, *arguments, "--json"))
+        assert len(result) == count, arguments
+        assert {trial["type"] for trial in result} <= {"scored_trial"}
+        text = query("trials", DONE, *arguments).stdout
+        assert len(text.splitlines()) == (count + 4 if count else 1), arguments
 
 
-@pytest.mark.parametrize("command", ["run", "agents", "tiers", "trials"])
-def test_an_unknown_run_is_one_line_and_exit_code_1(query: Query, command: str) -> None:
-    result = query(command, "done1")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert len(result.stderr.splitlines()) == 1
-    assert "'done1'. Did you mean done/1?" in result.stderr
+def test_a_run_shows_its_agents_and_tiers_and_an_unknown_one_is_one_line_and_exit_code_1(
+    query: Query,
+) -> None:
+    text = query("run", DONE).stdout
+    assert text.splitlines()[0] == f"Run {DONE} · bench · complete"
+    assert "Agents" in text
+    assert "Tiers" in text
+    for command in ("run", "agents", "tiers", "trials"):
+        result = query(command, "done1")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert len(result.stderr.splitlines()) == 1
+        assert "'done1'. Did you mean done/1?" in result.stderr
 
 
 def test_a_run_without_trials_has_no_trials(query: Query, settings: Settings) -> None:
     fill(settings, fold_records(records_of_lines([orjson.dumps(EVENTS[1] | {"run_id": "new"})])))
     result = query("trials", "new")
     assert (result.exit_code, result.output) == (0, "No such trials.\n")
-
-
-def test_a_run_shows_its_agents_and_tiers(query: Query) -> None:
-    text = query("run", DONE).stdout
-    assert text.splitlines()[0] == f"Run {DONE} · bench · complete"
-    assert "Agents" in text
-    assert "Tiers" in text
 
 
 def test_of_a_slot_the_latest_trial_counts_unless_it_is_a_late_writers(

@@ -44,13 +44,12 @@ from streamer.web.api import (
     failures_of,
     labels,
     moves_of,
-    outlook,
     run_at,
     trials_of,
 )
 from streamer.web.app import STREAMS, openapi
 from streamer.web.log import LogTruncated
-from streamer.web.models import AsOfQuery, NoQuery, OutlookQuery, RunSort, TrialsQuery, WhyQuery
+from streamer.web.models import AsOfQuery, NoQuery, RunSort, TrialsQuery, WhyQuery
 from streamer.web.protocols.connections import EVENTS_PATH
 from tests.support.cli import streamer
 from tests.support.events import a_plan, a_start, a_trial
@@ -378,6 +377,8 @@ async def test_as_of_each_version_the_answers_are_those_of_then(
         for (end, path), answer in then.items():
             again = folding_page.get(f"/api/runs/run-1{path}{'&' if '?' in path else '?'}as_of={end}")
             assert again.status == 200
+            if path == "/curves":
+                assert again.json()["state_version"] == end
             now, before = without_way(again.json()), without_way(answer)
             if path == "/outlook":  # at the time of the last record, not of asking
                 moment = start + timedelta(minutes=ENDS.index(end))
@@ -700,23 +701,3 @@ async def test_large_runs_are_looked_for_again_and_again_though_redis_was_away(
     following = asyncio.create_task(ahead.follow_large_runs())
     await eventually(lambda: len(looks) == 3, "three looks")
     following.cancel()
-
-
-# -----------------------------------------------------------------------------
-# Curves, outlook and labels as of a position: of the events up to it, at the time of the last of them.
-
-
-async def test_the_answers_are_of_the_events_up_to_the_position(logged: Settings) -> None:
-    web, start = Web(logged), lately()
-    async with Feed(logged, log=True, start=start) as feed:
-        for portion in PORTIONS:
-            await feed.take(portion)
-        for minute, (end, trials) in enumerate(zip(ENDS, (2, 3, 4), strict=True)):
-            query = OutlookQuery(as_of=str(end))
-            assert (await outlook(web, query, "run-1")).at == start + timedelta(minutes=minute)
-            curves = await curves_of(web, query, "run-1")
-            lines = [curve.points[-1].trials for curve in curves.curves if curve.agent_model is not None]
-            assert (curves.state_version, sum(lines)) == (end, trials)
-            pooled = [one for one in await labels(web, query, "run-1", "team") if one.agent_model is None]
-            assert sum(one.trials for one in pooled) == trials
-    await web.reader.close()

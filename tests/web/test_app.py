@@ -36,6 +36,7 @@ def serving(logged: Settings) -> Iterator[Serving]:
 PROBLEMS = [
     ("/api/runs/nothing", 404, "There is no run 'nothing'"),
     ("/api/runs/nothing/trials", 404, "There is no run 'nothing'"),
+    ("/api/runs/nothing/updates", 404, "There is no run 'nothing'"),
     ("/api/runs/run-1/trials/abc", 404, "has no trial 'abc'"),
     ("/api/leaderboard?metric=luck", 400, "Metrics: accuracy"),
     ("/api/leaderboard?benchmark=b", 404, "Benchmarks: none yet"),
@@ -139,15 +140,6 @@ def test_a_task_of_a_tier_leads_to_the_trials_of_that_tier(
         run="r", at=None, agent_model="a:m", task=key, attempts=1, passed=1, cost_usd=None, seconds=None
     )
     assert _trials_link(of, "a|b") == f"/#/run/r/trials?agent=a%3Am&task=a%7Cb{asked}"
-
-
-async def test_pages_need_the_token_as_the_api_does(logged: Settings) -> None:
-    with Serving(logged, token="secret-token-of-the-test") as serving:
-        assert serving.get("/").status == 200
-        for path in ("/pages/ledgers", "/pages/ledgers/x", "/pages/tasks/x?run=y", "/pages/%6cedgers"):
-            assert serving.get(path).status == 401, path
-        known = serving.get("/pages/ledgers", authorization="Bearer secret-token-of-the-test")
-        assert known.status == 200
 
 
 async def test_problems_say_what_was_wrong_and_what_is_allowed(logged: Settings, serving: Serving) -> None:

@@ -53,30 +53,31 @@ def looks(text: str) -> list[dict[str, object]]:
     return [span.model_dump(exclude_defaults=True) for span in lines_of(text)[0][0]]
 
 
-def test_attributes_hold_until_they_are_ended() -> None:
-    assert looks("\x1b[1;32mok\x1b[22m still\x1b[39m plain") == [
-        {"text": "ok", "color": 2, "bold": True},
-        {"text": " still", "color": 2},
-        {"text": " plain"},
-    ]
-    assert looks("\x1b[3;4;91;44mx\x1b[m") == [
-        {"text": "x", "color": 9, "background": 4, "italic": True, "underline": True}
-    ]
+LOOKS: list[tuple[str, list[dict[str, object]]]] = [
+    (
+        "\x1b[1;32mok\x1b[22m still\x1b[39m plain",
+        [{"text": "ok", "color": 2, "bold": True}, {"text": " still", "color": 2}, {"text": " plain"}],
+    ),
+    (
+        "\x1b[3;4;91;44mx\x1b[m",
+        [{"text": "x", "color": 9, "background": 4, "italic": True, "underline": True}],
+    ),
+    ("\x1b[38;5;9mx", [{"text": "x", "color": 9}]),
+    ("\x1b[38;5;200;1mx", [{"text": "x", "bold": True}]),  # of 256 colours 16 are kept
+    ("\x1b[38;2;1;2;3;4mx", [{"text": "x", "underline": True}]),
+    ("10 %\r50 %\r100 %", [{"text": "100 %"}]),
+    ("\x1b]0;no end\x1b[31mred", [{"text": "0;no end"}, {"text": "red", "color": 1}]),
+    (f"\x1b[{'1;' * (MAX_CODES - 1)}4;0mx", [{"text": "x", "bold": True, "underline": True}]),
+]
 
 
-def test_attributes_reach_over_the_end_of_a_line() -> None:
-    lines, _ = lines_of("\x1b[31ma\nb")
-    assert [line[0].color for line in lines] == [1, 1]
+@pytest.mark.parametrize(("text", "spans"), LOOKS)
+def test_codes_become_attributes(text: str, spans: list[dict[str, object]]) -> None:
+    assert looks(text) == spans
 
 
-def test_of_256_colours_the_16_are_kept_and_the_codes_behind_them_are_not_taken_for_others() -> None:
-    assert looks("\x1b[38;5;9mx") == [{"text": "x", "color": 9}]
-    assert looks("\x1b[38;5;200;1mx") == [{"text": "x", "bold": True}]
-    assert looks("\x1b[38;2;1;2;3;4mx") == [{"text": "x", "underline": True}]
-
-
-def test_a_carriage_return_begins_the_line_again() -> None:
-    assert looks("10 %\r50 %\r100 %") == [{"text": "100 %"}]
+def test_attributes_reach_over_the_end_of_a_line_whatever_ends_it() -> None:
+    assert [line[0].color for line in lines_of("\x1b[31ma\nb")[0]] == [1, 1]
     assert [line[0].text for line in lines_of("a\r\nb\r\n")[0]] == ["a", "b"]
 
 
@@ -89,14 +90,6 @@ def test_of_many_lines_the_last_are_kept_and_long_lines_end() -> None:
     lines, before = lines_of("x\n" * (MAX_LINES + 3) + "y" * (MAX_LINE_CHARACTERS + 1))
     assert (len(lines), before) == (MAX_LINES, 4)
     assert len(lines[-1][0].text) == MAX_LINE_CHARACTERS
-
-
-def test_a_string_that_an_escape_cuts_is_no_string() -> None:
-    assert looks("\x1b]0;no end\x1b[31mred") == [{"text": "0;no end"}, {"text": "red", "color": 1}]
-
-
-def test_of_very_many_codes_in_one_sequence_the_first_count() -> None:
-    assert looks(f"\x1b[{'1;' * (MAX_CODES - 1)}4;0mx") == [{"text": "x", "bold": True, "underline": True}]
 
 
 @pytest.mark.timeout(60)
@@ -316,6 +309,7 @@ def test_the_kind_follows_from_the_file_and_its_contents(tmp_path: Path) -> None
     assert view(tmp_path, "broken.json", b'[{"action"') == ("log", 0, ['[{"action"'])
     assert view(tmp_path, "deep.json", b"[" * 100_000)[0] == "log"
     assert view(tmp_path, "agent.log", b"a\nb\n") == ("log", 0, ["a", "b"])
+    assert view(tmp_path, "latin.log", b"caf\xe9") == ("log", 0, ["caf\ufffd"])
     assert view(tmp_path, "my.patch", b"-a\n+b\n") == ("diff", 0, ["-a", "+b"])
     assert view(tmp_path, "page.html", b"<script>alert(1)</script>") == (
         "log",
@@ -329,10 +323,6 @@ def test_the_kind_follows_from_the_file_and_its_contents(tmp_path: Path) -> None
 def test_what_is_not_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CannotBeOpened, match="is not text"):
         view(tmp_path, "core.log", b"\x7fELF\0\0")
-
-
-def test_bytes_that_are_no_utf_8_are_shown_as_such(tmp_path: Path) -> None:
-    assert view(tmp_path, "latin.log", b"caf\xe9")[2] == ["caf\ufffd"]
 
 
 def test_of_a_long_log_the_end_is_shown(tmp_path: Path) -> None:

@@ -98,24 +98,22 @@ async def test_texts_of_agents_are_left_out_or_marked(logged: Settings, logging_
         assert {str(trial["reason"]) for trial in listed} == {str({"untrusted_text": HOSTILE})}
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("board", {}, "board needs run, as a text"),
-        ("board", {"run": "r9"}, "There is no run 'r9'. Did you mean r1?"),
-        ("agents", {"run": "r1", "asof": "2"}, "asof: Extra inputs are not permitted. Allowed: run, as_of"),
-        ("agents", {"run": "r1", "as_of": "never"}, "never"),
-        ("delete", {"run": "r1"}, "There is no tool 'delete': board, runs"),
-    ],
-)
-async def test_a_mistake_is_said_so_that_the_model_can_mend_it(
-    logged: Settings, logging_feed: Feed, tool: str, arguments: dict[str, Any], said: str
-) -> None:
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    ("board", {}, "board needs run, as a text"),
+    ("board", {"run": "r9"}, "There is no run 'r9'. Did you mean r1?"),
+    ("agents", {"run": "r1", "asof": "2"}, "asof: Extra inputs are not permitted. Allowed: run, as_of"),
+    ("agents", {"run": "r1", "as_of": "never"}, "never"),
+    ("delete", {"run": "r1"}, "There is no tool 'delete': board, runs"),
+]
+
+
+async def test_a_mistake_is_said_so_that_the_model_can_mend_it(logged: Settings, logging_feed: Feed) -> None:
     await logging_feed.take(EVENTS)
     async with within(logged) as client:
-        result = await client.call_tool(tool, arguments)
-        assert result.is_error
-        assert said in result.content[0].text  # type: ignore[union-attr]
+        for tool, arguments, said in MISTAKES:
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error, said
+            assert said in result.content[0].text  # type: ignore[union-attr]
 
 
 async def test_every_tool_is_read_only_and_says_what_it_takes(settings: Settings) -> None:

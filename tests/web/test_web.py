@@ -407,14 +407,20 @@ def test_a_foreign_name_is_refused_so_that_no_page_can_rebind_it(
     assert checked.post(b"", kind="", host=host).status == 421
 
 
-def test_a_name_that_was_given_is_good(closed: Serving) -> None:
-    assert closed.get("/", host="Boards.Example.:443").status == 200
+TRIAL = f"/api/runs/run-1/trials/{'0' * 24}"
+CLOSED = [
+    *("/api/runs", "/api/openapi.json", UPDATES, "/api/session", "/api/nothing"),
+    *(f"{TRIAL}/event", f"{TRIAL}/artifacts/0", f"{TRIAL}/artifacts/3/player"),
+    *("/pages/ledgers", "/pages/ledgers/x", "/pages/tasks/x?run=y", "/pages/%6cedgers"),
+]
 
 
 def test_without_the_token_there_is_no_data_but_the_page_loads(closed: Serving) -> None:
-    for path in ("/api/runs", "/api/openapi.json", UPDATES, "/api/session", "/api/nothing"):
+    for path in CLOSED:
         answer = closed.get(path)
-        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer"), path
+    assert closed.get("/pages/ledgers", authorization=f"Bearer {VIEW_TOKEN}").status == 200
+    assert closed.get("/", host="Boards.Example.:443").status == 200, "a name that was given"
     assert closed.get("/").status == 200
     assert closed.get("/static/js/main.js").status == 200
 
@@ -461,7 +467,9 @@ def test_only_the_token_as_a_bearer_fits(closed: Serving, given: str) -> None:
     assert closed.get("/api/runs", authorization=f"Bearer {VIEW_TOKEN}").status == 200
 
 
-async def test_a_token_in_the_address_becomes_a_cookie_once_for_streams_too(closed: Serving) -> None:
+async def test_a_token_in_the_address_becomes_a_cookie_once_for_streams_too_and_a_wrong_one_none(
+    closed: Serving,
+) -> None:
     answer = closed.get(f"/?token={VIEW_TOKEN}&a=b%26")
     assert (answer.status, answer.headers["location"]) == (303, "/?a=b%26")
     cookie, *attributes = answer.headers["set-cookie"].split("; ")
@@ -471,12 +479,8 @@ async def test_a_token_in_the_address_becomes_a_cookie_once_for_streams_too(clos
     viewer = await Viewer(closed.port, UPDATES, headers={"Cookie": cookie}).open()
     assert viewer.status == 200
     await viewer.close()
-
-
-def test_a_wrong_token_in_the_address_gives_no_cookie_and_leaves_the_address(closed: Serving) -> None:
-    answer = closed.get("/?token=wrong")
-    assert (answer.status, answer.headers["location"]) == (303, "/")
-    assert "set-cookie" not in answer.headers
+    wrong = closed.get("/?token=wrong")
+    assert (wrong.status, wrong.headers["location"], "set-cookie" in wrong.headers) == (303, "/", False)
 
 
 def test_the_page_exchanges_a_bearer_for_the_cookie(closed: Serving) -> None:
@@ -575,7 +579,7 @@ def test_types_that_any_page_may_post_are_refused(checked: Serving, kind: str) -
     assert not [name for name in asked.headers if name.startswith("access-control")]
 
 
-def test_each_token_is_good_for_one_use(for_both: Serving) -> None:
+def test_each_token_is_good_for_one_use_and_so_is_the_cookie_of_a_viewer(for_both: Serving) -> None:
     viewing, publishing = f"Bearer {VIEW_TOKEN}", f"Bearer {PUBLISH_TOKEN}"
     assert for_both.post(b"", kind="", authorization=publishing).status == PASSED
     assert for_both.get("/api/runs", authorization=viewing).status == 200
@@ -584,15 +588,12 @@ def test_each_token_is_good_for_one_use(for_both: Serving) -> None:
     refused = for_both.post(b"", kind="", authorization=viewing)
     assert refused.status == 403
     assert "for viewing" in refused.json()["detail"]
-    for wrong in ("", "Bearer x", f"Basic {PUBLISH_TOKEN}"):
-        answer = for_both.post(b"", kind="", authorization=wrong)
-        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
-
-
-def test_the_cookie_of_a_viewer_does_not_publish(for_both: Serving) -> None:
     cookie = for_both.get(f"/?token={VIEW_TOKEN}").headers["set-cookie"].split(";")[0]
     assert for_both.get("/api/runs", cookie=cookie).status == 200
     assert for_both.post(b"", kind="", cookie=cookie).status == 401
+    for wrong in ("", "Bearer x", f"Basic {PUBLISH_TOKEN}"):
+        answer = for_both.post(b"", kind="", authorization=wrong)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
 def test_with_a_token_for_viewing_alone_nobody_may_publish(closed: Serving) -> None:
