@@ -321,24 +321,42 @@ def cells(table: Table, column: str) -> list[str]:
     return [row[table.heads.index(column)] for row in table.rows]
 
 
-def test_a_shuffled_run_has_the_interval_of_the_final_pass_rate() -> None:
-    table = agents_table(agents({"order": TASKS, "order_kind": "shuffled"}, 36))
-    assert cells(table, "pass rate") == ["75.0 % so far [57, 88]", "50.0 % so far [33, 70]"]
+INTERVALS = ["75.0 % so far [57, 88]", "50.0 % so far [33, 70]"]
+BOUNDS = ["75.0 % so far (30 to 90)", "50.0 % so far (20 to 80)"]
+BARE = ["75.0 % so far", "50.0 % so far"]
+NONE = "No interval of the final pass rate: "
+
+
+@pytest.mark.parametrize(
+    ("plan", "rates", "notes"),
+    [
+        ({"order": TASKS, "order_kind": "shuffled"}, INTERVALS, ["so far", "interval", "partial"]),
+        (
+            {"order": TASKS},
+            BOUNDS,
+            [
+                *("so far", "bounds", "partial"),
+                f"{NONE}no plan shows a shuffle declared before the first trial.",
+                "declare",
+            ],
+        ),
+        (
+            {"order": TASKS, "order_kind": "chosen"},
+            BOUNDS,
+            ["so far", "bounds", "partial", f"{NONE}the order was chosen."],
+        ),
+        (None, BARE, ["so far", f"{NONE}the run has declared no complete plan of its trials."]),
+    ],
+    ids=["shuffled", "not declared", "chosen", "no plan"],
+)
+def test_half_a_run_has_the_interval_or_hard_bounds_and_why(
+    plan: dict[str, Any] | None, rates: list[str], notes: list[str]
+) -> None:
+    table = agents_table(agents(plan, 36))
+    assert cells(table, "pass rate") == rates
     assert cells(table, "in flight") == ["8", "8"]
     assert "decided" not in table.heads
-    assert table.note.splitlines() == [EXPLAINED["so far"], EXPLAINED["interval"], EXPLAINED["partial"]]
-
-
-def test_an_order_that_was_not_declared_has_hard_bounds_and_a_line_on_how_to_declare_one() -> None:
-    table = agents_table(agents({"order": TASKS}, 36))
-    assert cells(table, "pass rate") == ["75.0 % so far (30 to 90)", "50.0 % so far (20 to 80)"]
-    assert table.note.splitlines() == [
-        EXPLAINED["so far"],
-        EXPLAINED["bounds"],
-        EXPLAINED["partial"],
-        "No interval of the final pass rate: no plan shows a shuffle declared before the first trial.",
-        EXPLAINED["declare"],
-    ]
+    assert table.note.splitlines() == [EXPLAINED.get(note, note) for note in notes]
     assert "streamer tail --order-kind shuffled" in EXPLAINED["declare"]
 
 
@@ -355,26 +373,6 @@ def test_a_star_beside_pass_at_k_is_explained_wherever_one_is_shown() -> None:
         table = agents_table(agents(plan, finished, 0))
         assert any("*" in cell for cell in cells(table, "pass@k")) is star
         assert (EXPLAINED["partial"] in table.note) is star
-
-
-def test_a_chosen_order_has_hard_bounds_and_the_reason() -> None:
-    table = agents_table(agents({"order": TASKS, "order_kind": "chosen"}, 36))
-    assert cells(table, "pass rate") == ["75.0 % so far (30 to 90)", "50.0 % so far (20 to 80)"]
-    assert table.note.splitlines() == [
-        EXPLAINED["so far"],
-        EXPLAINED["bounds"],
-        EXPLAINED["partial"],
-        "No interval of the final pass rate: the order was chosen.",
-    ]
-
-
-def test_without_a_plan_there_are_no_bounds_either() -> None:
-    table = agents_table(agents(None, 36))
-    assert cells(table, "pass rate") == ["75.0 % so far", "50.0 % so far"]
-    assert (
-        "No interval of the final pass rate: the run has declared no complete plan of its trials."
-        in table.note
-    )
 
 
 def test_a_grade_that_can_no_longer_change_is_marked_while_results_are_missing() -> None:
