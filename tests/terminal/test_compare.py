@@ -384,17 +384,6 @@ def test_four_tasks_give_means_and_no_verdict(tmp_path: Path) -> None:
     )
 
 
-def test_while_results_are_missing_there_are_no_intervals(tmp_path: Path) -> None:
-    plan = {"type": "run_started", "tasks": TASKS + 1, "attempts": 1}
-    a = written(tmp_path, "a", [plan | {"run_id": "r"}, *events("r", 8)])
-    b = written(tmp_path, "b", [plan | {"run_id": "s"}, *events("s", 2)])
-    text = streamer("compare", a, b, "--files").stdout.decode()
-    assert "No intervals and no p: trials are missing" in text
-    assert "95 %" not in text
-    result = json.loads(streamer("compare", a, b, "--files", "--json").stdout)
-    assert (result["ended"], result["differences"]["pass_rate"]["interval"]) == (False, None)
-
-
 # -----------------------------------------------------------------------------
 # `streamer events` on real brokers: what the log holds of a run, and a finished run priced anew.
 
@@ -556,15 +545,6 @@ def test_the_exit_code_is_the_verdict_on_files(
     done = streamer("gate", mine, "--against", base, *options)
     assert (done.returncode, done.stderr) == (code, b"")
     assert said in done.stdout.decode()
-
-
-def test_both_questions_are_answered_whichever_decides(tmp_path: Path, baseline: Path) -> None:
-    mine = written_of_gate(tmp_path, "mine", run_of("r", "a", 18))
-    for question in ("final", "ability"):
-        done = streamer("gate", mine, "--against", baseline, "--question", question)
-        text = done.stdout.decode()
-        assert "\n  final: " in text
-        assert "\n  ability: " in text
 
 
 def test_json_is_one_canonical_line_and_markdown_a_comment(tmp_path: Path, baseline: Path) -> None:

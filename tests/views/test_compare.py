@@ -42,7 +42,7 @@ from streamer.views.decide.compare import (
     worse_by,
 )
 from streamer.views.decide.outlook import comparison_tables
-from streamer.views.models import Comparison, TrialRow, outcome_of
+from streamer.views.models import Comparison, TrialRow
 from streamer.views.tables import Table
 from tests.support.board_runs import board_runs
 from tests.support.builders import a_row
@@ -300,14 +300,6 @@ def test_with_nothing_in_common_every_mean_is_unknown() -> None:
     result = compare([a_row(task_id="x")], [a_row(task_id="y")], (("r", None), ("s", None)), 0, 10)
     assert (result.tasks, result.pairs, result.a.pass_rate, result.b.cost_usd) == (0, [], None, None)
     assert (result.a.only_here, result.b.only_here) == (1, 1)
-
-
-def test_a_trial_that_fell_back_has_not_passed() -> None:
-    trial = {"success": True, "resolved": True, "formulacode": {"fallback_to_baseline": True}}
-    assert outcome_of(trial) == "fell_back"
-    assert outcome_of(trial | {"formulacode": None}) == "passed"
-    assert outcome_of({"success": False, "resolved": None, "formulacode": None}) == "no_verdict"
-    assert outcome_of({"success": False, "resolved": False, "formulacode": None}) == "failed"
 
 
 # -----------------------------------------------------------------------------

@@ -31,7 +31,6 @@ from streamer.views.decide.ledger import (
     archived,
     entries_of,
     judged_before,
-    ledger_document,
     ledger_of,
     names_of,
     runs_of,
@@ -468,11 +467,6 @@ def test_a_log_that_has_lost_its_beginning_is_said() -> None:
     assert words[-1] == (
         "the log of partition 3 begins at offset 1,007, so candidates and results may be missing"
     )
-
-
-def test_every_reason_is_written_for_people() -> None:
-    [table] = ledger_document(ledger(EVENTS)).tables
-    assert [row[3] for row in table.rows][-1] == "not judged: declared after its first trial"
 
 
 # -----------------------------------------------------------------------------
