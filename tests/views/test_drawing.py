@@ -47,14 +47,19 @@ def titles(rows: list[dict[str, Any]]) -> list[str]:
     return [text_of(head) for head in draw_agents(rows, "pass_rate").heads]
 
 
-def test_a_text_neither_becomes_markup_nor_acts_wherever_it_stands() -> None:
+def test_a_text_cannot_become_markup_wherever_it_stands() -> None:
     look = Look(HOSTILE, key=lambda row: row["name"], empty=HOSTILE)
     columns = [Column("name", HOSTILE, "name", ("name",), sort="least", hint=HOSTILE, outside=True)]
     for rows in ([{"name": HOSTILE}], []):
         written = html_of(table(draw(columns, rows, look)))
         assert "<img" not in written
         assert "&lt;img src=x onerror=alert(1)&gt;" in written
-        assert "\u202e" not in written
+
+
+def test_what_acts_on_text_is_written_out_in_cells_heads_and_attributes() -> None:
+    look = Look("Names", key=lambda row: row["name"])
+    columns = [Column("name", HOSTILE, "name", ("name",), sort="least", hint=HOSTILE, outside=True)]
+    assert "\u202e" not in html_of(table(draw(columns, [{"name": HOSTILE}], look)))
 
 
 def test_an_attribute_that_is_a_text_is_quoted() -> None:
