@@ -777,8 +777,8 @@ def check_command(file: Path, as_json: bool, settings: Settings) -> None:
     """Fold the runs of a bundle again, without any server, and compare each number that it claims.
 
     Exit codes: 0 equal, 1 something differs, 3 cannot be checked: FILE is not a bundle, is damaged, or was
-    made by another version of the semantics. Of a bundle by another release, sentences are not compared; a line
-    says so.
+    made by another version of the semantics. Of a bundle by another release, sentences are not compared; a
+    line says so.
     """
     from streamer.operate.bundle import NotABundle, check_bundle
     from streamer.terminal.replay import end_with
