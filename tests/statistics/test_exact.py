@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import math
 import pkgutil
 import threading
@@ -73,7 +74,14 @@ def test_t_is_what_the_tables_print(alpha: str, degrees: int, value: float) -> N
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 88, 499, 12_345, 1_000_000])
+def test_with_one_and_two_degrees_of_freedom_t_has_a_closed_form(alpha: Fraction) -> None:
+    p = float(alpha)
+    assert student_t(alpha, 1) == pytest.approx(1 / math.tan(math.pi * p / 2), rel=1e-14)
+    assert student_t(alpha, 2) == pytest.approx(math.sqrt(2 / (p * (2 - p))) * (1 - p), rel=1e-14)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("degrees", [3, 4, 9, 88, 499, 12_345, 1_000_000])
 def test_t_is_the_float_at_which_the_incomplete_beta_function_crosses(alpha: Fraction, degrees: int) -> None:
     context = MPContext()
     context.prec = 300
@@ -110,6 +118,19 @@ def test_the_caller_s_decimal_context_changes_no_bit_and_stays_as_it_is() -> Non
     with localcontext(Context(prec=3, Emax=5, Emin=-5)) as context:
         assert expected == (normal.__wrapped__(Fraction(1, 20)), student_t.__wrapped__(Fraction(1, 20), 7))
         assert (context.prec, any(context.flags.values())) == (3, False)
+
+
+def test_the_normal_quantile_has_its_known_digits() -> None:
+    assert normal(Fraction(1, 20)) == float("1.95996398454005423552459443052055152795555")
+    assert normal(Fraction(1, 100)) == float("2.57582930354890076097698546740229512")
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_t_falls_towards_the_normal_quantile(alpha: Fraction) -> None:
+    several = [student_t(alpha, degrees) for degrees in (1, 2, 5, 20, 100, 10_000, 10**8)]
+    assert several == sorted(several, reverse=True)
+    assert several[-1] == pytest.approx(normal(alpha), rel=1e-6)
+    assert several[-1] > normal(alpha)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +195,11 @@ def test_population_and_sample_divide_by_n_and_n_minus_one() -> None:
 def test_equal_values_have_no_deviation_where_floats_would_show_one() -> None:
     assert sum_of(*[0.1] * 10).std_dev() == 0.0
     assert sum_of(*[0.1] * 10).total() == 1.0
+
+
+def test_cancelling_sums_lose_nothing() -> None:
+    for order in itertools.permutations([1e300, 1.0, -1e300, 5e-324]):
+        assert sum_of(*order).total() == 1.0
 
 
 def test_a_sum_beyond_the_floats_is_infinite_and_comes_back() -> None:

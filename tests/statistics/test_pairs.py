@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.statistics.exact import StatsError
-from streamer.statistics.final import ALPHA, highest, lowest
+from streamer.statistics.final import ALPHA, highest, lowest, possible
 from streamer.statistics.pairs import (
     Attempts,
     Direction,
@@ -215,6 +215,36 @@ def test_a_gate_takes_its_margin_exactly() -> None:
     assert no_further_behind(FinalDifference(-3, 9, 100).ends(), margin) is GateVerdict.UNDECIDED
     assert no_further_behind(FinalDifference(-9, -2, 100).ends(), margin) is GateVerdict.UNDECIDED
     assert no_further_behind(FinalDifference(-9, -3, 100).ends(), margin) is GateVerdict.FAIL
+
+
+@pytest.mark.parametrize("planned", [*range(1, 13), 16])
+def test_the_difference_misses_at_any_look_in_at_most_five_percent_of_all_orders(planned: int) -> None:
+    """Exact, for every mixture of wins, ties and losses. With so few pairs each of them is a prefix.
+
+    The difference can miss only once the wins or the losses have missed.
+    """
+    for wins in range(planned + 1):
+        for losses in range(planned + 1 - wins):
+            orders = comb(planned, wins) * comb(planned - wins, losses)
+            assert orders - _orders_never_missed(planned, wins, losses) <= ALPHA * orders
+
+
+def _orders_never_missed(planned: int, wins: int, losses: int) -> int:
+    """Orders in which every prefix leaves the true wins and the true losses possible."""
+    alive = {(0, 0): 1}
+    for seen in range(1, planned + 1):
+        following: Counter[tuple[int, int]] = Counter()
+        for (won, lost), orders in alive.items():
+            for state in ((won + 1, lost), (won, lost + 1), (won, lost)):
+                following[state] += orders
+        alive = {
+            (won, lost): orders
+            for (won, lost), orders in following.items()
+            if seen - won - lost <= planned - wins - losses
+            and possible(planned, seen, won, wins, ALPHA / 2)
+            and possible(planned, seen, lost, losses, ALPHA / 2)
+        }
+    return alive.get((wins, losses), 0)
 
 
 # -----------------------------------------------------------------------------
