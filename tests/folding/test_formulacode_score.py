@@ -19,7 +19,7 @@ from streamer.folding.score import (
     score_trial,
     score_trial_group,
 )
-from streamer.folding.score.formulacode import task_metrics
+from streamer.folding.score.formulacode import TaskMetrics, task_metrics
 from streamer.schemas.events import ADVANTAGES, TrialResult
 from tests.folding.build import BROKEN, RULES, Json, a_trial, counts, payload, ratio, score, scored
 from tests.support.examples import examples
@@ -46,6 +46,18 @@ def test_levels_are_means_over_modules_classes_functions_and_all() -> None:
     }
 
 
+def test_a_class_of_the_same_name_in_two_modules_is_two_groups() -> None:
+    two = task_metrics({"a.C.f": ratio(2.0, 1.0), "b.C.f": ratio(8.0, 1.0)}, fallback=False)
+    one = task_metrics({"a.C.f(1)": ratio(2.0, 1.0), "a.C.f(2)": ratio(8.0, 1.0)}, fallback=False)
+    assert two.advantages == pytest.approx((4.0, 4.0, 4.0, 3.0))
+    assert one.advantages == pytest.approx((3.0, 3.0, 3.0, 3.0))
+
+
+def test_a_benchmark_without_a_valid_oracle_is_dropped_altogether() -> None:
+    result = task_metrics({"m.f": ratio(2.0, 1.0), "m.g": ratio(50.0, 0.0)}, fallback=False)
+    assert result == TaskMetrics(2.0, (1.0, 1.0, 1.0, 1.0), 2, 1)
+
+
 def test_numbers_at_the_edge_of_floats_overflow_nothing() -> None:
     """Their sum is infinite, their mean is not."""
     huge = sys.float_info.max
@@ -70,6 +82,16 @@ def test_the_order_of_the_benchmarks_never_matters(benchmarks: Json, fallback: b
     shuffled = list(benchmarks.items())
     rng.shuffle(shuffled)
     assert task_metrics(dict(shuffled), fallback=fallback) == task_metrics(benchmarks, fallback=fallback)
+
+
+def test_every_size_gives_the_bits_of_one_log_and_one_exp() -> None:
+    """The same pair, once or a thousand times over, in one group or in many."""
+    alone = task_metrics({"m.f": ratio(1.7, 1.3)}, fallback=False)
+    for size in (2, 10, 100, 1000):
+        for name in ("m.C.f({})", "m{}.C.f", "m.C.f{}"):
+            many = task_metrics({name.format(i): ratio(1.7, 1.3) for i in range(size)}, fallback=False)
+            assert many.task_speedup == pytest.approx(alone.task_speedup, rel=4e-16)
+            assert many.advantages == pytest.approx(alone.advantages, rel=1e-14)
 
 
 # Fallback to the baseline

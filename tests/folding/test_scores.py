@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -32,8 +33,11 @@ from tests.support.events import (
 )
 from tests.support.examples import examples
 from tests.support.formulacode_trials import (
+    FASTER,
+    PASSED,
     Json,
     Published,
+    a_suite,
     failures,
     no_oracle,
     published,
@@ -77,6 +81,18 @@ def test_a_retracted_oracle_leaves_the_agent_to_be_judged_absolutely() -> None:
     (changes,) = stream.rescorings()
     assert (changes["because"]["agent"], changes["after"]["success"]) == ("oracle", False)
     assert set(stream.scored) == {"run-1||task-1|1|terminus|gpt-5||"}
+
+
+def test_only_sub_trials_whose_score_moves_are_news() -> None:
+    bystander = a_trial(agent="openhands", agent_index=4, tests=a_suite(0), benchmarks=FASTER)
+    stream = published(the_agent(2), bystander, the_oracle(2))
+    assert [changes["trial"]["agent"] for changes in stream.rescorings()] == ["terminus"]
+
+
+def test_another_attempt_has_another_oracle() -> None:
+    stream = published(the_agent(2), the_agent(2, attempt=2), the_oracle(2, attempt=2))
+    assert [changes["trial"]["attempt"] for changes in stream.rescorings()] == [2]
+    assert stream.summaries[AGENT]["formulacode"]["mean_success_rate"] == 0.5
 
 
 attempts = st.sampled_from([1, 1, 1, 2])
@@ -125,6 +141,27 @@ groups = st.builds(
     st.lists(st.one_of(oracles, oracles, retractions), min_size=2, max_size=4),
     st.lists(st.one_of(sub_trials, retractions, plans), max_size=2),
 ).flatmap(st.permutations)
+
+
+def test_all_orders_of_a_group_with_a_corrected_and_then_retracted_oracle_end_in_the_same_bytes() -> None:
+    """The agent fails where the oracle's one failure stands, or none; it passes while there are two."""
+    events = [
+        a_trial(agent="nop", model="nop", agent_index=1, tests=a_suite(1), snapshot=PASSED),
+        the_oracle(2, benchmarks=FASTER),
+        the_agent(2, cost_usd=0.1, snapshot=PASSED),
+        the_oracle(1, revision=1, benchmarks=FASTER),
+        no_oracle(1),
+    ]
+    expected = published(*events)
+    told = 0
+    for order in itertools.permutations(events):
+        stream = Published()
+        for event in order:
+            stream.fold(event)
+            told += len(stream.rescorings())
+        assert canonical_json(stream.scored) == canonical_json(expected.scored)
+        assert canonical_json(stream.summaries) == canonical_json(expected.summaries)
+    assert told > len(events)
 
 
 @examples(120)
