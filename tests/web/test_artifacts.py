@@ -337,7 +337,7 @@ def test_only_recordings_are_played(tmp_path: Path) -> None:
     (tmp_path / "a.cast").write_text("recorded")
     (tmp_path / "a.log").write_text("a log")
     assert recording(tmp_path, "a.cast") == "recorded"
-    with pytest.raises(CannotBeOpened, match="is no recording"):
+    with pytest.raises(CannotBeOpened, match="is not a recording"):
         recording(tmp_path, "a.log")
 
 
