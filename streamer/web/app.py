@@ -523,23 +523,25 @@ class _Packed(NamedTuple):
 
 
 @cache
-def _packed(path: str) -> _Packed | None:
-    """A file by its path below `static`, read and compressed once; None: there is no such file."""
-    if path in JOINED:
-        content = JOINED[path]().encode()
-    elif any(path == file.relative_to(STATIC).as_posix() for file in STATIC.rglob("*.*")):
-        content = (STATIC / path).read_bytes()
-    else:
-        return None
+def _paths() -> frozenset[str]:
+    """Every path below `static`; only these are kept in memory, whatever a client asks for."""
+    return frozenset(JOINED) | {file.relative_to(STATIC).as_posix() for file in STATIC.rglob("*.*")}
+
+
+@cache
+def _packed(path: str) -> _Packed:
+    """A file by its path below `static`, read and compressed once."""
+    content = JOINED[path]().encode() if path in JOINED else (STATIC / path).read_bytes()
     zipped = gzip.compress(content, mtime=0)
     return _Packed(content, zipped, guess_type(path)[0], f'"{hashlib.sha256(content).hexdigest()}"')
 
 
 async def _page_file(request: Request) -> Response:
     """A file of the page; asked for again each time, answered with 304 where it has not changed."""
-    file = _packed(request.path_params.get("path", "index.html"))
-    if file is None:
+    path = request.path_params.get("path", "index.html")
+    if path not in _paths():
         raise HTTPException(404)
+    file = _packed(path)
     headers = {"cache-control": "no-cache", "etag": file.tag, "vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)

@@ -22,6 +22,7 @@ from streamer.web import (
     AddressInUse,
     addresses,
     announcement,
+    app,
     artifacts,
     available_port,
     listening,
@@ -611,6 +612,12 @@ def test_with_a_token_for_publishing_alone_everybody_may_look(bare_settings: Set
 def test_files_outside_the_static_folder_are_not_served(checked: Serving) -> None:
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd"):
         assert checked.get(path).status == 404
+
+
+def test_memory_holds_the_files_of_the_page_and_nothing_else_that_was_asked_for(checked: Serving) -> None:
+    held = app._packed.cache_info().currsize
+    assert {checked.get(f"/static/js/{number}.js").status for number in range(20)} == {404}
+    assert app._packed.cache_info().currsize == held
 
 
 # -----------------------------------------------------------------------------
