@@ -301,9 +301,9 @@ def _fold(settings: Settings, prices: PriceTable, run_id: str | None, log: Folde
             folded = pipeline.fold(batch)
             log.others.update(other for _, other in folded.misplaced)
         later = pipeline.registry.deletions()
-        if later.items() <= deletions.items():
+        if all(revision <= deletions.get(deleted, -1) for deleted, revision in later.items()):
             return pipeline
-        deletions |= later
+        deletions |= {deleted: max(one, deletions.get(deleted, one)) for deleted, one in later.items()}
 
 
 # -----------------------------------------------------------------------------

@@ -525,7 +525,9 @@ class _Packed(NamedTuple):
 @cache
 def _paths() -> frozenset[str]:
     """Every path below `static`; only these are kept in memory, whatever a client asks for."""
-    return frozenset(JOINED) | {file.relative_to(STATIC).as_posix() for file in STATIC.rglob("*.*")}
+    return frozenset(JOINED) | {
+        file.relative_to(STATIC).as_posix() for file in STATIC.rglob("*") if file.is_file()
+    }
 
 
 @cache
@@ -543,7 +545,7 @@ async def _page_file(request: Request) -> Response:
         raise HTTPException(404)
     file = _packed(path)
     headers = {"cache-control": "no-cache", "etag": file.tag, "vary": "Accept-Encoding"}
-    if request.headers.get("if-none-match") == file.tag:
+    if file.tag in request.headers.get("if-none-match", ""):  # alone, in a list, or weakened by a proxy
         return Response(status_code=304, headers=headers)
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return Response(file.content, media_type=file.media_type, headers=headers)

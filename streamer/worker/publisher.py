@@ -138,7 +138,7 @@ class IdleRuns:
 
     def touch(self, partition: Partition, runs: Iterable[str]) -> None:
         moment, heard = self._now(), partition.heard
-        for run_id in runs:
+        for run_id in filter(partition.pipeline.knows, runs):
             heard.pop(run_id, None)
             heard[run_id] = moment
 
@@ -293,8 +293,8 @@ class QuarantineWriter:
         failed = {run_id: one.failure for run_id, one in apart.items() if one.failure}
         for failure in failed.values():
             log.error("run %r is in quarantine: %s\n%s", failure.run_id, *_shown(failure))
-        self._note_deleted(partition, apart)
         updates = self._quarantine_failed(partition, failed)
+        self._note_deleted(partition, apart)
         await self._tables.trials.save(self._record(partition, run_id) for run_id in apart)
         await self._publish(partition, updates, failed.values())
 
@@ -386,11 +386,11 @@ class QuarantineWriter:
         """The quarantine of a failed run; a run that is in quarantine already keeps its other facts."""
         apart = partition.registry.set_apart[failure.run_id]
         at = max([failure.at, *(change.state_version for change in stored)])
-        if apart.before is None:
-            return Quarantine(failure.reason, at)
-        known = apart.before.quarantine
-        known = replace(known, reason=failure.reason, at=max(at, known.at))
-        return known if apart.deleted_to is None else known.deleted(apart.deleted_to)
+        quarantine = Quarantine(failure.reason, at)
+        if apart.before is not None:
+            known = apart.before.quarantine
+            quarantine = replace(known, reason=failure.reason, at=max(at, known.at))
+        return quarantine if apart.deleted_to is None else quarantine.deleted(apart.deleted_to)
 
     async def _publish(
         self, partition: Partition, updates: list[RunUpdate], failures: Iterable[Failure]

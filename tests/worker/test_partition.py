@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from streamer.folding.fold import Pipeline
 from streamer.folding.slots import SummaryChange
-from streamer.schemas.wire import Record
+from streamer.schemas.wire import Quarantine, Record
 from streamer.storage.kafka import Names
+from streamer.storage.log import BY_DELETION, BY_LOSS, quarantine_key
 from streamer.worker.batches import BACKLOG_SECONDS, Together
 from streamer.worker.partition import (
     PUBLISH_SECONDS,
@@ -185,6 +186,24 @@ async def test_runs_in_quarantine_keep_no_batch_waiting_and_count_no_event(bench
     assert (resting.done, late.done, bench.partition.pipeline.runs()) == (True, True, [])
     assert bench.partition.quarantined_events == 40
     assert all(orjson.loads(change.value or b"{}")["degraded"] for change in bench.current())
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_run_that_fails_and_is_deleted_before_that_is_written_keeps_both(
+    bench: Bench, lost: bool
+) -> None:
+    await bench.handle(bench.batch(0, 40))
+    partition, run_id = bench.partition, bench.partition.pipeline.runs()[0]
+    if lost:
+        partition.repairs[run_id] = BY_LOSS
+    bench.sink.updates.clear()
+    partition.pipeline.fail(run_id, ArithmeticError("cannot be divided"))
+    partition.registry.delete_held(run_id, 5)
+    await bench.processor.quarantine_writer.admit(partition)
+    written = Quarantine.read(bench.tables.trials.get(quarantine_key(run_id)) or b"")
+    assert (written.reason, written.deleted_to) == ("ArithmeticError: cannot be divided", 5)
+    assert partition.repairs == {run_id: BY_DELETION}
+    assert bool(bench.sink.updates) is not lost
 
 
 async def test_nothing_is_published_before_the_position_passes_what_was_recovered() -> None:

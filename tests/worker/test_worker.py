@@ -89,6 +89,16 @@ async def test_a_run_is_closed_as_soon_as_it_was_idle_for_the_time_set() -> None
     assert digests(bench) == {key: orjson.loads(value)["digest"] for key, value in before.items()}
 
 
+async def test_a_run_that_is_not_open_is_never_due_for_closing() -> None:
+    bench = Bench()
+    await bench.handle(a_batch(0, EVENTS[:60]))
+    await close_all(bench)
+    bench.partition.pipeline.fail("run 1", ArithmeticError("a page cannot be read"))
+    bench.processor.idle.touch(bench.partition, ["run 1", "none"])
+    bench.seconds += IDLE
+    assert bench.processor.idle.close_due(bench.partition) == 0
+
+
 async def test_nothing_is_closed_while_the_partition_catches_up_or_owes_summaries() -> None:
     bench = Bench(catch_up_to=80, caught_up=False)
     await bench.handle(a_batch(0, EVENTS[:40]))
