@@ -227,6 +227,17 @@ def test_hostile_texts_are_harmless_in_every_view(page: Page, web: WebProcess, t
                 page.keyboard.press("Escape")
 
 
+@pytest.mark.parametrize("view", VIEWS)
+def test_hostile_texts_fit_a_narrow_screen(page: Page, web: WebProcess, texts: str, view: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    run = quote(texts, safe="")
+    for address in [f"run/{run}/{part}" for part in PARTS] if view == "run" else [view]:
+        opened(page, web, f"#/{address}")
+        expect(page.locator("main")).to_contain_text("window.owned", timeout=30_000)
+        expect(page.locator("main")).not_to_contain_text("Loading")
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 360, address
+
+
 def test_every_view_and_part_is_looked_at_with_most_texts() -> None:
     assert len(TEXTS) >= len(ATTACKS) + len(PIECES) / 2
     assert (VIEWS, PARTS) == (
