@@ -10,13 +10,14 @@ import logging
 import re
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import cache, partial
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from mimetypes import guess_type
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_origin
 from urllib.parse import unquote
 
@@ -59,7 +60,7 @@ from streamer.web.models import (
     problem,
     status_of,
 )
-from streamer.web.pages import hash_of, page_styles, shared_module, sheet
+from streamer.web.pages import hash_of, page_styles, shared_module, sheet, static_file
 from streamer.web.protocols.connections import (
     DATA_PATHS,
     EVENTS_PATH,
@@ -70,6 +71,7 @@ from streamer.web.protocols.connections import (
     Connections,
     LimitedProtocol,
     RequestChecks,
+    content_security_policy,
 )
 from streamer.web.protocols.intake import (
     MAX_BODY_BYTES,
@@ -509,7 +511,23 @@ def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
 
 
-JOINED: dict[str, Callable[[], str]] = {"js/shared.js": shared_module, "css/page.css": page_styles}
+@cache
+def _first_page() -> tuple[str, str]:
+    """The page as a visitor first gets it, and its content security policy.
+
+    Its styles and the script of its colours are inline: as files they were the last of twenty requested at
+    once, and a browser paints nothing before it has them.
+    """
+    style, theme = page_styles(), static_file("js/theme.js")
+    page = Template(static_file("index.html")).substitute(style=style, theme=theme)
+    return page, content_security_policy([hash_of(theme)], [hash_of(style)])
+
+
+JOINED: dict[str, Callable[[], str]] = {
+    "index.html": lambda: _first_page()[0],
+    "js/shared.js": shared_module,
+    "css/page.css": page_styles,
+}
 """Files of the page that are made of others."""
 
 
@@ -520,6 +538,7 @@ class _Packed(NamedTuple):
     zipped: bytes
     media_type: str | None
     tag: str
+    headers: Mapping[str, str]
 
 
 @cache
@@ -535,7 +554,9 @@ def _packed(path: str) -> _Packed:
     """A file by its path below `static`, read and compressed once."""
     content = JOINED[path]().encode() if path in JOINED else (STATIC / path).read_bytes()
     zipped = gzip.compress(content, mtime=0)
-    return _Packed(content, zipped, guess_type(path)[0], f'"{hashlib.sha256(content).hexdigest()}"')
+    tag = f'"{hashlib.sha256(content).hexdigest()}"'
+    headers = {"content-security-policy": _first_page()[1]} if path == "index.html" else {}
+    return _Packed(content, zipped, guess_type(path)[0], tag, headers)
 
 
 async def _page_file(request: Request) -> Response:
@@ -544,7 +565,7 @@ async def _page_file(request: Request) -> Response:
     if path not in _paths():
         raise HTTPException(404)
     file = _packed(path)
-    headers = {"cache-control": "no-cache", "etag": file.tag, "vary": "Accept-Encoding"}
+    headers = {"cache-control": "no-cache", "etag": file.tag, "vary": "Accept-Encoding", **file.headers}
     if file.tag in request.headers.get("if-none-match", ""):  # alone, in a list, or weakened by a proxy
         return Response(status_code=304, headers=headers)
     if "gzip" not in request.headers.get("accept-encoding", ""):

@@ -137,18 +137,15 @@ class WebProcess:
 
 
 def publish(settings: Settings, lines: Sequence[bytes]) -> None:
-    """Publish event lines; on return the broker has them."""
+    """Publish event lines; on return Redis has their runs: a page that asks earlier is told of none."""
+    records = [Outgoing.of(decode(line), line) for line in lines]
     with ThreadedPublisher(settings) as publisher:
-        for line in lines:
-            event = decode(line)
-            publisher.send(Outgoing.of(event, line))
+        for record in records:
+            publisher.send(record)
         publisher.flush()
-
-
-def listed(settings: Settings, *run_ids: str) -> None:
-    """Wait until Redis has these runs: a page that asks for one before is told that there is none."""
+    runs = {record.key.decode() for record in records if record.key}
     with StateReader(settings) as reader:
-        wait_for(lambda: set(run_ids) <= {run.run_id for run in reader.runs()}, f"{run_ids} are in Redis")
+        wait_for(lambda: runs <= {run.run_id for run in reader.runs()}, f"{runs} are in Redis")
 
 
 def live(page: Page) -> None:

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page
 from streamer.settings import Settings
 from streamer.web.log import TrialLog
 from tests.support.servers import RedisServer
-from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
-from tests.web.browsing import START, WebProcess, a_browser, a_stack, listed, publish, watched
+from tests.support.simulated import simulate
+from tests.web.browsing import START, WebProcess, a_browser, a_stack, publish, watched
 from tests.web.feeding import Feed, StandingClock
 from tests.web.serving import Serving
 from tests.web.viewer import PATH, Viewer, Watch
@@ -81,7 +81,6 @@ def web(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
 @pytest.fixture(scope="module")
 def simulated(stack: Settings) -> None:
     publish(stack, simulate(seed=5, start=START))
-    listed(stack, PLAIN_RUN, TIERED_RUN)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from streamer.views.columns import AGENTS, TRIALS, named_of, with_named, with_va
 from streamer.web import STATIC
 from streamer.web.api import DOWNLOADS, OPERATIONS, SHEETS
 from streamer.web.app import PLAYER_PATH
-from streamer.web.protocols.connections import CONTENT_SECURITY_POLICY
+from streamer.web.protocols.connections import content_security_policy
 from tests.security.test_hostile_ids import PIECES
 from tests.support.cli import streamer
 from tests.support.events import a_plan, a_trial, summarised
@@ -289,7 +289,7 @@ def test_hostile_texts_are_harmless_in_every_page_that_the_server_draws(
     answer = page.goto(f"{web.url}{filled}?{query}")
     assert answer is not None
     assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, "text/html")
-    assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+    assert answer.headers["content-security-policy"] == content_security_policy()
     expect(page.locator("main")).to_contain_text("window.owned")
     harmless(page)
     if "{name}" in path or "{task}" in path:

@@ -15,7 +15,7 @@ from streamer.client.readers import StateReader
 from streamer.settings import Settings
 from streamer.views.cells import short_pass_rate
 from tests.support.events import a_plan, a_trial
-from tests.web.browsing import WebProcess, listed, live, opened, publish
+from tests.web.browsing import WebProcess, live, opened, publish
 from tests.web.page_sets import (
     HOSTILE,
     HOURS,
@@ -255,7 +255,6 @@ def test_a_plan_that_is_still_read_shows_counts_and_no_share_and_no_end(
     plan = a_plan(run_id="reading", **whole, plan_complete=False, started_at=began)
     trial = a_trial(run_id="reading", finished_at=now.isoformat(), duration_seconds=60.0)
     publish(stack, [json.dumps(event).encode() for event in (plan, trial)])
-    listed(stack, "reading")
     opened(page, web, "#/run/reading")
     progress = page.locator(".tile").first
     expect(progress).to_have_text("Progress1plan not complete yet: counts only")

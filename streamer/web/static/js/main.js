@@ -72,11 +72,8 @@ function show() {
   const heading = view.parts ? [] : [h("h1", { class: "unseen" }, title)];
   main.replaceChildren(...heading, ...(view.parts ?? [view.element]));
   if (view.still || where.parts[0] === "compare") state("live"); // nothing is streamed there
-  for (const link of document.querySelectorAll("nav a[data-view]")) {
-    const current = link.dataset.view === (where.parts[0] === "run" ? "runs" : (where.parts[0] ?? "runs"));
-    if (current) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
+  const here = where.parts[0] === "run" ? "runs" : (where.parts[0] ?? "runs");
+  for (const link of document.querySelectorAll("nav a[data-view]")) link.ariaCurrent = link.dataset.view === here ? "page" : null;
   if (!first) main.focus({ preventScroll: true });
   first = false;
 }

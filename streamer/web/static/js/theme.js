@@ -20,8 +20,7 @@
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.getElementById("theme");
     const name = (choice) => {
-      button.setAttribute("aria-label", `Colours: ${NAMES[choice]}`);
-      button.title = `Colours: ${NAMES[choice]}`;
+      button.title = button.ariaLabel = `Colours: ${NAMES[choice]}`;
     };
     name(saved() ?? "");
     button.addEventListener("click", () => {

@@ -75,6 +75,7 @@ export class MatrixGrid {
     const rows = span(top, height - this.head, CELL.height, this.matrix.tasks.length);
     const columns = span(left, width - this.side, CELL.width, this.matrix.agents.length);
     clipped(pen, this.side, this.head, width, height, () => {
+      Object.assign(pen, { font: `10px ${ink.font}`, textAlign: "center", textBaseline: "middle" });
       for (const row of rows) for (const column of columns) this.cell(pen, ink, row, column, this.side + column * CELL.width - left, this.head + row * CELL.height - top);
     });
     pen.font = `12px ${ink.font}`;
@@ -120,10 +121,7 @@ export class MatrixGrid {
         pen.lineWidth = 2;
         pen.strokeRect(x + 1, y + 1, width - 2, height - 2);
       }
-      pen.font = `10px ${ink.font}`;
-      pen.textBaseline = "middle";
-      const text = marks(cell);
-      if (text) pen.fillText(text, x + (width - pen.measureText(text).width) / 2, y + height / 2);
+      pen.fillText(marks(cell), x + width / 2, y + height / 2);
     }
     if (row === this.at[0] && column === this.at[1]) {
       pen.strokeStyle = ink.text;
