@@ -29,6 +29,7 @@ from streamer.views import cells as plain
 from streamer.views.columns import (
     AGENTS,
     BASES,
+    BASIS,
     MARKS,
     OUTCOMES,
     PASS_RATE,
@@ -444,7 +445,7 @@ def draw(
     board: Board | Sequence[Column], rows: Sequence[Any], look: Look, notes: Iterable[str] = ()
 ) -> Drawn:
     """Draw the rows of a board in their order; columns without any value are left out."""
-    columns = board.shown_on("page") if isinstance(board, Board) else board
+    columns, said = _one_basis(board.shown_on("page") if isinstance(board, Board) else board, rows)
     contents = [[_content(column, row, look) for column in columns] for row in rows]
     kept = [at for at, column in enumerate(columns) if _is_filled(at, column, contents, look)]
     shown = [columns[at] for at in kept]
@@ -453,7 +454,15 @@ def draw(
         (look.key(row), _row(shown, [of[at] for at in kept], row, look))
         for row, of in zip(rows, contents, strict=True)
     ]
-    return Drawn(look, heads, drawn, [visible(note) for note in notes])
+    return Drawn(look, heads, drawn, [visible(note) for note in (*said, *notes)])
+
+
+def _one_basis(columns: Sequence[Column], rows: Sequence[Any]) -> tuple[Sequence[Column], list[str]]:
+    """Without the column of bases, and with a note in its place, if all grades have the same basis."""
+    bases = {basis(row) for row in rows} - {UNSEEN} if BASIS in columns else set()
+    if len(bases) != 1:
+        return columns, []
+    return [column for column in columns if column != BASIS], [f"grade: by {bases.pop()}."]
 
 
 def _content(column: Column, row: Any, look: Look) -> Content:

@@ -124,7 +124,6 @@ def test_the_cells_of_agents_say_costs_grades_places_and_pass_at_k() -> None:
             "Pass rate": "75.0 %",
             "Place tasks like these": "1",
             "Grade": "C",
-            "Rests on": "pass rate",
             "Trials": "8 / 8",
             "Pass@k": "2: 100.0 %",
             "Cost": "$3.00",
@@ -136,7 +135,6 @@ def test_the_cells_of_agents_say_costs_grades_places_and_pass_at_k() -> None:
             "Pass rate": "0.0 %",
             "Place tasks like these": "1-2",
             "Grade": "F",
-            "Rests on": "pass rate",
             "Trials": "8 / 8",
             "Pass@k": "2: 0.0 %",
             "Cost": "$3.00",
@@ -155,10 +153,21 @@ def test_the_cells_of_an_agent_half_done_have_the_interval_and_marks() -> None:
     assert cells == {
         "Pass rate this run, final": "60.0 % [40, 80]",
         "Grade": "F*",
-        "Rests on": "pass rate",
         "Trials": "10 / 20",
         "Pass@1": "60.0 %*",
     }
+
+
+def test_what_grades_rest_on_is_one_note_where_it_is_the_same_and_a_column_where_it_differs() -> None:
+    plain = [a_trial(agent="a", task_id=f"t{n}", tier="T0") for n in range(4)]
+    judged = [a_trial(agent="b", task_id=f"t{n}", tier="T0", score=0.5) for n in range(4)]
+    for trials, bases in ((plain, ["pass rate"]), (judged, ["composite"]), (plain + judged, None)):
+        drawn = draw_agents(of_kind(summarised(trials), "agent_model ", place=None), "pass_rate")
+        assert [f"grade: by {basis}." for basis in bases or []] == [
+            note for note in drawn.notes if note.startswith("grade:")
+        ]
+        written = [cells.get("Rests on") for cells in shown(drawn).values()]
+        assert written == (["pass rate", "composite"] if bases is None else [None] * len(written))
 
 
 def test_the_cells_of_tiers_say_uplift_spread_and_costs() -> None:
@@ -170,7 +179,7 @@ def test_the_cells_of_tiers_say_uplift_spread_and_costs() -> None:
     ]
     tiers = of_kind(summarised([a_plan(tasks=4, attempts=1), *trials]), "tier ")
     rows = [tier for tier in tiers if tier["agent_model"] is None]
-    same = {"Rests on": "pass rate", "Trials": "4 / 4"}
+    same = {"Trials": "4 / 4"}
     assert shown(draw_tiers(rows, "pass_rate")) == {
         "T0 baseline": same
         | {

@@ -76,7 +76,7 @@ export class TimeChart {
       const slot = this.picks.slot(key);
       return { label: key, stroke: css(color(slot).slice(4, -1)), width: slot < 0 ? 1 : 2, alpha: slot < 0 ? 0.55 : 1, spanGaps: true, paths: window.uPlot.paths.stepped({ align: 1 }), points: { show: slot >= 0 && this.data[0].length < 40, size: 5 } };
     });
-    const xAxis = this.along === "time" ? { ...axis, values: CLOCK } : { ...axis, values: (_, splits) => splits.map((value) => (Number.isInteger(value) ? String(value) : "")) };
+    const xAxis = this.along === "time" ? { ...axis, values: CLOCK, space: 76 } : { ...axis, values: (_, splits) => splits.map((value) => (Number.isInteger(value) ? String(value) : "")) };
     this.plot = new window.uPlot(
       {
         width: this.width(),
