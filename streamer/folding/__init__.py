@@ -1,1 +1,1 @@
-"""Run state: slots, groups, the run; and what changed. Pure."""
+"""The state of runs, slots and groups, and what changed. Pure."""

@@ -1,4 +1,4 @@
-"""A run broken down by a label of its trials: derived when somebody asks, never published."""
+"""Results of a run by label, by subtest and over time: computed on request, never published."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def broken_down(run: RunState, places: Callable[[SlotKey, Slot], Iterable[Place]
 
 
 LabelId = tuple[str | None, str | None, str | None]
-"""(value, agent, model). Value None: without the label; agent and model None: all that are compared."""
+"""(value, agent, model). No value: trials without the label. No agent and model: all compared agents."""
 
 _OF_EVERYBODY = (None, None)
 
@@ -78,12 +78,12 @@ class UnknownLabel(ValueError):
 
 
 def by_label(run: RunState, label: str) -> list[dict[str, Any]]:
-    """What an agent's summary says, per value of a label: pooled first, then per agent:model.
+    """The numbers of an agent's summary for each value of a label, pooled first, then per agent:model.
 
-    Each has `label`, `value` (null for trials without the label, which come last) and `agent_model` (null for
-    all agents together, without the baselines). Nothing is planned by label, so `runs_planned` is null.
+    Each entry has `label`, `value` and `agent_model`. A null `value` is for trials without the label, which
+    come last. A null `agent_model` pools all agents except baselines. `runs_planned` is null.
 
-    A label that no trial has raises UnknownLabel.
+    Raises UnknownLabel if no trial has the label.
     """
     run.count()
     groups = broken_down(run, lambda key, slot: _places(run, label, key, slot))
@@ -120,7 +120,7 @@ def _body(
 
 
 def _order(place: tuple[str | None, ...]) -> tuple[Any, ...]:
-    """By name, each part without a name first; but trials without the label, or the tier, come last."""
+    """Order by name; a missing agent or model comes first, a missing label or tier last."""
     return (place[0] is None, *(part or "" for part in place))
 
 
@@ -129,15 +129,14 @@ def _order(place: tuple[str | None, ...]) -> tuple[Any, ...]:
 
 
 SubtestId = tuple[str, str | None, str | None, str | None]
-"""(tier, subtest, agent, model); agent and model None: pooled over the agents that are compared."""
+"""(tier, subtest, agent, model). No agent and model: pooled over the compared agents."""
 
 
 def by_subtest(run: RunState) -> list[dict[str, Any]]:
-    """What a tier summary says, per subtest of each tier; pooled first, then per agent:model.
+    """The numbers of a tier summary for each subtest of each tier, pooled first, then per agent:model.
 
-    Each has the fields of a tier summary's numbers and `subtest`; uplift and delta are against the whole
-    baseline tier. `runs_planned` is null where the plan does not say: 10 runs are planned per tier (R26),
-    not per subtest. Trials without a tier are left out.
+    Uplift and delta compare with the whole baseline tier. `runs_planned` is null if the plan does not say
+    (R26). Trials without a tier are left out.
     """
     run.count()
 
@@ -163,19 +162,16 @@ def by_subtest(run: RunState) -> list[dict[str, Any]]:
 
 
 POINTS = 60
-"""Points of a curve, unless somebody asks for another number."""
 
 BAND_POINTS = 16
-"""Points with an interval of the final pass rate: each takes some milliseconds."""
+"""Points with an interval of the final pass rate: each takes a few milliseconds."""
 
 _DRAWN = ("pass_rate", COMPOSITE, "cost_usd")
-"""Numbers of trials that points rest on."""
 
 _COUNTED = ("pass_rate",)
-"""Numbers that the groups of the run have to count for it."""
 
 FAR = 20
-"""A time so many times farther from the middle than the outer tenths is a mistake: it is not used."""
+"""Times this many times farther from the middle than the outer tenths are mistakes, so they are ignored."""
 
 
 class _Ended(NamedTuple):
@@ -185,13 +181,14 @@ class _Ended(NamedTuple):
 
 
 EndedTrials = dict[SlotKey, tuple[int, Scored]]
-"""When trials ended, as `_Ended.at`, and their scores: kept while a run is folded, to read no event twice."""
+"""When each trial ended, as `_Ended.at`, and its score. Kept during a fold, so that no event is read twice.
+"""
 
 
 def keep_ended(trials: EndedTrials, run: RunState) -> None:
-    """Keep what was counted since the last call.
+    """Keep the trials counted since the last call.
 
-    The run then counts only what curves need: nothing else may take its scored trials or summaries.
+    From now on the run counts only what curves need, so nothing else may take its scored trials or summaries.
     """
     run.counts.measures = _COUNTED
     for key, judged in run.changes.take_scored().items():
@@ -203,15 +200,14 @@ def keep_ended(trials: EndedTrials, run: RunState) -> None:
 def curves(run: RunState, points: int = POINTS, known: EndedTrials | None = None) -> list[dict[str, Any]]:
     """The curve of each agent:model over the run, and of each tier pooled over agents.
 
-    A curve has `agent_model` or `tier`, the other one null, and `points`, oldest first. A point says what the
-    group's summary would have said after so many `trials`, in the order in which they ended. `at` is when the
-    last of them ended, as RFC 3339 text; null: no trial up to there has a time. Trials without a time come
-    last. `final` is the interval of the final pass rate, `low` and `high`; null where there was none, and on
-    most points.
+    A curve has `agent_model` or `tier` (the other is null) and `points`, oldest first. A point holds the
+    numbers of the group's summary after the first `trials` trials to end. `at` is the end of the last of them
+    as RFC 3339 text, null while no trial has a time. Trials without a time come last. `final` is the interval
+    of the final pass rate, `low` and `high`; it is null on most points.
 
     Args:
-        points: at most so many for each curve, 2 or more; the first and the last trial are among them.
-        known: what `keep_ended` kept while the run was folded; other trials are read and scored again.
+        points: the most points per curve, at least 2; the first and the last trial are among them.
+        known: what `keep_ended` kept during the fold; other trials are read and scored again.
     """
     run.count()
     if known:
@@ -265,7 +261,7 @@ def _end(event: Result) -> int:
 
 
 def plausible(times: Sequence[int]) -> tuple[int, int]:
-    """The range in which times are used. One wrong clock must not stretch the axis over years.
+    """The range of times to draw; beyond it a clock was wrong, which must not stretch the axis over years.
 
     >>> plausible([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 10**9]), plausible([5, 7]), plausible([])
     ((-1550, 1650), (5, 7), (0, 0))
@@ -295,7 +291,7 @@ def _points(at_end: Moment, group_id: GroupId, trials: list[_Ended], points: int
 
 
 def evenly(count: int, points: int) -> list[int]:
-    """At most so many numbers from 1 to `count`, evenly spread, both ends among them.
+    """Up to this many numbers from 1 to `count`, evenly spread, both ends included.
 
     >>> evenly(10, 4), evenly(2, 60), evenly(0, 60)
     ([1, 4, 7, 10], [1, 2], [])
@@ -344,7 +340,6 @@ class _Final:
         return None if passes is None else dict(zip(("low", "high"), passes.rates(), strict=True))
 
     def _stored(self, ended: int | None, at: int) -> dict[int, bool | None] | None:
-        """Row to its outcome, of the trials that had ended by then; None: it had started, and no more."""
         if ended is None:
             return None
         over = self._places < ended
@@ -358,7 +353,7 @@ class _Final:
 
 
 class JudgedScores:
-    """The scores of a log, kept beside a fold of it for as long as somebody asks how much judges differ."""
+    """The scores in a log, kept beside its fold to compute how much judges disagree."""
 
     def __init__(self) -> None:
         self._late: dict[tuple[str, SlotKey], dict[tuple[int, str], LateScore]] = {}
@@ -372,7 +367,7 @@ class JudgedScores:
                     self._late.setdefault((event.run_id, slot_key(event)), {})[late[:2]] = late
 
     def errors(self, run: RunState) -> dict[str, dict[str, JudgeError]]:
-        """agent:model to what judges bring to the errors of `pass_rate` and `impl_rate`, if they gave any."""
+        """The judge's part in the errors of `pass_rate` and `impl_rate`, per agent:model, where known."""
         run.count()
         trials: dict[str, dict[str, list[tuple[str, float, list[float]]]]] = {}
         for key, slot in run.slots.items():

@@ -59,16 +59,15 @@ from streamer.schemas.wire import (
 
 
 class Phase(StrEnum):
-    """Where a known run stands."""
-
     OPEN = "open"
-    """In memory. Its events are folded; once it has changed, it waits in the publish queue."""
+    """In memory. Its events are folded, and a changed run waits in the publish queue."""
     CLOSED = "closed"
-    """Idle, saved and published: it has left memory, and its next event is handed back until it is open."""
+    """Idle, saved, published, and out of memory. Its next event is handed back until the run is open again.
+    """
     SET_APART = "set_apart"
-    """An exception, or a deletion after one, is not written down yet. Its events are held back."""
+    """Failed, or deleted after a failure, and this is not yet written down. Its events are held back."""
     QUARANTINED = "quarantined"
-    """That is written down. Its events are held back until it is folded again."""
+    """Failed, and this is written down. Its events are held back until it is folded again."""
 
 
 NEXT: dict[Phase | None, frozenset[Phase | None]] = {
@@ -78,16 +77,17 @@ NEXT: dict[Phase | None, frozenset[Phase | None]] = {
     Phase.SET_APART: frozenset({Phase.SET_APART, Phase.QUARANTINED}),
     Phase.QUARANTINED: frozenset({Phase.OPEN, Phase.SET_APART}),
 }
-"""The phases that may follow a phase; None is a run that is not known. OPEN follows OPEN where a run that was
-folded again takes the place of the old one."""
+"""The phases that may follow each phase; None is an unknown run. OPEN follows OPEN when a fresh fold of the
+run replaces it.
+"""
 
 SummaryKeys: TypeAlias = tuple[tuple[SummaryKind, str], ...]
 
 
 class ClosedRun(NamedTuple):
-    """The part of an idle run that stays in memory; without summaries it is a deleted run.
+    """The part of an idle run that stays in memory. A deleted run has no summaries.
 
-    `last_event_at` is in microseconds. `in_flight` and `tasks` are as Redis lists them.
+    `last_event_at` is in microseconds. `in_flight` and `tasks` have the form that Redis holds.
     """
 
     pages: tuple[str, ...]
@@ -101,8 +101,8 @@ class ClosedRun(NamedTuple):
 class QuarantinedRun(NamedTuple):
     """The part of a run in quarantine that stays in memory.
 
-    `summaries` are its last good ones. Without any, `good_before` is the offset before which there may be
-    some; None: that is settled.
+    `summaries` are its last good ones. If it has none, earlier events may still yield some: those before
+    offset `good_before`. None: they do not.
     """
 
     quarantine: Quarantine
@@ -112,9 +112,9 @@ class QuarantinedRun(NamedTuple):
 
 @dataclass(slots=True)
 class RunSetApart:
-    """What has to be written down of a run before its events count as done.
+    """What must be written down about a failed run before its events count as done.
 
-    `deleted_to` is the revision of a deletion. `before` is the quarantine that is written down already.
+    `deleted_to` is the revision of a deletion. `before` is a quarantine that is already written down.
     """
 
     failure: Failure | None = None
@@ -126,7 +126,7 @@ class RunRegistry:
     """The runs of one partition, each in one phase.
 
     Args:
-        left: called with every run whose state leaves memory, closed or set apart or replaced.
+        left: called with each run whose state leaves memory.
     """
 
     def __init__(self, left: Callable[[str], object] = lambda _: None) -> None:
@@ -149,17 +149,15 @@ class RunRegistry:
         return run_id in self.quarantined or run_id in self.set_apart
 
     def quarantine_of(self, run_id: str) -> QuarantinedRun | None:
-        """The quarantine of a run as it is written down; None without one."""
         apart = self.set_apart.get(run_id)
         return self.quarantined.get(run_id) if apart is None else apart.before
 
     def in_quarantine(self) -> dict[str, QuarantinedRun]:
-        """Every run with a quarantine that is written down."""
         apart = {run_id: one.before for run_id, one in self.set_apart.items() if one.before is not None}
         return self.quarantined | apart
 
     def without_summaries(self) -> list[tuple[str, int]]:
-        """Runs in quarantine that may have been good before an offset, with that offset."""
+        """Runs in quarantine that may have been good before an offset, with this offset."""
         return [
             (run_id, one.good_before)
             for run_id, one in self.quarantined.items()
@@ -167,12 +165,11 @@ class RunRegistry:
         ]
 
     def deletions(self) -> dict[str, int]:
-        """Runs that were deleted while their events were held back, and to which revision."""
+        """Runs that were deleted while their events were held back, with the revision of the deletion."""
         runs = self.set_apart.items()
         return {run_id: one.deleted_to for run_id, one in runs if one.deleted_to is not None}
 
     def begin(self, run_id: str, run: Run) -> None:
-        """Open a run: a new one, one that came back, or one that was folded again."""
         self._leave(run_id, Phase.OPEN)
         self.open[run_id] = run
 
@@ -191,11 +188,10 @@ class RunRegistry:
         self.closed[run_id] = closed
 
     def forget(self, run_id: str) -> None:
-        """Forget a closed run of which the log has no event."""
         self._leave(run_id, None)
 
     def fail(self, failure: Failure, before: QuarantinedRun | None = None) -> None:
-        """Set a run apart; the first failure counts until it is written down."""
+        """Mark a run as failed. The first failure counts until it is written down."""
         run_id = failure.run_id
         known = self.set_apart.get(run_id) or RunSetApart(before=before or self.quarantined.get(run_id))
         known.failure = known.failure or failure
@@ -203,14 +199,12 @@ class RunRegistry:
         self.set_apart[run_id] = known
 
     def delete_held(self, run_id: str, revision: int) -> None:
-        """Note the deletion of a run whose events are held back."""
         known = self.set_apart.get(run_id) or RunSetApart(before=self.quarantined[run_id])
         known.deleted_to = revision if known.deleted_to is None else max(revision, known.deleted_to)
         self._leave(run_id, Phase.SET_APART)
         self.set_apart[run_id] = known
 
     def quarantine(self, run_id: str, quarantined: QuarantinedRun) -> None:
-        """Note what is written down of a run that is set apart."""
         self._leave(run_id, Phase.QUARANTINED)
         self.quarantined[run_id] = quarantined
 
@@ -232,15 +226,13 @@ class Pipeline:
     """Folds records into runs, and keeps the runs.
 
     Args:
-        epoch: the one that every summary is published under; it grows with each new beginning of the log.
-        writer: name of this worker process in page keys; None where no pages are kept.
-        owns: whether a run belongs to this partition; None: every run does. Other records come back
-          as misplaced.
-        takes_changes: false where all slots are read at the end, so that changed trials need no note.
+        epoch: part of every published summary; it grows each time the log starts over.
+        writer: name of this worker process in page keys; None: no pages are kept.
+        owns: whether a run belongs to this partition; None: every run does. Others come back as misplaced.
+        takes_changes: false if all slots are read at the end, so changed trials need no note.
 
     Attributes:
-        as_of: greatest offset folded, -1 for none.
-        registry: the runs, each in its phase.
+        as_of: greatest offset folded, or -1.
     """
 
     def __init__(
@@ -263,7 +255,7 @@ class Pipeline:
         self._open = self.registry.open
 
     def fold(self, records: Iterable[LogRecord]) -> Folded:
-        """Fold a batch. Never raises: bad input becomes a rejection, an exception sets its run apart."""
+        """Fold a batch. Never raises: bad input becomes a rejection, and an exception fails only its run."""
         folded = Folded()
         for record in records:
             folded.records += 1
@@ -284,9 +276,9 @@ class Pipeline:
         return folded
 
     def load_page(self, key: str, value: bytes, *, settled_to: int = 0) -> None:
-        """Join a state page of any writer, in any order, any number of times.
+        """Merge a state page of any writer, in any order and any number of times.
 
-        An exception sets the run of the page apart, but :class:`PageFromTheFuture` is raised.
+        An exception only fails the page's run, except :class:`PageFromTheFuture`, which is raised.
         """
         run_id = run_of_page(key)
         if self.registry.holds_back(run_id):
@@ -301,7 +293,6 @@ class Pipeline:
             self.fail(run_id, error)
 
     def loaded(self) -> None:
-        """All pages are loaded: they are saved already, so nothing of them is out of date."""
         for run_id, run in list(self._open.items()):
             try:
                 run.loaded()
@@ -309,11 +300,9 @@ class Pipeline:
                 self.fail(run_id, error)
 
     def runs(self) -> list[str]:
-        """Ids of the open runs, deleted ones included."""
         return list(self._open)
 
     def knows(self, run_id: str) -> bool:
-        """Whether the run is open."""
         return run_id in self._open
 
     def run(self, run_id: str) -> Run:
@@ -321,25 +310,25 @@ class Pipeline:
 
     @property
     def failed(self) -> dict[str, Failure]:
-        """The runs that an exception set apart, until a worker has written that down."""
+        """Failed runs whose failure the worker has not yet written down."""
         return {run_id: one.failure for run_id, one in self.registry.set_apart.items() if one.failure}
 
     def fail(self, run_id: str, error: Exception, record: LogRecord | None = None) -> None:
-        """Set a run apart after an exception, since its state in memory can no longer be trusted."""
+        """Mark a run as failed: after an exception, its state in memory cannot be trusted."""
         run = self._open.get(run_id)
         at = -1 if run is None else run.state.state_version
         self.registry.fail(Failure.of(run_id, error, record, at))
 
     def delete(self, run_id: str, revision: int) -> None:
-        """Begin a run as deleted: its events up to that revision are ignored, without a look at them."""
+        """Start a run as deleted. Its events up to this revision are ignored unread."""
         self._begun(run_id).state.delete(revision)
 
     def empty_copy(self, name: str, owns: Callable[[str], bool]) -> Pipeline:
-        """An empty pipeline like this one; as a writer of pages it has that name behind this one's."""
+        """An empty pipeline like this one, with `name` appended to its writer's name."""
         return Pipeline(epoch=self._epoch, writer=f"{self._writer}.{name}", prices=self._prices, owns=owns)
 
     def _run_of(self, event: Inside, record: LogRecord, folded: Folded) -> Run | None:
-        """The run of the first event of a run, begun; None, and why is noted, if it is not to be folded."""
+        """The run of an event whose run is not open yet; None, with a note why, if it is not to be folded."""
         run_id = event.run_id
         if self._owns is not None and not self._owns(run_id):
             folded.misplaced.append((record, run_id))
@@ -377,10 +366,8 @@ class Folded:
     """The result of folding a batch of records.
 
     Attributes:
-        misplaced, of_closed: records of runs that this pipeline does not own, or that are closed,
-          each with its run.
+        misplaced, of_closed: records of runs of another partition, or of closed runs, each with its run.
         counted: events that changed their run.
-        duplicates: events that said nothing new.
         superseded: results that lost their slot (R17).
         ignored: results that were withdrawn, or whose run was deleted.
         missing_times: times that count as missing: without a zone, or outside 2000 to 2200.
@@ -415,7 +402,6 @@ _COUNTS = [of.name for of in fields(Folded) if of.default == 0]
 
 
 def decoded(record: LogRecord, folded: Folded) -> Inside | None:
-    """The event that a record holds; None, and a rejection is noted, where it holds none."""
     if record.timestamp > LATEST_TIMESTAMP:
         folded.missing_times += 1
     event, missing, unknown = event_in(record.value)
@@ -428,9 +414,9 @@ def decoded(record: LogRecord, folded: Folded) -> Inside | None:
 
 
 def event_in(value: bytes | None) -> tuple[Inside | Reason, int, Collection[str]]:
-    """The event that the bytes of a record hold, or why the worker rejects them; never raises.
+    """The event in the bytes of a record, or the reason for its rejection; never raises.
 
-    The number of its times that count as missing and its unknown fields come with it.
+    The second value counts times that are treated as missing. The third holds unknown fields.
 
     >>> event_in(b'{"type": "run_started", "run_id": "r", "grading_profile": "x"}')[0].code
     'unknown_grading_profile'
@@ -447,7 +433,6 @@ def event_in(value: bytes | None) -> tuple[Inside | Reason, int, Collection[str]
 
 
 def _checked(event: AnyEvent | Reason) -> AnyEvent | Reason:
-    """A run can only be graded by a profile that this version has."""
     if isinstance(event, RunStarted) and event.grading_profile is not None:
         try:
             grading_profile(event.grading_profile)
@@ -466,7 +451,7 @@ After: TypeAlias = Callable[[Pipeline, Sequence[LogRecord], Folded], None]
 
 
 class CannotBeFolded(Exception):
-    """An exception sets the run apart; nothing can be said of it."""
+    """An exception during a fold: the run has no results."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(
@@ -476,7 +461,7 @@ class CannotBeFolded(Exception):
 
 
 class NoSuchRun(Exception):
-    """A file of events holds no such run, or several without a choice."""
+    """A file of events lacks this run, or has several runs and the caller chose no run."""
 
     def __init__(self, run_id: str | None, run_ids: Sequence[str]) -> None:
         shown = ", ".join(run_ids[:5])
@@ -494,7 +479,7 @@ class NoSuchRun(Exception):
 
 @dataclass(slots=True)
 class Folding:
-    """The result of a fold; `counts` covers everything folded, and its lists stay empty."""
+    """The result of a fold. `counts` covers every record, and its lists stay empty."""
 
     pipeline: Pipeline
     counts: Folded = field(default_factory=Folded)
@@ -503,14 +488,13 @@ class Folding:
 
     @property
     def failed(self) -> list[Failure]:
-        """Runs that could not be folded or summarised, by id; they have no results."""
+        """Runs that could not be folded or summarised, by id. They have no results."""
         return [failure for _, failure in sorted(self.pipeline.failed.items())]
 
     def runs(self) -> list[str]:
         return sorted(run_id for run_id in self.pipeline.runs() if self.pipeline.run(run_id).state.exists)
 
     def chosen(self, run_id: str | None) -> str:
-        """The run of this id, or the only one there is."""
         run_ids, failed = self.runs(), self.pipeline.failed
         if run_id in failed or (failed and not run_ids):
             raise CannotBeFolded(failed[run_id or next(iter(failed))])
@@ -521,12 +505,11 @@ class Folding:
         return run_id
 
     def summaries(self) -> Iterator[SummaryChange]:
-        """Every summary of every run; by run, agents and tiers by name, the run itself last."""
+        """Every summary of every run, by run: agents and tiers by name, then the run itself."""
         for run_id in self.runs():
             yield from self.summaries_of(run_id)
 
     def summaries_of(self, run_id: str) -> list[SummaryChange]:
-        """Every summary of a run; [] if an exception sets the run apart."""
         with _no_garbage_collection(for_good=self.exits):
             try:
                 return self.pipeline.run(run_id).summaries()
@@ -548,15 +531,15 @@ def fold_records(
     takes_changes: bool = False,
     exits: bool = False,
 ) -> Folding:
-    """Fold records, in any order and any number of copies; runs that fail are in `failed`.
+    """Fold records in any order, with any number of copies. Runs that fail are in `failed`.
 
     Args:
         on_rejected: called with every record that could not be folded.
-        as_of: the last position to fold; the records are of one partition or file, in its order.
-        exits: the process ends after printing the result, so no garbage is ever collected.
+        as_of: the last position to fold; the records are of one partition or file, in order.
+        exits: the process ends after printing the result, so garbage is never collected.
 
     Raises:
-        BadPosition: the records cannot be folded up to that position. Without `as_of` nothing is raised.
+        BadPosition: the records cannot be folded up to `as_of`.
     """
     pipeline = Pipeline(prices=prices, epoch=epoch, owns=owns, takes_changes=takes_changes)
     folding = Folding(pipeline, exits=exits)
@@ -576,7 +559,7 @@ def fold_records(
 
 @contextmanager
 def _no_garbage_collection(*, for_good: bool) -> Iterator[None]:
-    """Folding leaves no cycles behind, and looking for some takes a sixth of the time."""
+    """Garbage collection is off during a fold: it would find no cycles, and take a sixth of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
-"""One group of trials: an agent:model, a tier, an agent:model within a tier.
+"""One group of trials: an agent:model, a tier, or an agent:model within a tier.
 
-A group is a value: `of` some trials, `merge` and its inverse `unmerge`. Trials that came together are one
-group, which is merged into every group that they count in.
+A group is a value with `of`, `merge` and the inverse `unmerge`. Trials that arrive together form one group,
+which is merged into every group that they count in.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FORMULACODE_COUNTS = (
 
 
 class FormulaCodeSums:
-    """Sums over trials that carry FormulaCode's sections: advantages, and their log(1 + a) if a > -1 (F7)."""
+    """Sums over trials with FormulaCode sections: advantages a, and log(1 + a) if a > -1 (F7)."""
 
     def __init__(self) -> None:
         self.trials = 0
@@ -108,7 +108,7 @@ class FormulaCodeSums:
         return rest
 
     def gmean(self, name: str) -> float | None:
-        """gmean(1 + a) - 1 where every 1 + a > 0, else the arithmetic mean (F7)."""
+        """gmean(1 + a) - 1 if every 1 + a is positive, else the arithmetic mean (F7)."""
         mean_log = self.logs[name].mean()
         if mean_log is None or self.logs[name].count < self.advantages[name].count:
             return self.advantages[name].mean()
@@ -116,7 +116,6 @@ class FormulaCodeSums:
 
 
 _NOTHING_MEASURED = FormulaCodeSums()
-"""The sums without any trial; shared, so never changed."""
 
 
 # -----------------------------------------------------------------------------
@@ -142,7 +141,7 @@ DISTRIBUTED = (
 )
 
 ESTIMATED = "estimated_cost_usd"
-"""Costs that are tokens x price, because the harness reported none (R2)."""
+"""Costs computed as tokens x price, because the harness reported none (R2)."""
 
 _TOKENS = {
     "input_tokens": "input",
@@ -150,10 +149,9 @@ _TOKENS = {
     "cache_read_tokens": "cache_read",
     "cache_write_tokens": "cache_write",
 }
-"""Numbers of a score that are counts of tokens, and which kind."""
 
 SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length", ESTIMATED)
-"""Numbers of which only sum and count are kept."""
+"""Numbers with only a sum and a count, without a distribution."""
 
 _GROUP_COUNTS = (
     *("trials", "resolved", "no_verdict", "numeric", "infrastructure_failures", "passes"),
@@ -161,17 +159,17 @@ _GROUP_COUNTS = (
 )
 
 MEASURES = (*DISTRIBUTED, *SUMMED[:-1])
-"""Numbers of a score that a group distributes or sums; estimated costs are summed apart."""
+"""Numbers of a score that a group distributes or sums; estimated costs have their own sum."""
 
 _COUNTERS = ("failure_modes", "subtests", "owners", "numeric_tasks")
 
 
 class Tally:
-    """What a run and each of its groups count alike.
+    """Counts that a run and each of its groups share.
 
-    `numeric` trials have numbers alone, and are not in `trials` (R31). `incomplete` multi-agent trials still
-    lack a planned agent (R10). `owners` counts trials by agent, model and tier: pass@k stands if all are the
-    same (R11).
+    `numeric` trials have only numbers, and are not in `trials` (R31). `incomplete` multi-agent trials still
+    lack a planned agent (R10). `owners` counts trials by agent, model and tier: pass@k needs a single owner
+    (R11).
     """
 
     __slots__ = ()
@@ -191,10 +189,9 @@ class Tally:
     sums: dict[str, ExactSum]
 
     def as_ruled(self, verdicts: bool | None) -> Self:
-        """The tally without the numbers that rest on a verdict, where no verdict counts (R31).
+        """The tally without verdict-based numbers, if no verdict counts (R31).
 
-        Args:
-            verdicts: what the plan says; None: as the trials show.
+        `verdicts` is what the plan says; None: judge by the trials.
         """
         seen = self.resolved > 0 or not self.numeric
         if not self.trials or (seen if verdicts is None else verdicts):
@@ -207,7 +204,7 @@ class Tally:
 
     @property
     def verdict_trials(self) -> int:
-        """Trials that have a verdict, or could (R31): accuracy is over these."""
+        """Trials that have a verdict or may get one (R31): the denominator of accuracy."""
         return self.trials - self.numeric - self.incomplete
 
     def total_of(self, metric: str) -> ExactSum:
@@ -223,7 +220,7 @@ class Tally:
 
 
 class GroupState(Tally):
-    """State of one group; `GROUP` in `summaries` says what its summary has.
+    """State of one group; :data:`~streamer.folding.summaries.GROUP` computes its summary.
 
     `passes_with_cost` succeeded at a known cost (R14). `unscored` trials may still get a judge's score (R13).
     `superseded`, `conflicts`, `impoverished` and `failures_rerun` are set, not merged.
@@ -267,9 +264,9 @@ class GroupState(Tally):
 
     @classmethod
     def of(cls, trials: Sequence[tuple[SlotKey, Scored]], measures: Collection[str] = MEASURES) -> Self:
-        """The state of some trials.
+        """The state of these trials.
 
-        With a choice of `measures`, failure modes, owners and attempts are left out too.
+        A restricted choice of `measures` also leaves out failure modes, owners and attempts.
         """
         group = cls()
         keys, scores = [key for key, _ in trials], [scored for _, scored in trials]
@@ -348,13 +345,13 @@ class GroupState(Tally):
 
     @property
     def failures(self) -> int:
-        """Trials that did not succeed, though they could (R20)."""
+        """Trials that failed, out of those that could pass (R20)."""
         return self.verdict_trials - self.passes
 
     def grade_basis(self, judged: bool | None) -> GradeBasis | None:
-        """What the grade rests on (R13); None without any trial that has a verdict (R31).
+        """What the grade is based on (R13); None if no trial has a verdict (R31).
 
-        `judged` is what the plan says; None: as seen.
+        `judged` is what the plan says; None: judge by the trials.
         """
         if not self.trials or not self.has_verdicts:
             return None
@@ -362,7 +359,7 @@ class GroupState(Tally):
         return "composite_median" if (seen if judged is None else judged) else "mean_pass_rate"
 
     def grade_score(self, judged: bool | None) -> float | None:
-        """The number that the grade rests on (R13); None while a judged group has no score."""
+        """The number behind the grade (R13); None while a judged group has no score."""
         basis = self.grade_basis(judged)
         if basis == "composite_median":
             return self.distributions[COMPOSITE].median()
@@ -376,7 +373,7 @@ class GroupState(Tally):
         return {metric: total.count for metric, total in (self.distributions | self.sums).items()}
 
     def cost_of_pass(self) -> float | None:
-        """Known cost per pass in USD, rounded once (R14); None of no trial, or of none with a verdict."""
+        """Known cost per pass in USD, rounded once (R14); None if no trial has a verdict."""
         if not self.trials or not self.has_verdicts:
             return None
         paid = self.passes_with_cost
@@ -390,10 +387,10 @@ def _values(items: Sequence[Any], name: str) -> list[Any]:
 
 class Statistic(Protocol):
     def merge(self, other: Self, /) -> None:
-        """Count in all that the other holds."""
+        """Add the other group's counts."""
 
     def unmerge(self, other: Self, /) -> None:
-        """Undo one `merge` of the other."""
+        """Undo one `merge` of the other group."""
 
 
 def change(total: S, part: S, sign: int) -> None:
@@ -404,20 +401,19 @@ def change(total: S, part: S, sign: int) -> None:
 
 
 def count(counter: Counter[T], item: T, times: int) -> None:
-    """Count an item so many times more, or fewer where that is negative; nothing is kept at zero."""
+    """Add `times` to the count of an item; drop it at zero."""
     counter[item] += times
     if not counter[item]:
         del counter[item]
 
 
 def count_all(counter: Counter[T], others: Counter[T], sign: int) -> None:
-    """Count in what another counter has (`sign` 1), or take it back (-1); nothing is kept at zero."""
+    """Add another counter (`sign` 1) or subtract it (-1); drop counts of zero."""
     for item, times in list(others.items()):
         count(counter, item, sign * times)
 
 
 def distinct_tasks(attempts: PassAtK, others: Collection[str]) -> int:
-    """How many tasks have an attempt, here or there."""
     return attempts.tasks + (sum(task not in attempts for task in others) if others else 0)
 
 
@@ -427,13 +423,13 @@ def distinct_tasks(attempts: PassAtK, others: Collection[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of one trial: a slot of its own, or all sub-trials of a trial group (R10).
+    """Outcome of one trial: a single slot, or all sub-trials of a trial group (R10).
 
     Attributes:
-        speedup_percentage: FormulaCode's, of the sub-trial that decides; None where not measured (F8).
-        compared: False if only baselines took part; such a trial is left out of pass@k (R4).
+        speedup_percentage: FormulaCode's, from the deciding sub-trial; None if not measured (F8).
+        compared: false if only baselines took part; pass@k leaves out such a trial (R4).
         unmeasured_failure: the deciding sub-trial failed, and no sub-trial has FormulaCode's sections.
-        incomplete: a planned agent is still to come, so the trial has no verdict yet (R10).
+        incomplete: a planned agent has not reported, so the trial has no verdict yet (R10).
     """
 
     task_id: str
@@ -450,16 +446,16 @@ class Outcome:
 
 
 SEVERAL = ("", "")
-"""Agent and model of a trial in which several took part; no agent has an empty name."""
+"""Agent and model of a trial with several agents; real agents never have an empty name."""
 
 _SUMMED = ("cost_usd", ESTIMATED, *_TOKENS)
 _COVERED = ("impl_rate", "duration_seconds", "trajectory_length")
 
 
 class RunTotals(Tally):
-    """What the run summary counts. With the sign -1, every `count_*` takes back what it counts with 1.
+    """The counts of the run summary, without baselines. With sign -1, each `count_*` undoes a count with 1.
 
-    Several agents together are under the owner :data:`SEVERAL`. Baselines are left out.
+    Trials with several agents are under the owner :data:`SEVERAL`.
     """
 
     def __init__(self) -> None:
@@ -550,8 +546,8 @@ class RunTotals(Tally):
     def mean_speedup_percentage(self) -> float | None:
         """Mean over the trials that have one (F8).
 
-        Where benchmarks are measured, a failure that measured nothing counts with 0 %: its speedup is 1.0
-        (R21). Without any benchmarks the percentages are those of the old result format, as it has them.
+        In a run with benchmarks, a failure without measurements counts as 0 %, a speedup of 1.0 (R21). In a
+        run without any, only the percentages of the old result format count.
         """
         total = ExactSum()
         total.merge(self.speedup_percentage)
@@ -561,21 +557,21 @@ class RunTotals(Tally):
 
 
 Cell = tuple[str, str, str | None, bool]
-"""(agent, model, tier, whether a trial of its own): trials that count in the same groups and totals."""
+"""(agent, model, tier, single trial): trials that count in the same groups and totals."""
 
 Waiting = dict[Cell, list[tuple[SlotKey, Scored]]]
 
 _MOST_WAITING = 16_384
-"""Trials that may wait to be counted, 500 bytes each: a few megabytes for a large run."""
+"""Trials that may wait to be counted, 500 bytes each, which makes 8 MB for a large run."""
 
 
 _UNMARKED = (0, 0, 0, 0)
 
 
 class Counts:
-    """Groups and totals, and the scored trials that wait to be counted in them.
+    """Groups and totals, and the scored trials that wait to be counted.
 
-    Counting many trials at once costs a tenth of counting each as it comes, so trials wait until `count`.
+    Trials wait until `count`, because counting them in batches costs a tenth of counting each on arrival.
     """
 
     def __init__(self) -> None:
@@ -591,11 +587,10 @@ class Counts:
         self._marks: dict[GroupId, tuple[int, ...]] = {}
 
     def enter(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
-        """Count a trial in, of its own (`single`) or a sub-trial; True if it is time to count."""
+        """Count a single trial or a sub-trial; true if it is time to call `count`."""
         return self._wait(self._entered, key, scored, single=single)
 
     def leave(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
-        """Undo one `enter`; True if it is time to count."""
         return self._wait(self._left, key, scored, single=single)
 
     def _wait(self, waiting: Waiting, key: SlotKey, scored: Scored, *, single: bool) -> bool:
@@ -610,7 +605,6 @@ class Counts:
             group.superseded, group.conflicts, group.impoverished, group.failures_rerun = marks
 
     def count(self, is_baseline: Callable[[str], bool]) -> set[GroupId]:
-        """Count what waits; the groups that it changed."""
         entered, left = self._entered, self._left
         self._entered, self._left, self.waiting = {}, {}, 0
         return self._count(entered, 1, is_baseline) | self._count(left, -1, is_baseline)

@@ -1,4 +1,4 @@
-"""The plan of a run: what `run_started` events say, joined field by field, and the trials it makes (R26)."""
+"""The plan of a run: the fields of its `run_started` events, merged, and the trials they imply (R26)."""
 
 from __future__ import annotations
 
@@ -22,51 +22,54 @@ T = TypeVar("T")
 
 DEFAULT_BASELINE_TIER = "T0"
 RUNS_PER_TIER = 10
-"""Runs that the specification plans for a tier that no plan describes (R26)."""
+"""Planned runs per tier if no plan says otherwise, by the specification (R26)."""
 
 _NOT_PLAN = frozenset({"type", "schema_version", "run_id", "revision", "labels", "part"})
 
 _OF_ORDER = frozenset({"order", "order_kind", "concurrency", "tasks", "attempts", "plan_complete", "parts"})
-"""Fields that parts of a run do not have in common: each has its own, or they are added up."""
+"""Fields that the parts of a run do not share: each part has its own, or they are added up."""
 
 _ORDERING = frozenset({"tasks", "attempts", "order", "order_kind"})
-"""A complete plan with one of these fields says in which order trials start, or which trials there are."""
+"""Fields of a complete plan that fix its trials or their order."""
 
 MOST_PLANS = 32
-"""Complete plans that are kept: the greatest revisions. A run with more has no order that counts."""
+"""The most complete plans that are kept, those with the greatest revisions. With more, no order counts."""
 
 PlanRank = tuple[int, str]
-"""(revision, fingerprint) of the event that set a field; the greater decides."""
+"""(revision, fingerprint) of the event that set a field; the greater one wins."""
 
 
 class Declared(NamedTuple, Generic[T]):
-    """What one plan says, and when it said so in microseconds since 1970, where that is known."""
+    """A declaration in a plan, and its time in microseconds since 1970, if known."""
 
     value: T
     at: int | None
 
     def precedes(self, began: int | None) -> bool:
-        """Whether it was declared before the first trial, by the times of `Roster.began`."""
+        """Whether it was declared before the first trial, which began at `Roster.began`."""
         return self.at is not None and (began is None or self.at <= began)
 
 
 class Plan:
-    """The plan events of a run as one: per field, the greatest (revision, fingerprint) that set it.
+    """The plan events of a run, merged: each field comes from the greatest (revision, fingerprint) that set
+    it.
 
-    The join is associative, commutative and idempotent, so the order of the events never matters.
+    The merge is associative, commutative and idempotent, so the order of events never matters.
     """
 
     def __init__(self) -> None:
         self._fields: dict[str, tuple[PlanRank, Any]] = {}
         self._labels: dict[str, tuple[PlanRank, str]] = {}
         self._complete: dict[PlanRank, RunStarted] = {}
-        """All complete plans: each may be the first once the ones before it are deleted."""
+        """All complete plans: any of them may become the first once the earlier ones are deleted."""
         self._ledgers: dict[PlanRank, Declared[Ledger]] = {}
-        """The ledgers of all complete plans, and the earliest one (inference 8a)."""
+        """The ledgers of all complete plans, including the earliest one (inference 8a)."""
         self._agents: dict[PlanRank, Declared[list[str]]] = {}
-        """The agents of all complete plans, for the same reason."""
+        """The agents of all complete plans, kept for the same reason."""
         self._ends: list[tuple[tuple[int, *PlanRank], RunFinished]] = []
-        """The greatest decides. Lesser ones with a greater revision stay, for they outlive its deletion."""
+        """The greatest wins. Lesser ones with a greater revision stay, in case a deletion removes the
+        greatest.
+        """
         self._parts: dict[str, Plan] = {}
         self._joined: dict[str, Any] | None = None
 
@@ -74,7 +77,7 @@ class Plan:
         return bool(self._fields or self._labels or self._ends or self._parts)
 
     def join(self, event: RunStarted, fingerprint: str) -> bool:
-        """Take in a plan event, of the run or a part of it; True if it now decides a field."""
+        """Merge a plan event of the run or of a part; true if it now decides a field."""
         self._joined = None
         if event.part is None:
             return self._join_fields(event, fingerprint)
@@ -101,7 +104,7 @@ class Plan:
         return changed
 
     def finish(self, event: RunFinished, fingerprint: str) -> bool:
-        """Take in the end of the run, or of a part; the last try counts (R34). True if it is kept now."""
+        """Merge the end of the run or of a part; the last try counts (R34). True if it is kept."""
         self._joined = None
         if event.part is None:
             return self._finish(event, fingerprint)
@@ -116,7 +119,7 @@ class Plan:
         return True
 
     def get(self, name: str) -> Any:
-        """Value of a plan field, or what all parts say together (R34); None where no event set it."""
+        """Value of a plan field, or the combined value of all parts (R34); None if no event set it."""
         entry = self._fields.get(name)
         if entry or not self._parts:
             return entry[1] if entry else None
@@ -126,7 +129,7 @@ class Plan:
         return self._joined.get(name)
 
     def first(self, name: str) -> Any:
-        """Value of `tasks` or `attempts` in the first complete plan that sets it, else what it is now."""
+        """Value of `tasks` or `attempts` in the first complete plan that sets it, else the current value."""
         complete = self._declaring._complete.items()
         plans = sorted(complete, key=lambda plan: (_of_order(plan[1]).place, plan[0]))
         values = (getattr(event, name) for _, event in plans)
@@ -134,7 +137,7 @@ class Plan:
 
     @property
     def order(self) -> DeclaredOrder:
-        """The order that counts, of all complete plans. Several parts have no order together (R34)."""
+        """The order that counts, out of all complete plans. Several parts have no common order (R34)."""
         plans = [_of_order(event) for _, event in sorted(self._declaring._complete.items())]
         if not plans and self._parts:
             return DeclaredOrder(kind=OrderKind(self.get("order_kind") or OrderKind.UNKNOWN))
@@ -142,16 +145,16 @@ class Plan:
 
     @property
     def ledger(self) -> Declared[Ledger] | None:
-        """The ledger that the plan named first, by `planned_at`; a later plan moves no candidate.
+        """The ledger named first, by `planned_at`, so that a later plan moves no candidate.
 
-        Its time is not known where none of the plans has one.
+        Its time is unknown if no plan has one.
         """
         sources = [one._ledgers for one in (self, *self._in_order)]
         plans = [plan for one in sources for plan in one.items()]
         return min(plans, key=_by_time)[1] if plans else None
 
     def agents_before(self, began: int | None) -> set[tuple[str, str]]:
-        """The agents that a complete plan named before the first trial, as `agent_models` names them."""
+        """The agents that a complete plan named in `agent_models` before the first trial."""
         plans = [of for one in (self, *self._in_order) for of in one._agents.values()]
         return {agent for of in plans if of.precedes(began) for agent in _agents_of(of.value)}
 
@@ -176,7 +179,7 @@ class Plan:
 
     @property
     def finished(self) -> RunFinished | None:
-        """The end of the run, said as a whole or by all of its parts (R34)."""
+        """The end of the whole run, declared once or by all of its parts (R34)."""
         end = self._ends[-1][1] if self._ends else None
         if not self._parts or (end and (end.status or "").lower() not in BROKEN_OFF):
             return end
@@ -187,7 +190,6 @@ class Plan:
 
     @property
     def parts(self) -> dict[str, int] | None:
-        """How many parts of the run were seen, and how many there are; None: it has no parts (R34)."""
         seen = len(self._parts)
         return {"seen": seen, "planned": max(seen, self._part_count)} if seen else None
 
@@ -201,7 +203,6 @@ class Plan:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether the plan says that it is incomplete, while the run has not finished."""
         return self.get("plan_complete") is False and self.finished is None
 
     @property
@@ -219,29 +220,29 @@ class Plan:
         return self.get("baseline_tier") or DEFAULT_BASELINE_TIER
 
     def agent_models(self) -> set[tuple[str, str]]:
-        """Planned agents and their models, named as slots name them; empty where the plan names none."""
+        """Planned agents with their models, spelled as in slots; empty if the plan names no agent."""
         return _agents_of(self.get("agent_models") or ())
 
     @property
     def judged(self) -> bool | None:
-        """Whether trials have a judge's score; None: as seen (R13)."""
+        """Whether trials get a judge's score; None: judge by the trials (R13)."""
         judged: bool | None = self.get("judged")
         return judged
 
     @property
     def verdicts(self) -> bool | None:
-        """Whether every trial has a verdict, or waits for one; None: as seen (R31)."""
+        """Whether every trial has a verdict or waits for one; None: judge by the trials (R31)."""
         verdicts: bool | None = self.get("verdicts")
         return True if verdicts is None and self.judged else verdicts
 
     @property
     def has_ended(self) -> bool:
-        """Whether the harness said that the run is over, and that it was not broken off (R19)."""
+        """Whether the harness said that the run is over and not aborted (R19)."""
         return self.finished is not None and (self.finished.status or "").lower() not in BROKEN_OFF
 
     @property
     def awaits_scores(self) -> bool:
-        """Whether scores may still come: the run goes on, or a judge works after it (R13)."""
+        """Whether scores may still arrive: the run goes on, or a judge works after its end (R13)."""
         if self.finished is None:
             return True
         pending = self.finished.scores_pending
@@ -261,24 +262,23 @@ class Plan:
         )
 
     def trials_per_subtest(self) -> int | None:
-        """Planned trials of one agent:model in one subtest, None if tasks or attempts are not declared."""
+        """Planned trials per agent:model in one subtest; None if tasks or attempts are not declared."""
         if self.task_count is None or self.attempts is None:
             return None
         return self.task_count * self.attempts
 
     def subtests(self, tier: str | None, seen: int) -> int:
-        """Subtests of a tier: declared, or those seen so far, at least one."""
         declared = (self.get("subtests") or {}).get(tier)
         return max(1, seen if declared is None else declared)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """What the plan of a run says of one group.
+    """The plan for one group.
 
     Attributes:
-        trials: planned trials of the group; None: no plan (R26).
-        declared: the same where the plan states all of it; None: part of it is assumed or seen.
+        trials: planned trials; None: no plan (R26).
+        declared: the same, if the plan states all of it; None: a part is assumed or was only seen.
         undeclared: the plan states trials, but leaves out tiers or subtests that were seen.
         incomplete: the plan is not complete, so the number of missing trials is unknown.
     """
@@ -298,12 +298,12 @@ class GroupPlan:
 
 
 class Denominators:
-    """Planned trials of each group of a run, from its plan and, where that is silent, from what was seen.
+    """Planned trials of each group of a run, from its plan, or from the trials where the plan is silent.
 
-    A tiered run without a plan is held to the specification's 10 runs per tier (R26). An untiered one has
-    no denominator (None), nor has any group while a plan is not complete. The maximum is 2**53.
+    A tiered run without a plan gets the specification's 10 runs per tier (R26). There is no denominator
+    (None) in an untiered run without a plan, or while a plan is incomplete. The maximum is 2**53.
 
-    The answers hold for the moment at which this object is made.
+    The answers hold for the moment when this object is made.
     """
 
     def __init__(
@@ -341,11 +341,10 @@ class Denominators:
         return self.tier(group.tier) if group.agent is None else self.agent_model_in_tier(group.tier)
 
     def declared(self, group: GroupId) -> int | None:
-        """Any group but the run itself, where the plan is complete and names all that makes up its trials."""
+        """Planned trials of a group other than the run, if a complete plan fixes them."""
         return self.of(group).declared
 
     def undeclared(self, group: GroupId) -> bool:
-        """Whether a complete plan leaves out tiers or subtests that were seen in such a group."""
         if not self._complete:
             return False
         if group.tier is None and self._tiers and not self._plan.get("tiers"):
@@ -363,7 +362,7 @@ class Denominators:
         return _product(self._each, self._subtests(tier), self._compared)
 
     def subtest(self, *, pooled: bool) -> int | None:
-        """One subtest of a tier, of one agent:model or pooled; None where the plan is silent."""
+        """Planned trials of one subtest, per agent:model or pooled; None if the plan is silent."""
         if self._each is None:
             return None
         return _product(self._each, self._compared if pooled else 1)
@@ -374,7 +373,6 @@ class Denominators:
         return RUNS_PER_TIER * self._tiers_of[agent, model] or None
 
     def run(self) -> int | None:
-        """All slots of the run, with its baselines; None where the plan does not say, or is not complete."""
         if self._each is None or not self._planned or self.incomplete:
             return None
         return _product(self._each, self._places, len(self._planned))
@@ -431,7 +429,7 @@ def _keep(plans: dict[PlanRank, T], rank: PlanRank, value: T) -> bool:
 
 
 def _keep_first(plans: dict[PlanRank, Declared[T]], rank: PlanRank, value: Declared[T]) -> bool:
-    """Keep a plan among those with the greatest revisions, or as the earliest; True if it is new there."""
+    """Keep a plan if its revision is among the greatest, or if it is the earliest; true if it is new."""
     if rank in plans:
         return False
     plans[rank] = value
@@ -460,10 +458,9 @@ def _join(fields: dict[str, Any], name: str, rank: PlanRank, value: Any) -> bool
 
 
 def _joined(parts: Sequence[Mapping[str, Any]], count: int) -> dict[str, Any]:
-    """The fields of a run in parts: tasks and agents of all parts, and what the parts agree on (R34).
+    """The fields of a run in parts: all their tasks and agents, and the values that they agree on (R34).
 
-    Each part has an order of its own, so several parts together have no order.
-    A `count` of 0 means the parts that were seen.
+    Several parts have no common order. A `count` of 0 means the parts seen.
     """
     names = set[str]().union(*parts)
     agreed = {
@@ -491,9 +488,9 @@ def _union(parts: Sequence[Mapping[str, Any]], name: str) -> list[str] | None:
 
 
 def _attempts(parts: Sequence[Mapping[str, Any]], tasks: list[str] | None) -> int | None:
-    """Attempts at each task by each agent, over all parts; None unless they are the same for each.
+    """Attempts at each task by each agent, over all parts; None unless they are equal everywhere.
 
-    Where the agents of a part are not known, the attempts of two parts at one task cannot be added.
+    If the agents of a part are unknown, its attempts at a task cannot be added to another part's.
     """
     if tasks is None or any(part.get("attempts") is None for part in parts):
         return None
@@ -529,7 +526,7 @@ def _product(*factors: int) -> int:
 
 
 class Queue:
-    """Where a run's trials stand in its queue, and which of them its first plan had.
+    """Each trial's place in the queue of its run, and whether the first plan had this trial.
 
     `places` has the entries of the first plan that are still planned; None: the plan has no order.
     """
@@ -550,7 +547,7 @@ class Queue:
 
     @property
     def kind(self) -> OrderKind:
-        """Where the order comes from; a shuffle that was declared after the first start is `unknown`."""
+        """The source of the order; a shuffle declared after the first start is `unknown`."""
         return self._kind_at(self.began())
 
     @property
@@ -558,10 +555,10 @@ class Queue:
         return self._growth is not None
 
     def place(self, key: SlotKey) -> int | None:
-        """Number of a slot's place, from 0; None: it has none in the plan's order.
+        """A slot's place in the planned order, from 0; None if it has no place.
 
-        All tiers and subtests of a task share a place. In an order of several rounds, a trial has
-        none if its shard names the round.
+        All tiers and subtests of a task share a place. In an order of several rounds, a trial whose shard
+        names the round has none.
         """
         if key.shard and self._has_rounds:
             return None
@@ -613,7 +610,6 @@ class _Growth:
         return (self.first is None or task in self.first) and attempt <= self.first_attempts
 
     def keeps(self, task: str, attempt: int) -> bool:
-        """Whether the first plan had a trial, and it was not withdrawn."""
         planned = (self.now is None or task in self.now) and attempt <= self.now_attempts
         return planned and self.had(task, attempt)
 

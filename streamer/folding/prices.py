@@ -1,4 +1,4 @@
-"""What tokens cost: the user's table, then ours, then genai-prices' bundled snapshot (R2)."""
+"""Prices of tokens: from the user's table, then ours, then the snapshot bundled with genai-prices (R2)."""
 
 from __future__ import annotations
 
@@ -30,18 +30,17 @@ if TYPE_CHECKING:
 
 
 TOKENS_PER_PRICE = 1_000_000
-"""Price tables count in USD per this many tokens."""
 
 MIN_PRICE = Decimal("1e-9")
 MAX_PRICE = Decimal("1e9")
-"""USD per 1M tokens: far outside what anybody charges, small enough that no cost overflows a float."""
+"""USD per 1M tokens: far above any real price, and small enough that no cost overflows a float."""
 
 _FIELDS = ("input", "output", "cache_read", "cache_write", "aliases", "source")
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The exact price of one model in USD per token; a cache price is None if it is unknown."""
+    """The exact price of one model in USD per token; an unknown cache price is None."""
 
     input: Fraction
     output: Fraction
@@ -57,7 +56,7 @@ class Entry:
 
 
 class PriceTableError(ValueError):
-    """A price table that cannot be used; the message names the entry and what is allowed there."""
+    """An unusable price table. The message names the entry and what is allowed there."""
 
 
 def read_price_file(text: str, source: str) -> tuple[Entry, ...]:
@@ -156,7 +155,6 @@ def built_in_prices() -> str:
 
 
 def genai_prices_version() -> str:
-    """The version of the installed package genai-prices, such as `0.0.30`."""
     return version("genai-prices")
 
 
@@ -165,13 +163,13 @@ def genai_prices_version() -> str:
 
 
 AS_OF = datetime(9999, 1, 1, 12, tzinfo=UTC)
-"""Prices change by date and by hour. The latest that the snapshot knows, at noon UTC: equal on every day."""
+"""Noon UTC on the last day. Prices change by date and hour; this picks the newest, the same on every day."""
 
 
 def snapshot_price(name: str) -> tuple[str, Price] | None:
-    """The library's own id of a model and its price, or None if it knows no price for that name.
+    """The library's own id and price of a model; None if it has no price for this name.
 
-    Of prices that rise with the size of a request the base applies: a trial's requests have unknown sizes.
+    If prices rise with the size of a request, the base price counts: the sizes of requests are unknown.
     """
     for provider, model in _readings(name):
         try:
@@ -196,7 +194,7 @@ GATEWAYS = frozenset(
     | {"helicone", "requesty", "vercel", "vercel_ai_gateway", "ai-gateway", "aihubmix", "cloudflare"}
     | {"databricks", "snowflake"}
 )
-"""First parts of names that say which way requests go, and not whose model answers."""
+"""First parts of names that denote a gateway, not the provider of the model."""
 
 PROVIDERS = {
     "azure_ai": "azure",
@@ -204,25 +202,24 @@ PROVIDERS = {
     "github_copilot": "github-copilot",
     "grok": "x-ai",
 }
-"""LiteLLM's provider names that genai-prices does not know, and its own names for them."""
+"""LiteLLM's provider names that genai-prices does not know, with its own names for them."""
 
 _ROUTE = re.compile(r":(beta|thinking|nitro|floor|exacto|extended)$")
-"""What OpenRouter's users append to choose a route to the same model; `:free` is another price."""
+"""Suffixes that pick a route to the same model on OpenRouter; `:free` is another price."""
 
 _FREE = ":free"
-"""The end of a name on OpenRouter that costs nothing within limits, whatever its model costs elsewhere."""
+"""Suffix of free models on OpenRouter, whatever they cost elsewhere."""
 
 _ON_BEDROCK = re.compile(r":\d+$")
-"""How every name of a model on Amazon Bedrock ends."""
 
 _CLAUDE_ON_BEDROCK = re.compile(r"(?:.*[./])?anthropic\.(claude-.+)-v\d+(?::\d+)?", re.DOTALL)
-"""Amazon's name of a model of Anthropic, with the region and what else stands before it."""
+"""Amazon's name of an Anthropic model, with the region or another prefix."""
 
 
 def spellings(name: str) -> Iterator[str]:
-    """The names that a model's price may stand under, the most specific first.
+    """The names under which a model's price may be listed, the most specific first.
 
-    Gateways put names of their own before the model's, so each shorter rest counts too.
+    Gateways put their own names in front of the model's, so each shorter rest counts too.
 
     >>> list(spellings("litellm_proxy/team/claude-opus-4-5"))
     ['litellm_proxy/team/claude-opus-4-5', 'team/claude-opus-4-5', 'claude-opus-4-5']
@@ -243,14 +240,14 @@ def spellings(name: str) -> Iterator[str]:
 
 
 def _readings(name: str) -> list[tuple[str | None, str]]:
-    """(provider, model): the whole name, then its first part as the provider (`openrouter/openai/gpt-5`)."""
+    """(provider, model): the whole name, then with its first part as provider (`openrouter/openai/gpt-5`)."""
     provider, slash, rest = name.partition("/")
     named = [(PROVIDERS.get(provider, provider), rest)] if slash and provider and rest else []
     return [(None, name), *named, *([("aws", name)] if _ON_BEDROCK.search(name) else [])]
 
 
 def _since(model: ModelInfo) -> date | None:
-    """The day from which the price holds, None if the library says none: the snapshot itself has no date."""
+    """The first day of the price; None if the library gives no day, since the snapshot itself has no date."""
     from genai_prices.types import ConditionalPrice, StartDateConstraint
 
     for price in reversed(model.prices if isinstance(model.prices, list) else []):
@@ -261,7 +258,6 @@ def _since(model: ModelInfo) -> date | None:
 
 @cache
 def _snapshot() -> DataSnapshot:
-    """A snapshot of our own: the library's current one may be replaced by what it downloads."""
     # Imported here: it takes 0.3 s, and most runs are priced without it.
     from genai_prices.data import providers
     from genai_prices.data_snapshot import DataSnapshot
@@ -281,7 +277,7 @@ def _per_token(per_million: Decimal | TieredPrices | None) -> Fraction | None:
 
 
 Origin = Literal["user", "built-in", "genai-prices"]
-"""Which table a price is from, in the order in which they win."""
+"""The table that a price comes from, in order of precedence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +301,7 @@ class _Tariff:
 
 
 class PriceTable:
-    """Prices of models, by name. What is not found has no price: it never costs 0 (R2)."""
+    """Prices of models by name. A model without an entry has no price: its cost is unknown, not 0 (R2)."""
 
     def __init__(self, user: tuple[Entry, ...] = (), *, is_closed: bool = False) -> None:
         self._user = user
@@ -320,19 +316,17 @@ class PriceTable:
 
     @classmethod
     def from_toml(cls, text: str) -> PriceTable:
-        """The user's prices, in the format of `prices.toml` beside this module, in front of the default ones.
+        """The user's prices, in the format of `prices.toml`, which take precedence over the default ones.
 
-        An entry under one of our names also holds for our aliases of it. Raises PriceTableError.
+        An entry under one of our names also covers our aliases of it. Raises PriceTableError.
         """
         return cls(read_price_file(text, source="user's price table"))
 
     @classmethod
     def closed(cls, text: str) -> PriceTable:
-        """These prices alone, without the default ones. Raises PriceTableError."""
         return cls(read_price_file(text, source="price list"), is_closed=True)
 
     def digest(self) -> str:
-        """Equal for tables that give every model the same price."""
         named = sorted(
             (name, *map(str, (price.input, price.output, price.cache_read, price.cache_write)))
             for name, price in self._named.items()
@@ -340,7 +334,6 @@ class PriceTable:
         return sha256_hex(canonical_json([named, genai_prices_version()]))
 
     def toml(self, models: Iterable[str]) -> str:
-        """The prices of these models, as `closed` reads them; a model without a price is left out."""
         lines = []
         for name in sorted({model_for_pricing(model) for model in models}):
             if price := self.price(name):
@@ -350,7 +343,7 @@ class PriceTable:
         return "\n".join([*lines, ""])
 
     def price(self, model: str) -> Price | None:
-        """Price of a model in USD per token, exact; None if no table has it.
+        """Exact price of a model in USD per token; None if no table has it.
 
         >>> price = PriceTable.default().price("anthropic/claude-opus-4-5-20251101")
         >>> float(price.input), float(price.output), price.source
@@ -363,7 +356,7 @@ class PriceTable:
             return price
 
     def origin(self, model: str) -> Origin | None:
-        """Which table the price of a model is from; None if no table has it.
+        """The table that a model's price comes from; None if no table has it.
 
         >>> PriceTable.default().origin("gpt-4o"), PriceTable.default().origin("a-model-without-price")
         ('built-in', None)
@@ -376,7 +369,7 @@ class PriceTable:
         return "built-in" if any(price is entry.price for entry in _default_entries()) else "genai-prices"
 
     def entries(self) -> tuple[Entry, ...]:
-        """The entries of the user's table and then ours, as far as they apply, without genai-prices."""
+        """The entries that apply of the user's table, then ours, without genai-prices."""
         taken = {name for entry in self._user for name in entry.names}
         ours = (entry for entry in _default_entries() if not taken.issuperset(entry.names))
         return (*self._user, *(Entry(entry.names, self._named[entry.names[0]]) for entry in ours))
@@ -438,7 +431,7 @@ def _default_entries() -> tuple[Entry, ...]:
 
 
 def _named_prices(user: tuple[Entry, ...], default: tuple[Entry, ...]) -> dict[str, Price]:
-    """Every name and alias to its price; our alias follows the user's price of the model it stands for."""
+    """The price of every name and alias; our aliases follow the user's price of their model."""
     users = {name: entry.price for entry in user for name in entry.names}
     defaults = {name: users.get(entry.names[0], entry.price) for entry in default for name in entry.names}
     return defaults | users
@@ -457,10 +450,10 @@ def _decimal(price: Fraction) -> str:
 
 
 def price_table(file: Path | None) -> PriceTable:
-    """The prices of a file in front of the default ones; None: the default ones alone.
+    """The prices of a file, which take precedence over the default ones; None: only the default ones.
 
     Raises:
-        PriceTableError: the file cannot be read, or holds no price table; the message names the file.
+        PriceTableError: the file, which the message names, cannot be read or is no price table.
 
     >>> price_table(None).digest() == PriceTable.default().digest()
     True

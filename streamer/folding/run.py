@@ -1,4 +1,4 @@
-"""One run: its state, its summaries and its state pages, and what of them changed."""
+"""One run: its state, its summaries and its state pages, with their changes."""
 
 from __future__ import annotations
 
@@ -62,22 +62,21 @@ from streamer.schemas.wire import (
 RUN_PAGE = 0
 PAGE_VERSION = 4
 READ_VERSIONS = (1, 2, 3, 4)
-"""Version 1 had its events as they are, version 2 had no starts, version 3 no late scores."""
+"""Version 1 stored events uncompressed, version 2 had no starts, and version 3 no late scores."""
 
 _LAST_PLAUSIBLE_VERSION = 1_000
-"""A greater one is no version of a later worker, but damage: it costs a run, and does not end a worker."""
+"""A greater version is damage, not a newer worker: it fails the run, but does not stop the worker."""
 
 
 class PageError(ValueError):
-    """A page that this version cannot read. The message names the page and what to do."""
+    """A page that this version cannot read. The message names the page and the remedy."""
 
 
 class PageFromTheFuture(PageError):
-    """A page that a newer version wrote: the deployment's fault, not the run's."""
+    """A page from a newer version: a mistake of the deployment, not of the run."""
 
 
 def page_key(run_id: str, writer: str, number: int) -> str:
-    """Key of a page in the table: `RUN/WRITER/N`, the run percent-encoded."""
     return f"{encode_id(run_id)}/{writer}/{number}"
 
 
@@ -96,7 +95,7 @@ def written(header: dict[str, Any], raws: list[bytes]) -> bytes:
 
 
 def opened(value: bytes) -> tuple[dict[str, Any], bytes]:
-    """Header and events of a page; raises what reading JSON and lz4 raise, and PageError for its version."""
+    """Header and events of a page; raises errors of JSON and lz4, and PageError for its version."""
     head, _, body = value.partition(b"\n")
     header = orjson.loads(head)
     version, readable = header["v"], ", ".join(map(str, READ_VERSIONS))
@@ -122,7 +121,6 @@ def slots_on(value: bytes) -> list[SlotKey]:
 
 @lru_cache(maxsize=4)
 def events_on(value: bytes) -> list[bytes]:
-    """The events on a page; whoever looks at one looks at its neighbours next."""
     header, body = opened(value)
     return list(cut(body, map(length_of, header["slots"])))
 
@@ -156,17 +154,17 @@ def key_of(entry: dict[str, Any]) -> SlotKey:
 MAX_SLOTS = 64
 MAX_BYTES = 16 * 1024
 MAX_BYTES_AGAIN = 2 * 1024
-"""A page that was written takes more slots up to here only: in a trickle each of them writes it again."""
+"""Size up to which a written page takes more slots: in a trickle, each new slot writes the page again."""
 
 _SLOT_OVERHEAD_BYTES = 16
 _ENTRY_BYTES = 64
-"""For each loser, each start, and each late score."""
+"""Bytes for each loser, start and late score."""
 
 
 class StatePage:
-    """A page of slots as last written or read; its slots have their events here.
+    """A page of slots as last written or read; its slots keep their events here.
 
-    `number` is None for a page of another writer. `keys` has the written slots first, then the new ones.
+    `number` is None for another writer's page. `keys` has the written slots first, then the new ones.
     """
 
     __slots__ = ("keys", "number", "size", "value")
@@ -185,8 +183,6 @@ class StatePage:
 
 
 class PageBook:
-    """One writer's pages of one run, and which pages of other writers exist beside them."""
-
     def __init__(self, run: RunState, writer: str) -> None:
         self.run = run
         self.writer = writer
@@ -197,18 +193,17 @@ class PageBook:
         self._has_run_page = False
 
     def keys(self) -> list[str]:
-        """Every page that holds something of the run, other writers' included."""
+        """Every page with a part of the run, including other writers' pages."""
         own = [RUN_PAGE, *self._pages] if self._has_run_page else self._pages
         return [*self._foreign, *map(self._key, own)]
 
     def note_foreign(self, key: str, slots: int) -> None:
-        """A page of another writer was folded into the run; it held `slots` slots."""
         self._foreign[key] = slots
 
     def writes(self) -> list[PageWrite]:
-        """The pages that are out of date: values first, tombstones after them.
+        """The pages that are out of date: values first, then tombstones.
 
-        The values must be acknowledged first, since a tombstone removes a page whose slots they hold.
+        The values must be acknowledged first, since a tombstone removes a page whose slots they contain.
         """
         run, tombstones = self.run, []
         changed = run.changes.take_pages()
@@ -233,7 +228,7 @@ class PageBook:
         return page_key(self.run.run_id, self.writer, number)
 
     def _scattered(self) -> bool:
-        """True if other writers left many more pages than their slots need: time to merge them."""
+        """True if other writers left many more pages than their slots need, so that merging pays."""
         needed = len(self.run.slots) // MAX_SLOTS + 1
         return len(self._foreign) > 16 + 4 * needed
 
@@ -281,7 +276,7 @@ class PageBook:
         return moved
 
     def _take_off(self, page: StatePage) -> None:
-        """Give the slots of a page that is about to be written their events back, all at once."""
+        """Return events to the slots of a page that is about to be written, all at once."""
         if any(self.run.slots[key].on_page for key in page.keys):
             for key, raw in zip(page.keys, page.events(), strict=False):
                 slot = self.run.slots[key]
@@ -299,7 +294,6 @@ class PageBook:
         return page.value
 
     def _let_go(self, page: StatePage) -> None:
-        """Keep no event beside a page that has it. The open page waits: it is about to be written again."""
         for index, key in enumerate(page.keys):
             self.run.slots[key].lies_on(page, index)
 
@@ -319,10 +313,10 @@ def slot_bytes(slot: Slot) -> int:
 
 
 def join_page(run: RunState, key: str, value: bytes) -> int:
-    """Join a page of any writer into the run, and return the number of its slots.
+    """Merge a page of any writer into the run, and return its number of slots.
 
-    Idempotent and commutative. Events that this version no longer accepts are left out. Raises
-    :class:`PageError` for a page this version cannot read.
+    Idempotent and commutative. Leaves out events that this version no longer accepts. Raises
+    :class:`PageError` for an unreadable page.
     """
     try:
         header, body = opened(value)
@@ -404,11 +398,11 @@ def _join_knowledge(run: RunState, entry: dict[str, Any]) -> None:
 
 
 MOST_IN_FLIGHT = 1_000
-"""Trials in flight that Redis lists of a run, about 200 bytes each."""
+"""The most trials in flight that Redis lists per run, about 200 bytes each."""
 
 
 class Run:
-    """The fold of one run: joins events, and each `take_*` returns what changed since the last call.
+    """The fold of one run. Each `take_*` returns the changes since the last call.
 
     Without `takes_changes` all slots are read at the end, so changed trials need no note.
     """
@@ -437,13 +431,12 @@ class Run:
         return self.state.apply(event, raw, offset, timestamp_ms)
 
     def take_changes(self, *, notify: bool = True, comparison: bool = True) -> RunUpdate:
-        """Everything that changed, from one moment; without `notify` grades move silently."""
         changes = self.take_summaries(notify=notify, comparison=comparison)
         changes.scored = self.take_scored()
         return changes
 
     def take_summaries(self, *, notify: bool = False, comparison: bool = True) -> RunUpdate:
-        """What changed, without scored trials: these wait for `take_scored` or `forget_scored`."""
+        """Changes without scored trials, which wait for `take_scored` or `forget_scored`."""
         self.state.count()
         groups, rescorings = self.state.changes.take_groups()
         summaries = self._summaries.take(groups)
@@ -456,7 +449,7 @@ class Run:
         return RunUpdate(self.state.run_id, summaries, in_flight, tasks, notifications=told if notify else [])
 
     def take_scored(self, most: int | None = None) -> list[ScoredChange]:
-        """The scored trials that changed, `most` of them at a time: they can wait, summaries cannot."""
+        """The scored trials that changed, up to `most` at a time. They can wait; summaries cannot."""
         state, run_id = self.state, self.state.run_id
         way = {
             "epoch": self._epoch,
@@ -475,7 +468,7 @@ class Run:
         return changes
 
     def forget_scored(self) -> None:
-        """The scored trials that changed are published as they are; none of them is built."""
+        """Forget which scored trials changed, because they are already published."""
         self.state.changes.only_scored_trials(())
 
     @property
@@ -483,14 +476,14 @@ class Run:
         return self.state.changes.scored_waiting
 
     def take_pages(self) -> list[PageWrite]:
-        """State pages that are out of date: values first, then tombstones; [] where no pages are kept.
+        """State pages that are out of date: values first, then tombstones; [] if no pages are kept.
 
         The values must be acknowledged before the tombstones are sent.
         """
         return self._pages.writes() if self._pages is not None else []
 
     def summaries(self, *, comparison: bool = True) -> list[SummaryChange]:
-        """Every summary as it stands, the comparison of the agents among them if wanted; takes nothing."""
+        """Every current summary, with the comparison of the agents if wanted; takes nothing."""
         self.state.count()
         return _in_order(self._summaries.all() + (self.comparisons.all() if comparison else []))
 
@@ -499,9 +492,9 @@ class Run:
         return self._summaries.of_run()
 
     def in_flight(self, most: int) -> list[dict[str, Any]]:
-        """The trials that have started without a result, the longest first; [] once the run has finished.
+        """The trials in flight, the longest first; [] once the run has finished.
 
-        Each has the fields of its slot, `started_at` (null: not known, these come last) and `position`.
+        Each has the fields of its slot, `started_at` (null: unknown, these come last) and `position`.
         """
         state = self.state
         if state.plan.finished is not None:
@@ -519,7 +512,7 @@ class Run:
         ]
 
     def in_flight_by_slot(self) -> dict[str, bytes]:
-        """The trials in flight as Redis holds them: the slot's key to canonical JSON, the longest first."""
+        """The trials in flight as Redis holds them: canonical JSON by slot key, the longest first."""
         return {
             slot_in_run(SlotKey(*(trial[name] for name in SlotKey._fields))): canonical_json(trial)
             for trial in self.in_flight(MOST_IN_FLIGHT)
@@ -537,11 +530,11 @@ class Run:
         return self._summaries.taken() + self.comparisons.taken()
 
     def load_page(self, key: str, value: bytes, *, settled_to: int) -> None:
-        """Join a state page of any writer, in any order, any number of times.
+        """Merge a state page of any writer, in any order and any number of times.
 
         Args:
-            settled_to: results of events before this offset are published, so that pages without
-              later events need no scored trials after a recovery.
+            settled_to: results of events before this offset are published, so pages without later events need
+                no scored trials after a recovery.
         """
         slots = join_page(self.state, key, value)
         if self._pages is not None:
@@ -553,7 +546,7 @@ class Run:
             self._unpublished.update(slots_on(value))
 
     def loaded(self) -> None:
-        """All pages are loaded: they are saved already, so nothing of them is out of date."""
+        """Note that all pages are loaded, so everything in them is saved."""
         self.state.changes.take_pages()
         if self._unpublished is not None:
             changed = self.state.scores.with_their_groups(self._unpublished)
@@ -564,7 +557,7 @@ class Run:
         return self._pages.keys() if self._pages is not None else []
 
     def replace_pages(self, keys: Iterable[str] = ()) -> None:
-        """The next `take_pages` gives all of the run on new pages, and takes these and its own away."""
+        """Let the next `take_pages` put the whole run on new pages, and delete these and its own old ones."""
         if self._pages is not None:
             for key in keys:
                 self._pages.note_foreign(key, 0)
@@ -587,7 +580,7 @@ class Grades:
         self._told: dict[GroupId, str | None] = {}
 
     def moved(self, change: SummaryChange) -> NotificationRecord | None:
-        """The news that the grade of a group moved; None if it did not, or the group is gone."""
+        """The notification that a group's grade moved; None if it did not, or if the group is gone."""
         if change.group == RUN:
             return None
         before = self._told.get(change.group)
@@ -612,7 +605,7 @@ def grade_change(change: SummaryChange, before: str | None, after: str | None) -
 
 
 def rescored(run: RunState, item: Rescoring, epoch: int) -> NotificationRecord:
-    """A late event moved the score of a trial that had been counted (R9)."""
+    """The notification that a late event changed the score of a counted trial (R9)."""
     content = {
         "type": "rescored",
         "epoch": epoch,

@@ -1,7 +1,7 @@
-"""Slots: the rule that decides which result stands at a place of a run (R17).
+"""Slots: the rule that decides which result counts in each place of a run (R17).
 
-A slot keeps a floor and, for each fingerprint, the greatest (revision, finished_at) seen. Copies of a slot
-can be merged in any order, any number of times.
+A slot keeps a floor and, for each fingerprint, the greatest (revision, finished_at). Copies of a slot can be
+merged in any order and any number of times.
 """
 
 from __future__ import annotations
@@ -43,11 +43,10 @@ FINGERPRINT_CHARACTERS = 32
 
 _encoded = lru_cache(maxsize=4096)(encode_id)
 _reported = lru_cache(maxsize=4096)(model_of_agent)
-"""For ids of which a run has few."""
 
 
 _EARLIEST_TIME, _LATEST_TIME = EARLIEST_MICROSECONDS * 1000, LATEST_MICROSECONDS * 1000
-"""Revisions between 2000 and 2200 in ns are taken for times of writing."""
+"""Revisions between 2000 and 2200 in ns are taken for the time of writing."""
 
 
 class TrialGroupKey(NamedTuple):
@@ -59,9 +58,9 @@ class TrialGroupKey(NamedTuple):
 
 
 class SlotKey(NamedTuple):
-    """The place that one result fills (R17).
+    """The place of one result in a run (R17).
 
-    `model` is spelled as :func:`~streamer.schemas.base.model_of_agent` says.
+    `model` is spelled by :func:`~streamer.schemas.base.model_of_agent`.
     """
 
     shard: str
@@ -78,7 +77,6 @@ class SlotKey(NamedTuple):
 
 
 def slot_key(event: SlotEvent) -> SlotKey:
-    """The slot that an event concerns; the model is normalised first (R24)."""
     return SlotKey(
         event.shard,
         intern(event.task_id),
@@ -91,7 +89,7 @@ def slot_key(event: SlotEvent) -> SlotKey:
 
 
 def slot_topic_key(run_key: str, key: SlotKey) -> str:
-    """Key of a slot in the topic `scored-trials`: its parts percent-encoded, joined by `|`.
+    """Key of a slot in the topic `scored-trials`: its parts, percent-encoded and joined by `|`.
 
     >>> slot_topic_key("r", SlotKey("", "a|b", 1, "c", "d/e", "T0", None))
     'r||a%7Cb|1|c|d%2Fe|T0|'
@@ -100,7 +98,7 @@ def slot_topic_key(run_key: str, key: SlotKey) -> str:
 
 
 def slot_in_run(key: SlotKey) -> str:
-    """Key of a slot among the others of its run: :func:`slot_topic_key` without the run.
+    """Key of a slot within its run: :func:`slot_topic_key` without the run.
 
     >>> slot_in_run(SlotKey("", "a|b", 1, "c", "d/e", "T0", None))
     '|a%7Cb|1|c|d%2Fe|T0|'
@@ -111,7 +109,7 @@ def slot_in_run(key: SlotKey) -> str:
 
 
 def slot_of_topic_key(key: str) -> tuple[str, SlotKey]:
-    """The run and its slot that a key of the topic `scored-trials` names; ValueError: it names none.
+    """The run and slot in a key of the topic `scored-trials`; raises ValueError for other keys.
 
     >>> slot_of_topic_key("r||a%7Cb|1|c|d%2Fe|T0|")[1] == SlotKey("", "a|b", 1, "c", "d/e", "T0", None)
     True
@@ -126,7 +124,7 @@ def _encoded_place(agent: str, model: str, tier: str | None, subtest: str | None
 
 
 def fingerprint(event: Event) -> str:
-    """Digest of the canonical content without the revision (R17), 32 hexadecimal characters."""
+    """Digest of the canonical content without its revision (R17), 32 hexadecimal characters."""
     if type(event) is Result:
         content = canonical_content(event, _reported(event.agent, event.model))
     else:
@@ -141,7 +139,9 @@ def fingerprint(event: Event) -> str:
 
 
 def event_time(event: Inside, timestamp_ms: int) -> int:
-    """Event time in microseconds: finished, started, the revision if it is a time, the record's timestamp."""
+    """Event time in microseconds: the finish, else the start, a revision that is a time, or the record's
+    time.
+    """
     moment = getattr(event, "finished_at", None) or getattr(event, "started_at", None)
     if moment is not None:
         return microseconds(moment)
@@ -158,11 +158,11 @@ SlotRank = tuple[int, int, str]
 """(revision, finished_at in microseconds, fingerprint); the greatest wins (R17)."""
 
 VERDICT, COST, PLAIN_FAILURE = 1, 2, 4
-"""Bits of what a content has: a verdict, a cost, and a failed verdict without any failure mode."""
+"""Bits of a content: it has a verdict, has a cost, or is a failed verdict without a failure mode."""
 
 
 class Place(NamedTuple):
-    """What a losing content came with: revision, finished_at in microseconds, and bits of what it has."""
+    """Facts about a losing content: revision, finished_at in microseconds, and the bits above."""
 
     revision: int
     finished_at: int
@@ -170,14 +170,13 @@ class Place(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A `trial_started` (inference 3): microseconds since 1970, and how many trials started before."""
+    """A `trial_started` (inference 3): microseconds since 1970, and the number of earlier starts."""
 
     revision: int
     started_at: int | None = None
     position: int | None = None
 
     def says_no_more_than(self, other: Start) -> bool:
-        """Whether the other one, which no earlier retraction withdraws, says all of this."""
         return self.revision <= other.revision and all(
             ours is None or (theirs is not None and theirs <= ours)
             for ours, theirs in zip(self[1:], other[1:], strict=True)
@@ -185,9 +184,9 @@ class Start(NamedTuple):
 
 
 class LateScore(NamedTuple):
-    """What a `trial_scored` says (R32); None: nothing.
+    """The values of a `trial_scored` (R32); None: not given.
 
-    It concerns the result of revision `of_revision`; None: whichever stands.
+    It concerns the result of revision `of_revision`; None: the current result.
     """
 
     revision: int
@@ -204,22 +203,20 @@ class LateScore(NamedTuple):
 
     @property
     def values(self) -> dict[str, Any]:
-        """What it says by name; a metric's name cannot be one of the others."""
         others = {"score": self.score, "resolved": self.resolved}
         named = {NAMED + name: value for name, value in (self.metrics or {}).items()}
         return {name: value for name, value in others.items() if value is not None} | named
 
     def gives_way_to(self, others: Sequence[LateScore]) -> bool:
-        """Whether later ones, which apply wherever this one does, say all that it says."""
         later = [one for one in others if one[:2] > self[:2] and one.of_revision in (None, self.of_revision)]
         return self.values.keys() <= {name for one in later for name in one.values}
 
 
 def with_scores(event: Result, scores: Sequence[LateScore]) -> Result:
-    """The result with its late scores (R32), whatever their order.
+    """The result with its late scores (R32), in whatever order they came.
 
-    For each value the greatest (revision, fingerprint) decides. The result's own value yields to a
-    greater revision only, its own verdict never.
+    For each value the greatest (revision, fingerprint) wins. The result's own value yields only to a greater
+    revision, its own verdict never.
     """
     if not scores:
         return event
@@ -252,13 +249,11 @@ def event_of(raw: bytes) -> Result:
 
 class Page(Protocol):
     def event(self, index: int) -> bytes:
-        """The event of the slot at that place on the page."""
+        """The event of the slot at this index of the page."""
 
 
 @dataclass(slots=True)
 class _Rare:
-    """What few slots have; see :class:`Slot`."""
-
     agent_index: int | None = None
     losers: dict[str, Place] = field(default_factory=dict)
     floor: int | None = None
@@ -269,11 +264,10 @@ class _Rare:
 
 
 _NOTHING_RARE = _Rare()
-"""Shared by all slots that have nothing of it, so never changed."""
 
 
 class Slot(Struct, gc=False, eq=False):
-    """What one slot holds; no part of a cycle, so the garbage collector need not know it.
+    """The content of one slot. It is never part of a cycle, so the garbage collector ignores it.
 
     `index` is its place on its state page from 0. `row` is its row in the roster, or -1.
     """
@@ -287,7 +281,6 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def agent_index(self) -> int | None:
-        """The winner's position in a multi-agent trial, None for a trial of its own."""
         return self._rare.agent_index
 
     @agent_index.setter
@@ -301,7 +294,6 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def floor(self) -> int | None:
-        """Results up to this revision are withdrawn, None if nothing was retracted."""
         return self._rare.floor
 
     @floor.setter
@@ -310,12 +302,11 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def starts(self) -> tuple[Start, ...]:
-        """Starts above the floor, without those that say no more than another one."""
         return self._rare.starts
 
     @property
     def late_scores(self) -> tuple[LateScore, ...]:
-        """Late scores above the floor that may still decide something, by (revision, fingerprint)."""
+        """Late scores above the floor that may still matter, by (revision, fingerprint)."""
         return self._rare.late_scores
 
     @property
@@ -324,12 +315,11 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def started_at(self) -> int | None:
-        """The smallest time of a start, microseconds since 1970; None: no start has one."""
+        """The earliest time of a start, microseconds since 1970; None if no start has one."""
         return min((start.started_at for start in self.starts if start.started_at is not None), default=None)
 
     @property
     def has_history(self) -> bool:
-        """True if it knows more than its winner: losers, a floor, starts, or late scores."""
         rare = self._rare
         return rare is not _NOTHING_RARE and (
             bool(rare.losers or rare.starts or rare.late_scores) or rare.floor is not None
@@ -345,7 +335,7 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def scored(self) -> Scored | None:
-        """Score of a sub-trial (R10), which depends on the others; None for a trial of its own."""
+        """Score of a sub-trial (R10), which depends on the others; None for a single trial."""
         return self._rare.scored
 
     @scored.setter
@@ -360,7 +350,6 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def raw(self) -> bytes:
-        """The winner's event as received, empty while the slot is empty; on its page if it has one."""
         if self._raw is None and self.page is not None:
             return self.page.event(self.index)
         return self._raw or b""
@@ -371,7 +360,7 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def event(self) -> Result:
-        """The winner's event with what late scores say of it; the slot is not empty."""
+        """The winner's event with its late scores. The slot must not be empty."""
         return with_scores(event_of(self.raw), self.late_scores)
 
     @property
@@ -379,7 +368,6 @@ class Slot(Struct, gc=False, eq=False):
         return self._raw is None
 
     def lies_on(self, page: Page, index: int) -> None:
-        """The page holds the slot as it is now; the event need not be kept here."""
         self.page, self.index, self._raw = page, index, None
 
     def leave_page(self) -> None:
@@ -394,7 +382,7 @@ class Slot(Struct, gc=False, eq=False):
         return self._finished_at_and_fingerprint()[1]
 
     def _finished_at_and_fingerprint(self) -> tuple[int, str]:
-        """The winner's, from its event when they are first asked for: most slots never see a second one."""
+        """The winner's, read from its event on first use: most slots never get a second result."""
         if self._rare.rest is None:
             event = event_of(self.raw)
             self._own().rest = rest = microseconds(event.finished_at), fingerprint(event)
@@ -407,13 +395,13 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def in_conflict(self) -> bool:
-        """True if the fingerprint alone decided (R17)."""
+        """Whether only the fingerprint decided (R17)."""
         winner = self.winner if self.losers else None
         return winner is not None and any(winner[:2] == place[:2] for place in self.losers.values())
 
     @property
     def is_impoverished(self) -> bool:
-        """True if the result lacks the verdict or the cost that another content of the slot had (R32)."""
+        """Whether another content of the slot had a verdict or cost that the winner lacks (R32)."""
         had = {VERDICT for late in self.late_scores if late.resolved is not None}
         had |= {place.has for place in self.losers.values()}
         if not any(had) or self.revision is None:
@@ -422,7 +410,7 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def is_failure_rerun(self) -> bool:
-        """True if the result passes, and an earlier revision was a plain failure (inference 3)."""
+        """Whether the result passes after an earlier revision was a plain failure (inference 3)."""
         revision = self.revision
         if revision is None or not self.losers:
             return False
@@ -433,7 +421,7 @@ class Slot(Struct, gc=False, eq=False):
         self.revision, self.raw, self.agent_index = revision, raw, agent_index
 
     def offer(self, rank: SlotRank, raw: bytes, agent_index: int | None) -> bool:
-        """Offer a result; True if it changed anything that the slot knows, even the revision alone."""
+        """Offer a result; true if the slot changed, even only in its revision."""
         if self.floor is not None and rank[0] <= self.floor:
             return False
         winner = self.winner
@@ -451,7 +439,7 @@ class Slot(Struct, gc=False, eq=False):
         return True
 
     def lose(self, rank: SlotRank, has: int = 0) -> bool:
-        """Note a content that does not win, and bits of what it has; True if that was news."""
+        """Note a losing content and its bits; true if it was new."""
         if self.floor is not None and rank[0] <= self.floor:
             return False
         if self.revision is not None and rank[2] == self.fingerprint:
@@ -481,7 +469,7 @@ class Slot(Struct, gc=False, eq=False):
         return True
 
     def retract(self, revision: int) -> bool:
-        """Withdraw everything up to `revision`; True if the floor rose."""
+        """Withdraw all results up to `revision`; true if the floor rose."""
         if self.floor is not None and revision <= self.floor:
             return False
         self.floor = revision
@@ -510,16 +498,17 @@ def _has(event: Result | bytes) -> int:
 
 
 _MOST_JUDGED = 4_096
-"""Plain trials that wait for their scored trial, mostly 2 KB each; others are read and scored again."""
+"""Plain trials kept for their scored trial, mostly 2 KB each; others are read and scored again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryChange:
-    """One summary that changed; the value None is a tombstone: the run was deleted or the group emptied.
+    """One summary that changed.
 
     Attributes:
-        value: canonical published bytes, shared by topic and Redis; None: tombstone.
-        state_version: offset of the last event folded into the run; -1: none.
+        value: canonical bytes, the same in the topic and in Redis; None is a tombstone: the run was deleted
+            or the group is empty.
+        state_version: offset of the last event in the run; -1: none.
     """
 
     run_id: str
@@ -536,7 +525,7 @@ class SummaryChange:
 
     @property
     def kind(self) -> SummaryKind:
-        """Which topic and which family of Redis keys hold it."""
+        """The topic and the family of Redis keys that hold it."""
         return self.group.kind
 
     @property
@@ -552,7 +541,7 @@ class InFlightChange(NamedTuple):
 
 
 class TasksChange(NamedTuple):
-    """The outcomes of a run's agents task by task, after a change; :func:`packed` keeps them small."""
+    """The outcomes of a run's agents by task, after a change; :func:`packed` keeps them small."""
 
     run_id: str
     packed: bytes
@@ -561,13 +550,13 @@ class TasksChange(NamedTuple):
 
     @property
     def fields(self) -> dict[str, str]:
-        """Task to its outcomes: what :func:`packed` was given; {}: there are none."""
+        """Outcomes by task: the argument of :func:`packed`; {} if there are none."""
         fields: dict[str, str] = orjson.loads(zlib.decompress(self.packed)) if self.packed else {}
         return fields
 
 
 def packed(fields: Mapping[str, str]) -> bytes:
-    """A hash of Redis in a tenth of its size; b"" if empty. Equal fields give equal bytes in a process.
+    """A Redis hash in a tenth of its size; b"" if empty. Equal fields give equal bytes in a process.
 
     >>> TasksChange("run", packed({"t": '{"a:m":[1,1,0]}'}), 1, 0).fields
     {'t': '{"a:m":[1,1,0]}'}
@@ -576,7 +565,7 @@ def packed(fields: Mapping[str, str]) -> bytes:
 
 
 class ScoredChange(NamedTuple):
-    """One slot's scored trial, for the compacted topic `scored-trials`; None: the slot emptied."""
+    """One slot's scored trial for the compacted topic `scored-trials`; None: the slot is now empty."""
 
     run_id: str
     key: str
@@ -598,7 +587,7 @@ class PageWrite:
 
 @dataclass(slots=True)
 class RunUpdate:
-    """All changes of one run from one consistent state; `in_flight` and `tasks` are None if unchanged."""
+    """All changes of one run, from one consistent state; unchanged `in_flight` and `tasks` are None."""
 
     run_id: str
     summaries: list[SummaryChange] = field(default_factory=list)
@@ -617,7 +606,7 @@ class Effect(StrEnum):
 
 
 class Rescoring(NamedTuple):
-    """A trial already counted whose score another trial's event moved (R9)."""
+    """A counted trial whose score changed through another trial's event (R9)."""
 
     key: SlotKey
     because: SlotKey
@@ -626,7 +615,7 @@ class Rescoring(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A trial without FormulaCode's sections, with its score; at hand since it was counted."""
+    """A trial without FormulaCode's sections and its score, kept in memory since it was counted."""
 
     event: Result
     scored: Scored
@@ -644,7 +633,7 @@ class PageChanges(NamedTuple):
 
 
 class RunChanges:
-    """Collects changes. Each `take_*` hands over what came since the last one."""
+    """Collects changes. Each `take_*` returns the changes since the last call."""
 
     def __init__(self, *, scored_trials: bool = True, pages: bool = True) -> None:
         self.collects_scored_trials = scored_trials
@@ -661,18 +650,18 @@ class RunChanges:
 
     @property
     def slots_waiting(self) -> int:
-        """How many slots lie on state pages that are out of date; pages that are all out of date aside."""
+        """The number of changed slots on state pages; pages that are entirely new do not count."""
         return len(self._slots)
 
     def groups(self, groups: Iterable[GroupId]) -> None:
         self._groups.update(groups)
 
     def rescored(self, rescoring: Rescoring) -> None:
-        """An event of another trial moved the score of a trial."""
+        """Note that another trial's event changed a trial's score."""
         self._rescorings.append(rescoring)
 
     def scored_trial(self, key: SlotKey, judged: Judged | None = None) -> None:
-        """Note a changed trial; `judged`, if at hand, is kept for a limited number of slots."""
+        """Note a changed trial. A limited number of slots also keep `judged`."""
         if self.collects_scored_trials:
             self._scored[key] = judged if len(self._scored) < _MOST_JUDGED else None
 
@@ -695,7 +684,7 @@ class RunChanges:
         return taken
 
     def take_scored(self, most: int | None = None) -> dict[SlotKey, Judged | None]:
-        """Take the slots whose scored trial changed, latest first, with any score that is still in memory."""
+        """Take the slots with a changed scored trial, latest first, and the scores still in memory."""
         if most is not None and len(self._scored) > most:
             return dict(self._scored.popitem() for _ in range(most))
         taken, self._scored = self._scored, {}

@@ -1,4 +1,4 @@
-"""State of one run: events join its plan and its slots, in any order, any number of times. Pure."""
+"""State of one run: events change its plan and its slots, in any order and any number of times. Pure."""
 
 from __future__ import annotations
 
@@ -73,11 +73,10 @@ from streamer.statistics.ability import Clusters
 _label = lru_cache(maxsize=4096)(agent_model_label)
 
 _NOT_PUBLISHED = ("cache_read_tokens", "cache_write_tokens", "pending", "score_out_of_range")
-"""Parts of a score that are counted only."""
 
 
 class Scores:
-    """The scores of one run's slots; slots and rules can give them again at any time."""
+    """The scores of one run's slots. They can be computed again from slots and rules at any time."""
 
     def __init__(
         self, slots: dict[SlotKey, Slot], prices: PriceTable, counts: Counts, changes: RunChanges
@@ -99,7 +98,7 @@ class Scores:
         return self.rules.is_baseline(agent)
 
     def groups_of(self, key: SlotKey) -> tuple[GroupId, ...]:
-        """The groups that a slot counts in; baselines stay out of pooled tiers (R4)."""
+        """The groups that a slot counts in. Pooled tiers leave out baselines (R4)."""
         return groups_of(key.agent, key.model, key.tier, baseline=self.is_baseline(key.agent))
 
     def of(self, slot: Slot) -> Scored | None:
@@ -112,7 +111,6 @@ class Scores:
             self._changes.groups(self._counts.count(self.is_baseline))
 
     def score_all(self, rules: ScoringRules, *, ended: bool) -> None:
-        """Score every slot by these rules, in a run that has ended or not; the counts are empty."""
         self.rules, self._ended = rules, ended
         self._members, self._outcomes, self._of_missing = {}, {}, {}
         self.roster = Roster(self.rules.is_baseline)
@@ -151,8 +149,8 @@ class Scores:
         """Score again after a slot got or lost a result or a late score.
 
         Args:
-            raw: the event that stood in it before, empty if none did.
-            index: that event's position in a multi-agent trial.
+            raw: the slot's previous event, or empty bytes.
+            index: the previous event's position in a multi-agent trial.
         """
         group = key.trial_group
         if index is not None:
@@ -171,7 +169,7 @@ class Scores:
             self._score_group(group, key)
 
     def scored_trial(self, run_id: str, key: SlotKey, judged: Judged | None = None) -> bytes | None:
-        """The scored trial of a slot with its digest, or None for an empty slot."""
+        """The scored trial of a slot with its digest; None for an empty slot."""
         slot = self._slots.get(key)
         if slot is None or slot.revision is None:
             return None
@@ -205,7 +203,7 @@ class Scores:
         return chain(keys, *(self._members.get(key.trial_group, ()) for key in keys))
 
     def of_missing(self, group: TrialGroupKey) -> FormulaCodeScore:
-        """FormulaCode's score of a planned agent that has no sub-trial in a trial (R21)."""
+        """FormulaCode's score of a planned agent without a sub-trial in a trial (R21)."""
         if group not in self._of_missing:
             events = [self._slots[key].event for key in self._members[group]]
             self._of_missing[group] = missing_score(events)
@@ -234,7 +232,7 @@ class Scores:
             self.count()
 
     def end(self, ended: bool) -> None:
-        """The run has ended, or has not after all: an oracle alone is judged by it (R20)."""
+        """Note whether the run has ended, which changes the score of an oracle alone (R20)."""
         if ended != self._ended:
             self._ended = ended
             for group, keys in list(self._members.items()):
@@ -301,10 +299,10 @@ class Scores:
 
 
 class RunState:
-    """One run: which result stands in each slot, what the plan says, and what follows from both.
+    """One run: the result in each slot, the plan, and what follows from both.
 
-    Groups and totals are those of the last :meth:`count`. `state_version` is the offset of the last event
-    folded, -1 for none. Events up to the revision `deleted_to` are ignored.
+    Groups and totals date from the last :meth:`count`. `state_version` is the offset of the last event, or
+    -1. Events up to the revision `deleted_to` are ignored.
     """
 
     def __init__(self, run_id: str, prices: PriceTable, changes: RunChanges | None = None) -> None:
@@ -338,7 +336,6 @@ class RunState:
 
     @property
     def exists(self) -> bool:
-        """Whether anything is known of the run besides that it was deleted."""
         return bool(self.slots or self.plan)
 
     def count(self) -> None:
@@ -348,10 +345,10 @@ class RunState:
         return Denominators(self.plan, self.groups, self.scores.is_baseline)
 
     def open_states(self) -> int:
-        """Bits of the rows whose trials have no final value (R19), as of the last `count`.
+        """Bits of the rows whose trials are not final (R19), as of the last `count`.
 
-        A trial without a verdict is open until the run has ended. After that, only trials that await
-        a judge are open (R13).
+        A trial without a verdict is open until the run has ended. After that, only trials that await a judge
+        are open (R13).
         """
         if self.has_ended:
             return UNJUDGED if self.plan.awaits_scores and self.plan.finished else 0
@@ -359,7 +356,7 @@ class RunState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run has ended: the harness said so, or the plan is full and settled (R19)."""
+        """Whether the run has ended: the harness said so, or every planned trial is final (R19)."""
         if self.plan.finished is not None:
             return self.plan.has_ended
         planned = self.denominators().run()
@@ -375,7 +372,6 @@ class RunState:
         return Evidence(group, lineup, finished=finished, open_states=open_states)
 
     def happened_at(self, at: int) -> None:
-        """An event was folded whose time this is, microseconds; outside 2000 to 2200 it has none."""
         if at > self.last_event_at and EARLIEST_MICROSECONDS <= at < LATEST_MICROSECONDS:
             self.last_event_at = at
 
@@ -428,7 +424,7 @@ class RunState:
         return Effect.SUPERSEDED if changed else Effect.DUPLICATE
 
     def join_first(self, event: Result, page: Page, index: int) -> bool:
-        """Join a result at an index of a state page; False, without effect, if its slot has been seen."""
+        """Join a result from a state page; false, without any effect, if its slot already exists."""
         key = slot_key(event)
         if key in self.slots:
             return False
@@ -486,7 +482,7 @@ class RunState:
         return Effect.COUNTED if changed else Effect.DUPLICATE
 
     def lose(self, key: SlotKey, rank: tuple[int, int, str], has: int = 0) -> None:
-        """Join a content that another copy of the slot has seen lose, and bits of what it has."""
+        """Note a content that lost in another copy of the slot, and its bits."""
         self._change(key, lambda slot: slot.lose(rank, has))
 
     def retract(self, key: SlotKey, revision: int) -> None:
@@ -494,9 +490,10 @@ class RunState:
         self.may_stand_scored(key)
 
     def may_stand_scored(self, key: SlotKey) -> None:
-        """The slot may have been saved as empty before its scored trial was withdrawn.
+        """Note that an empty slot may still have a published scored trial.
 
-        This also happens when a log is folded again beside a deletion that is known already.
+        This happens if the slot was saved before the scored trial was withdrawn, or if a log is folded again
+        beside a known deletion.
         """
         slot = self.slots.get(key)
         if slot is None or slot.revision is None:
@@ -525,7 +522,6 @@ class RunState:
         self._rederive()
 
     def join_plan(self, event: RunStarted | RunFinished, raw: bytes) -> bool:
-        """Join a plan event or the end of the run; True if it changed anything."""
         self.count()
         if not self._join_plan(event, raw):
             return False
@@ -561,7 +557,6 @@ class RunState:
             self._mark(key, *marks_of(slot))
 
     def _mark(self, key: SlotKey, *marks: int) -> None:
-        """Count the marks of a slot where it counts: see `marks_of`."""
         if not any(marks):
             return
         superseded, conflicts, impoverished, failures_rerun = marks
@@ -574,7 +569,7 @@ class RunState:
 
 
 def compared_agents(run: RunState) -> list[GroupId]:
-    """The agent:models that are compared, by label: planned, started or with results; no baselines."""
+    """The compared agent:models, by label: planned, started or with results; no baselines."""
     roster = run.scores.roster
     seen = {group for group in roster.groups() if group.agent and group.tier is None}
     seen = {group for group in seen if roster.lineup(group).states.any()}
@@ -582,18 +577,16 @@ def compared_agents(run: RunState) -> list[GroupId]:
 
 
 def agents_of(run: RunState) -> list[GroupId]:
-    """The agent:models that are compared; the same, also before a trial."""
     return compared_agents(run) or _entered(run, ())
 
 
 def candidates_of(run: RunState, baseline: str) -> list[GroupId]:
-    """The agent:models that a run enters into its ledger (inference 8a)."""
+    """The agent:models that a run enters in its ledger (inference 8a)."""
     agents = agents_of(run)
     return [group for group in agents if baseline not in _texts(run, group, agents)]
 
 
 def texts_of(run: RunState, group: GroupId) -> set[str]:
-    """The texts that name an agent: RUN/AGENT:MODEL, and RUN if it is the run's only one."""
     return _texts(run, group, agents_of(run))
 
 
@@ -603,7 +596,7 @@ def _texts(run: RunState, group: GroupId, agents: list[GroupId]) -> set[str]:
 
 
 def declared_agents(run: RunState, groups: Iterable[GroupId]) -> list[GroupId]:
-    """The agents, of some, that a plan named before the first trial; all where no such plan names any."""
+    """The agents that a plan named before the first trial; all of them if no such plan names any."""
     named = {GroupId(None, *agent) for agent in run.plan.agents_before(run.scores.began())}
     return [group for group in groups if not named or group in named]
 
@@ -628,8 +621,6 @@ AgentModel = tuple[str, str]
 
 @dataclass(frozen=True)
 class MissingTrials:
-    """Multi-agent trials that lack an agent; to be read only."""
-
     sums: FormulaCodeSums = field(default_factory=FormulaCodeSums)
     tasks: Counter[str] = field(default_factory=Counter)
 
@@ -648,8 +639,8 @@ def missing_sub_trials(run: RunState) -> dict[AgentModel, MissingTrials]:
     """The multi-agent trials that lack a planned agent, by agent:model.
 
     The result is empty until the run has finished, and without FormulaCode's sections. nop is left out. A
-    shard only lacks agents that it has elsewhere.
-    The work grows with the results, not with planned agents times trials.
+    shard lacks only agents that it has elsewhere. The work grows with the results, not with planned agents
+    times trials.
     """
     planned = {owner for owner in run.plan.agent_models() if owner[0] != NOP}
     if (
@@ -691,7 +682,7 @@ def incomplete_trials(run: RunState) -> list[tuple[TrialGroupKey, Outcome]]:
 class _Shard:
     """The multi-agent trials of one shard.
 
-    `owned` has the trials with a result of an agent, as a sub-trial or beside it (R10).
+    `owned` has the trials with a result of an agent, as a sub-trial or as a single trial (R10).
     """
 
     def __init__(self, run: RunState) -> None:

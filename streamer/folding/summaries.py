@@ -1,8 +1,7 @@
-"""Summaries of a run's groups: only those that changed, all from one moment.
+"""Summaries of a run's groups: those that changed, all from one moment.
 
 The tables at the end name the computation of each field: `AGENT_MODEL`, `TIER`, `RUN_FIELDS` and
-`FORMULACODE`. A field missing here or in `streamer.schemas.summaries` fails at import. `Summaries.take` seals
-each body with its version and digest.
+`FORMULACODE`. A field missing here or in `streamer.schemas.summaries` fails at import.
 """
 
 from __future__ import annotations
@@ -60,8 +59,6 @@ C = TypeVar("C", bound=Tally)
 
 
 class Summaries:
-    """The summaries of a run, each compared with what was taken last."""
-
     def __init__(self, run: RunState, epoch: int, made_with: str = "") -> None:
         self.run = run
         self.epoch = epoch
@@ -78,7 +75,7 @@ class Summaries:
     def take(self, changed: set[GroupId]) -> list[SummaryChange]:
         """The summaries that have changed since the last call, tombstones included.
 
-        `changed` has the groups whose trials changed. They must be counted up to date.
+        `changed` has the groups whose trials changed. Call `count` first.
         """
         at, before = Moment(self.run), self._missing
         self._missing = at.missing
@@ -97,20 +94,20 @@ class Summaries:
         return changes
 
     def all(self) -> list[SummaryChange]:
-        """Every summary as it stands; takes nothing. The run is counted up to date."""
+        """Every current summary; takes nothing. Call `count` first."""
         self.final_missing, at = {}, Moment(self.run)
         due = {*self.run.every_group(), *map(_of_agent, at.missing), RUN}
         return [change for change in self._summaries(due, at) if change.value is not None]
 
     def of_run(self) -> SummaryChange:
-        """The summary of the run alone; takes nothing. The run is counted up to date."""
+        """The current summary of the run; takes nothing. Call `count` first."""
         return self._summary(RUN, Moment(self.run))
 
     def taken(self) -> list[tuple[SummaryKind, str]]:
         return [(group_id.kind, group_id.topic_key(self.run.run_id)) for group_id in self._taken]
 
     def _due(self, changed: set[GroupId], at: Moment, lacking: set[AgentModel]) -> set[GroupId]:
-        """Groups that changed, and those that a change elsewhere in the run can move."""
+        """Groups that changed, and those that a change elsewhere in the run may affect."""
         run, groups, roster, queue = self.run, at.groups, self.run.scores.roster, self.run.queue
         due, everyone = set(changed), run.every_group()
         shape = [(group_id, len(group.subtests)) for group_id, group in groups.items()]
@@ -159,11 +156,10 @@ def _of_agent(owner: AgentModel) -> GroupId:
 
 
 MARKS = ("superseded", "conflicts", "impoverished", "failures_rerun")
-"""Counts of slots that tell how a summary came about."""
+"""Counts of slots that explain a summary."""
 
 
 def _content(change: SummaryChange) -> tuple[Any, ...] | None:
-    """What must differ for a summary to be another one; None: it is gone."""
     if change.summary is None:
         return None
     return (change.digest, *map(change.summary.__getitem__, MARKS))
@@ -172,7 +168,7 @@ def _content(change: SummaryChange) -> tuple[Any, ...] | None:
 def sealed(
     run: RunState, group: GroupId, body: dict[str, Any] | None, epoch: int, made_with: str
 ) -> SummaryChange:
-    """Canonical bytes of a body, its digest and provenance; or a tombstone if the body is None."""
+    """Canonical bytes of a body with digest and provenance; a tombstone if the body is None."""
     version = run.state_version
     if body is None:
         return SummaryChange.tombstone(run.run_id, group, epoch, version)
@@ -193,7 +189,7 @@ def sealed(
 
 
 def board_value(metric: BoardMetric, of: Subject[GroupState]) -> float | None:
-    """What the summary of an agent:model says of a METRIC; None where it is unknown."""
+    """The value of a METRIC in the summary of an agent:model; None if unknown."""
     part, *path = metric.path
     if part not in ("statistics", "metrics"):
         return metric.value(computed({part: AGENT_MODEL[part]}, of))
@@ -207,11 +203,11 @@ def board_value(metric: BoardMetric, of: Subject[GroupState]) -> float | None:
 
 
 _SAID = ("harness", "project", "benchmark", "benchmark_version", "display_name")
-"""Fields of the plan that a run's summary repeats."""
+"""Fields of the plan that a run's summary copies."""
 
 
 class Moment:
-    """What the summaries of a run have in common while it stands as it does; it is counted up to date."""
+    """Facts that all summaries of a run share at one moment, after `count`."""
 
     def __init__(self, run: RunState) -> None:
         self.run, self.plan, self.rules = run, run.plan, run.rules
@@ -222,7 +218,6 @@ class Moment:
 
     @cached_property
     def said(self) -> dict[str, Any]:
-        """What the plan says of the run itself, field by field; None: nothing."""
         return {name: self.plan.get(name) for name in _SAID}
 
     @cached_property
@@ -252,9 +247,9 @@ class Moment:
 
 
 class Subject(Generic[C]):
-    """A group of a run at one moment, or the run itself: what the fields of its summary are computed from.
+    """The input of a summary's fields: a group of a run at one moment, or the run itself.
 
-    `unruled` are its trials as counted, and `counted` as ruled (R31). Where it has boards, means have errors.
+    `unruled` are its trials as counted, `counted` the same after R31.
     """
 
     def __init__(self, at: Moment, group_id: GroupId, counted: C) -> None:
@@ -278,12 +273,11 @@ class Subject(Generic[C]):
 
     @cached_property
     def missing(self) -> MissingTrials:
-        """The trials in which an agent:model was planned and has no sub-trial, once the run has finished."""
+        """The trials without a sub-trial of this planned agent:model, once the run has finished."""
         return self.at.missing.get(self.owner, MissingTrials())
 
     @cached_property
     def against(self) -> GroupState | None:
-        """The baseline tier of the same agents, as ruled (R23); None: there is none, or it is this one."""
         tier = self.at.plan.baseline_tier
         owner = self.group_id.agent, self.group_id.model
         group = self.at.groups.get(GroupId(tier, *owner)) if tier != self.group_id.tier else None
@@ -302,7 +296,6 @@ class Subject(Generic[C]):
         return self.counted.grade_score(self.planned.judged)
 
     def share(self, of: int) -> float | None:
-        """Resolved trials of so many; None of none."""
         return self.counted.resolved / of if of > 0 else None
 
 
@@ -312,7 +305,6 @@ RunField = Callable[[Subject[RunTotals]], Any]
 
 
 def computed(fields: Mapping[str, Callable[[T], Any]], of: T) -> dict[str, Any]:
-    """The JSON of a subject's fields; numbers that are not finite are text (R14)."""
     return {name: _json(field(of)) for name, field in fields.items()}
 
 
@@ -322,7 +314,6 @@ def _json(value: Any) -> Any:
 
 
 def bound(message: type[Message], fields: dict[str, F]) -> dict[str, F]:
-    """The fields, if the written-out class has the same."""
     written_out = message.model_fields.keys() - Published.model_fields - {"type"}
     if differing := sorted(fields.keys() ^ written_out):
         raise TypeError(f"{message.__name__} and its table of fields differ in {', '.join(differing)}")
@@ -350,7 +341,6 @@ def bound(message: type[Message], fields: dict[str, F]) -> dict[str, F]:
 MAX_SUMMARY_BYTES = 512 * 1024
 MAX_FAILURE_MODES = 100
 OTHER = "other"
-"""Stands for the failure modes, or the costs, that have no entry of their own."""
 
 _COST_BYTES = 224 * 1024
 _LABEL_BYTES = 96 * 1024
@@ -358,7 +348,7 @@ _TIER_BYTES = 32 * 1024
 
 
 def run_body(at: Moment) -> dict[str, Any] | None:
-    """What the run's summary says; None: the run does not exist."""
+    """The body of the run's summary; None: the run does not exist."""
     run, totals = at.run, at.run.totals
     if not run.exists:
         return None
@@ -376,7 +366,7 @@ def run_body(at: Moment) -> dict[str, Any] | None:
 def primary_metric(plan: Plan, *, has_verdicts: bool = True) -> str:
     """The metric that orders boards: a built-in one, or `metrics/NAME`.
 
-    Without verdicts (R31) it is the only named metric that the plan has.
+    Without verdicts (R31) it is the plan's only named metric.
     """
     names = list(plan.get("metrics") or ())
     only = NAMED + names[0] if len(names) == 1 and not has_verdicts else PRIMARY_METRIC
@@ -384,7 +374,7 @@ def primary_metric(plan: Plan, *, has_verdicts: bool = True) -> str:
 
 
 def planned_metrics(plan: Plan) -> dict[str, MetricPlan]:
-    """The named metrics that get a board, by name: those that the plan reads, and the primary one."""
+    """The named metrics with a board, by name: those in the plan, and the primary one."""
     planned: dict[str, MetricPlan] = dict(plan.get("metrics") or {})
     primary = primary_metric(plan)
     if primary.startswith(NAMED):
@@ -393,7 +383,7 @@ def planned_metrics(plan: Plan) -> dict[str, MetricPlan]:
 
 
 def ledger_entry(run: RunState) -> dict[str, Any] | None:
-    """The ledger that a run belongs to (inference 8a); None: its plan names none."""
+    """The ledger of a run (inference 8a); None if its plan names none."""
     declared = run.plan.ledger
     if declared is None:
         return None
@@ -415,9 +405,9 @@ def ledger_entry(run: RunState) -> dict[str, Any] | None:
 
 
 def archived_lines(run: RunState) -> dict[str, LedgerLine] | None:
-    """The ledger's lines of an archived run, by agent:model; None: not archived.
+    """The ledger's lines of an archived run, by agent:model; None if not archived.
 
-    Only lines above a deletion of the run count. Trials get no verdict by them.
+    Only lines above a deletion of the run count. They give no trial a verdict.
     """
     declared = run.plan.ledger
     return None if declared is None or run.deleted_to is None else declared.value.lines
@@ -450,7 +440,7 @@ def cross_tier(of: Subject[RunTotals]) -> dict[str, Any] | None:
 
 
 def uplift(group: GroupState, baseline: GroupState | None, judged: bool | None) -> float | None:
-    """Relative gain of the grade's score over the baseline tier's; None without one above 0 (R23)."""
+    """Relative gain of the grade's score over the baseline tier's; None if that is not above 0 (R23)."""
     pair = _grade_scores(group, baseline, judged)
     return tier_uplift(*pair) if pair else None
 
@@ -458,7 +448,7 @@ def uplift(group: GroupState, baseline: GroupState | None, judged: bool | None) 
 def delta(group: GroupState, baseline: GroupState | None, judged: bool | None) -> float | None:
     """The grade's score minus the baseline tier's, -1 to 1 (R23).
 
-    None if either is missing, or if their scores rest on different bases.
+    None if either is missing, or if they have different bases.
     """
     pair = _grade_scores(group, baseline, judged)
     return pair[0] - pair[1] if pair else None
@@ -486,7 +476,7 @@ def _frontier(tiers: dict[str, GroupState]) -> tuple[float, str] | None:
 def tier_uplift(score: float, baseline: float) -> float | None:
     """Relative gain of a tier's grade score over the baseline tier's: 0.2 is 20 % better.
 
-    None where the baseline is not above 0 (R23).
+    None if the baseline is not above 0 (R23).
 
     >>> tier_uplift(0.9, 0.75), tier_uplift(0.9, 0.0)
     (0.20000000000000004, None)
@@ -497,8 +487,8 @@ def tier_uplift(score: float, baseline: float) -> float | None:
 def variance_of_medians(medians: Iterable[float], ddof: int) -> float | None:
     """Variance of the tiers' medians (S6), exact and rounded once (R18).
 
-    None: no median at all (R16). One: 0.0. Values that are not finite enter no sum (R18). A variance beyond
-    the largest float is Infinity. With `ddof` 0 the divisor is n (population), with 1 it is n - 1 (sample).
+    None without a median (R16), 0.0 for one. Only finite values count, and overflow is Infinity (R18). `ddof`
+    0 divides by n (population), 1 by n - 1 (sample).
 
         >>> variance_of_medians([0.25, 0.5, 1.0], ddof=1)
         0.14583333333333334
@@ -509,7 +499,7 @@ def variance_of_medians(medians: Iterable[float], ddof: int) -> float | None:
 
 
 def cost_delta(median_costs: Iterable[float]) -> float | None:
-    """Dearest minus cheapest median cost in USD (S8). None: no tier has a cost (R16). Finite values only.
+    """Dearest minus cheapest median cost in USD (S8); None if no tier has a cost (R16). Finite values only.
 
     >>> cost_delta([0.5, 0.25, 2.0]), cost_delta([])
     (1.75, None)
@@ -519,7 +509,7 @@ def cost_delta(median_costs: Iterable[float]) -> float | None:
 
 
 def most_frequent(failure_modes: Mapping[str, int]) -> dict[str, int]:
-    """The 100 most frequent failure modes, ties by name, and all others counted as `other`.
+    """The 100 most frequent failure modes, ties by name, and the sum of all others as `other`.
 
     >>> modes = most_frequent({f"mode {n}": 1 for n in range(200)} | {"timeout": 7})
     >>> len(modes), modes["timeout"], modes["other"]
@@ -534,7 +524,7 @@ def most_frequent(failure_modes: Mapping[str, int]) -> dict[str, int]:
 
 
 def first_by_name(values: dict[str, T], most_bytes: int) -> dict[str, T]:
-    """The entries, or the first by name whose JSON has `most_bytes` at most.
+    """The first entries by name, as many as fit into `most_bytes` of JSON.
 
     >>> first_by_name({"b": 1, "a": 2}, 8)
     {'a': 2}
@@ -563,9 +553,9 @@ def _progress(of: Subject[RunTotals]) -> dict[str, Any]:
 
 
 def costs_by_agent_model(groups: Mapping[str, GroupState]) -> dict[str, Any]:
-    """Label of an agent:model to its known cost in USD, None for none.
+    """Known cost in USD by agent:model; None if there is none.
 
-    Beyond the size limit only the dearest have entries, ties by label; `other` is the sum of the rest.
+    Above the size limit only the dearest have entries, ties by label; `other` is the sum of the rest.
     """
     sums = {label: group.costs for label, group in groups.items()}
     costs = {label: _json(cost.total()) if cost.count else None for label, cost in sums.items()}
@@ -609,16 +599,15 @@ def _instant(moment: datetime | None) -> str | None:
 
 
 MOST_NAMED = 100
-"""Named metrics that a summary has, 400 bytes each, and texts of the plan of 2 KiB for 65 of them."""
+"""The most named metrics in a summary, 400 bytes each. Up to 65 of them have 2 KiB of text from the plan."""
 
 _NOTHING = Distribution()
 
 NO_ERROR: dict[str, Any] = dict.fromkeys(("standard_error", "low", "high"))
-"""The fields of an error and its interval where there is none; to be read only."""
 
 
 def statistics(of: Subject[GroupState]) -> dict[str, Any]:
-    """Metric to its statistics; means that are on a board have an error and an interval."""
+    """Statistics by metric; means on a board have an error and an interval."""
     says = {name: part.summary(of.profile.ddof) for name, part in of.counted.distributions.items()}
     with_error = ("pass_rate", *MEANS) if of.has_boards else ()
     return {
@@ -629,7 +618,7 @@ def statistics(of: Subject[GroupState]) -> dict[str, Any]:
 
 
 def named(of: Subject[GroupState]) -> dict[str, Any]:
-    """Metric to its statistics and how to read them: the planned ones, then by number of trials."""
+    """Statistics by named metric and how to read them: the planned ones, then by number of trials."""
     planned, counted = of.at.metrics, of.counted.named
     others = sorted(counted.keys() - planned, key=lambda name: (-counted[name].count, name))
     return {
@@ -646,7 +635,7 @@ def _error_body(error: MeanError | None) -> dict[str, Any]:
 
 
 def _pass_at_k(of: Subject[Any]) -> dict[str, Any] | None:
-    """None where agent:models or tiers are mixed (R11), or no trial has a verdict (R31)."""
+    """None if agent:models or tiers are mixed (R11), or if no trial has a verdict (R31)."""
     if len(of.counted.owners) > 1 or not of.counted.has_verdicts:
         return None
     pass_at_k: dict[str, Any] = of.counted.pass_at_k.summary(of.planned.attempts, of.planned.tasks)
@@ -680,7 +669,7 @@ class Measured(NamedTuple):
 
     @property
     def weighted_advantage(self) -> float | None:
-        """Mean advantage / mean cost; 0 if the cost is 0, None if one of them is unknown (R25)."""
+        """Mean advantage / mean cost; 0 if the cost is 0, None if either is unknown (R25)."""
         advantage, cost = self.sums.advantages[ADVANTAGES[0]].mean(), self.cost
         if advantage is None or cost is None:
             return None
@@ -688,10 +677,10 @@ class Measured(NamedTuple):
 
 
 def formulacode(of: Subject[GroupState]) -> dict[str, Any] | None:
-    """FormulaCode's numbers of an agent:model; None in a run without any of its sections.
+    """FormulaCode's numbers of an agent:model; None in a run without its sections.
 
-    A trial without any payload counts as a failure that changed nothing (R21). nop never fails, and
-    baselines have no error.
+    A trial without any payload counts as a failure that changed nothing (R21). nop never fails. Baselines
+    have no error.
     """
     if not of.at.with_formulacode:
         return None

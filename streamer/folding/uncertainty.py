@@ -1,4 +1,4 @@
-"""What may be concluded from the trials of a group, as its summary says it (docs/inference.md)."""
+"""The inferences from a group's trials, for its summary (docs/inference.md)."""
 
 from __future__ import annotations
 
@@ -58,28 +58,29 @@ from streamer.statistics.final import (
 
 
 MEANS = ("impl_rate", "cost_usd", "duration_seconds")
-"""Metrics whose mean is on a board, and gets an error; the pass rate does besides."""
+"""Metrics besides the pass rate whose mean is on a board, with an error."""
 
 STORED, PASSED, RESOLVED, PENDING, RETRYABLE, STARTED, UNJUDGED, NUMERIC = (1 << bit for bit in range(8))
-"""Bits of a row. A result stands, it succeeded (R20), it is resolved. A verdict or the oracle is missing. The
-infrastructure failed the trial, so it may run again. A start is known. There is neither a verdict nor a
-failure mode, so a judge may give one. There are numbers alone, so no verdict will come (R31)."""
+"""Bits of a row: a result is there, it succeeded (R20), it is resolved. A verdict or the oracle is missing.
+Infrastructure failed the trial, so it may run again. A start is known. A judge may still give a verdict.
+There are only numbers, so no verdict will come (R31).
+"""
 
 UNFINISHED = PENDING | RETRYABLE
-"""Bits of the rows without a final value while the run goes on (inference 3)."""
+"""Bits of rows that are not final while the run goes on (inference 3)."""
 
 
 _NEVER = int(np.iinfo(np.int64).max)
 
 
 class Rows:
-    """Trials of one agent:model in one tier, column by column; a row always keeps its slot.
+    """Trials of one agent:model in one tier, by column; a row always keeps its slot.
 
     Attributes:
-        times: start or else end of the stored result, microseconds since 1970; _NEVER: not known.
-        values: metric of :data:`MEANS` or `metrics/NAME` (R30) to its values; NaN where missing.
-        speedups: row to the task speedup, where the group has FormulaCode's sections; None: not measured.
-        provenance: row to what its trial was made with, of the fields that comparisons read (R36).
+        times: start, else end, of the result, microseconds since 1970; _NEVER if unknown.
+        values: values of each metric of :data:`MEANS` or `metrics/NAME` (R30); NaN if missing.
+        speedups: task speedup by row, in groups with FormulaCode's sections; None if not measured.
+        provenance: facts about how each trial was made that comparisons read (R36), by row.
     """
 
     def __init__(self) -> None:
@@ -128,8 +129,6 @@ class Rows:
 
 
 class Lineup:
-    """The rows of one group, out of all rows of its run; good until the roster changes."""
-
     def __init__(self, parts: list[Rows], every: Iterable[Rows]) -> None:
         self._parts, self._every = parts, every
         self.states: NDArray[np.uint8] = _joined([part.states for part in parts], np.uint8)
@@ -166,7 +165,6 @@ class Lineup:
         return positions
 
     def provenance(self) -> Iterator[tuple[SlotKey, dict[str, str]]]:
-        """Slot and provenance of each trial that has its own (R36)."""
         for part in self._parts:
             yield from (
                 (part.keys[row], of)
@@ -179,7 +177,6 @@ class Lineup:
         return {position for part in others for position in part.positions.values()}
 
     def in_flight(self) -> list[SlotKey]:
-        """Slots that have a start and no result, by agent, in the order in which they were first seen."""
         rows = np.flatnonzero(self.states & (STARTED | STORED) == STARTED).tolist()
         keys = self.keys() if rows else []
         return [keys[row] for row in rows]
@@ -192,7 +189,7 @@ class Lineup:
 
 
 class Roster:
-    """Rows of all slots of a run; the agents that are baselines stay out of pooled tiers (R4)."""
+    """Rows of all slots of a run. Pooled tiers leave out baselines (R4)."""
 
     def __init__(self, is_baseline: Callable[[str], bool]) -> None:
         self._is_baseline = is_baseline
@@ -204,7 +201,6 @@ class Roster:
         self._began: int | None = None
 
     def enter(self, key: SlotKey, slot: Slot, scored: Scored) -> None:
-        """A result stands in the slot, with this score."""
         rows = self._rows_of(key, slot)
         row = slot.row
         rows.states[row] = rows.states[row] & STARTED | _state(scored)
@@ -216,7 +212,7 @@ class Roster:
             rows.speedups.pop(row, None)
 
     def timed(self, key: SlotKey, slot: Slot, event: Result) -> None:
-        """The result that stands in the slot, or is about to, has these times and this provenance."""
+        """Note times and provenance of the slot's current or next result."""
         at, rows = microseconds(event.started_at or event.finished_at), self._rows_of(key, slot)
         before, rows.times[slot.row] = rows.times[slot.row], _NEVER if at == NO_TIME else at
         self._timed(before, rows.times[slot.row])
@@ -226,9 +222,9 @@ class Roster:
             rows.provenance[slot.row] = self._provenance.setdefault(tuple(said), dict(said))
 
     def began(self) -> int | None:
-        """The earliest start, or end if that is all there is, in microseconds.
+        """The earliest start, or end without a start, in microseconds.
 
-        NO_TIME: results without any time. None: no result and no start with a time.
+        NO_TIME: results, but no times. None: no result, and no start with a time.
         """
         if self._began is None:
             self._began = min((rows.began() for rows in self._rows.values()), default=_NEVER)
@@ -305,34 +301,30 @@ def _joined(columns: list[array[int]] | list[array[float]], kind: type) -> NDArr
 LEVEL = float(1 - ALPHA)
 
 MOST_ATTEMPTS = 1_000
-"""Attempts at a task up to which pass@k has a bound: binomials of a million would take minutes."""
+"""The most attempts at a task for which pass@k has a bound: a million would take minutes."""
 
 _BOTH = PASSED | RESOLVED
 
 
 class MeanError(NamedTuple):
-    """The error of a mean, clustered by task, and its 95 % interval."""
-
     standard_error: float | None
     low: float
     high: float
 
 
 def error_of(values: Clusters) -> MeanError | None:
-    """The error and t interval of a mean; None of fewer than two tasks."""
+    """The error and t interval of a mean; None with fewer than two tasks."""
     interval = mean_interval(values)
     return interval and MeanError(values.standard_error(), *interval)
 
 
 class Evidence:
-    """What the trials of one group say, read from its rows.
-
-    Nothing is in flight in a `finished` run, because the harness ended it.
+    """The evidence in one group's trials, read from its rows.
 
     Attributes:
         known: trials with a final value (inference 3).
-        numeric: trials that have numbers alone; they count in no other field (R31).
-        in_flight: trials that have started and have no result; 0 once the run has finished.
+        numeric: trials with only numbers; no other field counts them (R31).
+        in_flight: trials with a start and no result; 0 once the harness has ended the run.
     """
 
     def __init__(
@@ -354,7 +346,7 @@ class Evidence:
         return self._counts(STORED, PASSED, without=NUMERIC)
 
     def attempted(self, planned: int) -> list[Attempted] | None:
-        """The tasks with results, of so many planned attempts each; None if one has more."""
+        """The tasks with results and their planned attempts; None if a task has more than planned."""
         if self.known == self._group.trials:
             counts = self._group.pass_at_k.counts()
         else:
@@ -371,7 +363,6 @@ class Evidence:
         return rate_interval(self.pass_rate)
 
     def means(self, metric: str) -> Clusters:
-        """The values of a metric or `metrics/NAME` by task; empty if one is infinite."""
         group = self._group
         named = group.named.get(metric.removeprefix(NAMED)) if metric.startswith(NAMED) else None
         distribution = named or group.distributions.get(metric)
@@ -390,9 +381,9 @@ class Evidence:
         return interval and MeanError(self.pass_rate.standard_error(), *interval)
 
     def speedups(self, sums: ExactSum, missing: Counter[str]) -> Clusters:
-        """The speedups that FormulaCode's mean is over, by task; of an agent that is not a baseline (R21).
+        """The speedups in FormulaCode's mean, by task, for an agent that is not a baseline (R21).
 
-        Each `missing` trial, in which the agent was planned and has no sub-trial, counts as 1.0.
+        A `missing` trial, without a sub-trial of this planned agent, counts as 1.0.
         """
         if not missing and self._one_attempt_each:
             return Clusters.of_single(sums.count, *sums.whole())
@@ -404,7 +395,7 @@ class Evidence:
         return self._group.tasks == self._group.trials
 
     def starts_fit(self, concurrency: int | None) -> bool:
-        """Whether every result has a start, and no more trials run than at once (inference 3)."""
+        """Whether every result has a start, and no more trials run at once than planned (inference 3)."""
         unstarted = self.lineup.count(STORED, STORED | STARTED)
         return not unstarted and (concurrency is None or self.in_flight <= concurrency)
 
@@ -414,7 +405,7 @@ class Evidence:
         return [outcome if is_final else None for is_final, outcome in pairs]
 
     def final_and_passed(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Marks of the rows with a final value, and of the final rows that passed."""
+        """Masks of the rows with a final value, and of those that passed."""
         final = self.lineup.states & (STORED | self._open) == STORED
         return final, final & (self.lineup.states & PASSED != 0)
 
@@ -435,7 +426,7 @@ def uncertainty_body(
     queue: Queue,
     profile: GradingProfile,
 ) -> dict[str, Any]:
-    """The field `uncertainty` of a group's summary; a group that mixes agents has `ability` only."""
+    """The field `uncertainty` of a group's summary; a group with mixed agents has only `ability`."""
     names = ("reachable", "decided", "final", "final_if_unrelated", "final_missing", "repeat", "ability")
     body: dict[str, Any] = dict.fromkeys(names)
     if not group.has_verdicts:
@@ -545,7 +536,7 @@ def _repeat(counts: list[tuple[int, int, int]]) -> dict[str, Any] | None:
 
 
 def _reachable_pass_at_k(evidence: Evidence, group: GroupState, plan: GroupPlan) -> dict[str, Any] | None:
-    """None where the summary has no pass@k (R11), or the plan has no attempts, or too many of them."""
+    """None if the summary has no pass@k (R11), or the plan has no attempts or too many."""
     attempts = plan.attempts_per_task
     if len(group.owners) > 1 or plan.tasks is None or attempts is None or attempts > MOST_ATTEMPTS:
         return None
@@ -561,7 +552,7 @@ def _reachable_pass_at_k(evidence: Evidence, group: GroupState, plan: GroupPlan)
 def _reachable_grade(
     group: GroupState, plan: GroupPlan, planned: int, rate: Reach, profile: GradingProfile
 ) -> Reach | None:
-    """The number behind the grade (R13): the median composite of a judged group, else the pass rate."""
+    """Bounds of the number behind the grade (R13): a judged group's median composite, else the pass rate."""
     judged = plan.judged if plan.judged is not None else group.distributions["impl_rate"].count > 0
     return median(group.distributions[COMPOSITE].ascending(), planned) if judged else rate
 

@@ -1,1 +1,1 @@
-"""The messages that cross a wire, as pydantic models: exported as JSON Schema and AsyncAPI."""
+"""Messages on the wire as pydantic models, exported as JSON Schema and AsyncAPI."""

@@ -1,6 +1,4 @@
-"""The parts that every message on a wire has in common: identifiers, numbers, times and strictness.
-
-Names and keys: the agent:model label, percent-encoding, topic keys, tasks.
+"""The parts that all messages share: identifiers, names, topic keys, numbers, times and strictness.
 
 >>> agent_model_label("terminus", "openai/gpt-5")
 'terminus:openai/gpt-5'
@@ -43,93 +41,100 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 MAX_RECORD_BYTES = 1024 * 1024
-"""An event as JSON: a state page with one event, and its rejection, fit a message of 4 MiB."""
+"""Size of an event as JSON: a state page with one event, and its rejection, fit a message of 4 MiB."""
 
 MAX_ID_CHARACTERS = 512
-"""A run, a task or a shard: parts of topic and Redis keys. They are not keys inside a summary."""
+"""Limit for a run, task or shard: parts of topic and Redis keys, but not keys inside a summary."""
 
 MAX_NAME_CHARACTERS = 128
-"""Text that is a key inside a summary, or a group of its own: agent, model, tier, failure mode, ..."""
+"""Limit for text that is a key inside a summary, or has its own group: agent, model, tier, failure
+mode, ...
+"""
 
 MAX_AGENT_MODEL_CHARACTERS = 4 * MAX_NAME_CHARACTERS + 1
-"""A label `agent:model`: two names, of which the first is percent-encoded."""
+"""Limit for a label `agent:model`: two names, of which the first is percent-encoded."""
 
 MAX_TEXT_CHARACTERS = 1024
-"""Text for people. At most five such texts stand in a run summary, with 6 bytes a character: 30 KiB."""
+"""Limit for text that people read. A run summary has at most five such texts, at 6 bytes a
+character 30 KiB.
+"""
 
 MAX_BENCHMARK_NAME_CHARACTERS = 4096
-"""A benchmark's name with its parameters; the score takes it apart."""
+"""Limit for a benchmark's name with its parameters, which scoring parses."""
 
 LARGE_EVENT_BYTES = 2048
-"""Larger results mostly have benchmarks, which is faster to look for than to find while reading."""
+"""Size from which a result mostly has benchmarks, so that looking for them first is faster."""
 
 MAX_COUNT = 2**53
-"""A count (tokens, steps): the largest integer that every JSON reader keeps exact. Sums may exceed it."""
+"""Limit for a count (tokens, steps): the largest integer that every JSON reader keeps exact. Sums may exceed
+it.
+"""
 
 MAX_ORDINAL = 2**31
-"""The n-th attempt of a task, or the place of an agent: attempts are counted in 32 bits."""
+"""Limit for the number of an attempt or the place of an agent, which are counted in 32 bits."""
 
 MAX_REVISION = 2**63 - 1
-"""A revision is Unix nanoseconds in 64 bits."""
+"""Limit for a revision: Unix nanoseconds in 64 bits."""
 
 MAX_AMOUNT = sys.float_info.max
-"""Dollars, seconds, scores: any finite float. Sums are exact, and Infinity beyond the range (R14, R18)."""
+"""Limit for dollars, seconds, scores: any finite float. Sums are exact, and Infinity if too large
+(R14, R18).
+"""
 
 MAX_TASKS = 1_000_000
 MAX_PLANNED_ATTEMPTS = 10_000
 MAX_TIERS = 100
 MAX_SUBTESTS = 1_000
 MAX_AGENT_MODELS = 5_000
-"""The product of a plan: tasks x attempts x tiers x subtests x agents stays below 2**63."""
+"""With these limits tasks x attempts x tiers x subtests x agents stays below 2**63."""
 
 MAX_BASELINES = 100
-"""Baseline agents; each trial's agent is looked up among them."""
+"""Limit for baseline agents, because each trial's agent is looked up among them."""
 
 MAX_INFRASTRUCTURE_FAILURES = 100
-"""Failure modes that a plan names; each trial's is looked up among them."""
+"""Limit for a plan's failure modes, because each trial's is looked up among them."""
 
 MAX_LABELS = 100
 MAX_LABEL_VALUE_CHARACTERS = 512
-"""Free labels of a run, all of which stand in its summary."""
+"""Limits for free labels of a run, all of which are in its summary."""
 
 MAX_METRICS = 64
 MAX_METRIC_NAME_CHARACTERS = 64
-"""Named metrics of a trial, or of a plan (R30). A group keeps statistics of each."""
+"""Limits for named metrics of a trial or a plan (R30). Each group keeps statistics of every metric."""
 
 MAX_PROVENANCE = 32
 MAX_PROVENANCE_CHARACTERS = 256
-"""What a run, or a trial, was made with (R36). It stands in the summary of the run: 64 KiB at most."""
+"""Limits for the provenance of a run or trial (R36): at most 64 KiB of the run's summary."""
 
 MAX_ORDER_HISTORY = 1_000
-"""Runs that an order was made from."""
 
 MAX_PARTS = 10_000
-"""Pieces of a run that are published apart, as shards of an eval."""
+"""Limit for the parts of a run, such as the shards of an eval."""
 
 MAX_TRIAL_LABELS = 16
 MAX_TRIAL_LABEL_KEY_CHARACTERS = 64
 MAX_TRIAL_LABEL_VALUE_CHARACTERS = 256
-"""Free labels of a trial. They stay with the event; no summary holds them."""
+"""Limits for free labels of a trial, which stay with the event and are in no summary."""
 
 MAX_MESSAGE_CHARACTERS = 4096
 
 MAX_ARTIFACTS = 32
 MAX_LINK_CHARACTERS = 2048
-"""Files of a trial, each with the path or the link where it lies. They stay with the event."""
+"""Limits for files of a trial, each with a path or link. They stay with the event."""
 
 MAX_BENCHMARKS_PER_TRIAL = 10_000
-"""All of them are scored at once: some milliseconds."""
+"""Limit for benchmarks that are scored together, which takes a few milliseconds."""
 
 MAX_CLAIMS = 1_000
-"""Entries that a log claims; scoring looks for about twenty."""
+"""Limit for the claims of a log; scoring looks for about twenty."""
 
 FIRST_YEAR = 2000
 YEAR_AFTER_LAST = 2200
-"""A time outside, in UTC, comes from a wrong clock or a wrong unit: it is missing, and counted so."""
+"""A UTC time outside these years comes from a wrong clock or unit. It is missing, and counted as such."""
 
 EARLIEST_MICROSECONDS = 946_684_800 * 10**6
 LATEST_MICROSECONDS = 7_258_118_400 * 10**6
-"""The beginnings of those two years, Unix time."""
+"""The beginning of both years in Unix time."""
 
 
 # -----------------------------------------------------------------------------
@@ -140,7 +145,7 @@ _RESERVED = {ord(c): f"%{ord(c):02X}" for c in "%|:{}/"}
 _RESERVED_IN_AGENT = {ord(c): f"%{ord(c):02X}" for c in "%:"}
 
 UNKNOWN = "unknown"
-"""Agent or model that a harness does not name (D4)."""
+"""Agent or model without a name (D4)."""
 
 
 def encode_id(text: str) -> str:
@@ -152,7 +157,7 @@ def decode_id(text: str) -> str:
 
 
 def run_of_key(key: str) -> str:
-    """The run of a summary's, a scored trial's or a news item's key in its topic.
+    """The run in the key of a summary, a scored trial or a notification.
 
     >>> run_of_key("a%7Cb|agent:model"), run_of_key("a%7Cb")
     ('a|b', 'a|b')
@@ -161,12 +166,11 @@ def run_of_key(key: str) -> str:
 
 
 def agent_model_label(agent: str, model: str) -> str:
-    """The label `agent:model` (R7); a colon in the agent's name is encoded, so labels never collide."""
     return f"{agent.translate(_RESERVED_IN_AGENT)}:{model}"
 
 
 def split_label(label: str) -> tuple[str, str]:
-    """Agent and model of a label, the inverse of :func:`agent_model_label`.
+    """Agent and model in a label.
 
     >>> split_label("pkg%3AAgent:m"), split_label("terminus")
     (('pkg:Agent', 'm'), ('terminus', ''))
@@ -196,13 +200,13 @@ def task_key(tier: str | None, subtest: str | None, task_id: str) -> str:
 
 
 EVENT_SCHEMA_VERSION = 2
-"""Version of the event schema that this code knows; it reads every version up to this one.
+"""Version of the event schema, which can read all earlier ones.
 
 Events without a version have version 1. Version 2 adds fields and `trial_scored`.
 """
 
 SEMANTICS_VERSION = 3
-"""Raised whenever a formula or a ruling changes what a number means (docs/semantics.md)."""
+"""Increased whenever a formula or ruling changes the meaning of a number (docs/semantics.md)."""
 
 NO_CONTROL_CHARACTERS = r"^[^\p{Cc}]*$"
 RFC_3339 = (
@@ -211,7 +215,6 @@ RFC_3339 = (
 )
 WITHOUT_ZONE = RFC_3339[: RFC_3339.rindex("(")] + "$"
 SHOWN_CHARACTERS = 80
-"""Characters of hostile text that an error shows."""
 
 _is_rfc_3339 = re.compile(RFC_3339.removesuffix("$")).fullmatch
 is_without_zone = re.compile(WITHOUT_ZONE.removesuffix("$")).fullmatch
@@ -226,7 +229,6 @@ Key = Annotated[
     StringConstraints(min_length=1, max_length=MAX_NAME_CHARACTERS, pattern=NO_CONTROL_CHARACTERS),
     Field(description=f"1 to {MAX_NAME_CHARACTERS} characters, no control characters."),
 ]
-"""An id that is a key inside a summary, or a group of its own."""
 
 METRIC_NAME = r"^[A-Za-z0-9_./-]+$"
 MetricName = Annotated[
@@ -234,7 +236,7 @@ MetricName = Annotated[
     StringConstraints(min_length=1, max_length=MAX_METRIC_NAME_CHARACTERS, pattern=METRIC_NAME),
     Field(description=f"1 to {MAX_METRIC_NAME_CHARACTERS} letters, digits and _ . / - (R30)."),
 ]
-"""The name of a metric that a harness or a plan names itself."""
+"""The name of a metric that a harness or plan defines."""
 
 ShortText = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARACTERS)]
 
@@ -243,10 +245,9 @@ Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARACTERS)]
 Shard = Annotated[str, StringConstraints(max_length=MAX_ID_CHARACTERS, pattern=NO_CONTROL_CHARACTERS)]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 SignedCount = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
-"""A count as a harness wrote it, nonsense included: what a negative one means is for scoring to say."""
 
 Total = int | float
-"""A total of counts: whole up to 2**53, a float beyond, where JSON readers would not keep it whole."""
+"""A total of counts: an integer up to 2**53, then a float, because JSON readers would lose precision."""
 
 Ordinal = Annotated[int, Field(ge=1, le=MAX_ORDINAL)]
 Amount = Annotated[float, Field(ge=0, le=MAX_AMOUNT)]
@@ -259,11 +260,11 @@ Name = Annotated[
 """An agent or a model; null is "unknown" (D4)."""
 
 Number = float | Literal["Infinity", "-Infinity", "NaN"]
-"""A float as it travels in JSON: what is not finite is a string (R14)."""
+"""A float as it travels in JSON, where non-finite values are strings (R14)."""
 
 
 UTC_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|\+00:00)$"
-"""How nearly all times are written: `datetime.fromisoformat` reads those by itself."""
+"""The usual format of times, which `datetime.fromisoformat` reads directly."""
 
 
 def _instant(value: object) -> datetime:
@@ -284,7 +285,7 @@ def _event_instant(value: object) -> datetime:
 
 
 class _AnyInstant:
-    """Validates times: those in UTC without a call of Python code, which saves a fifth of decoding."""
+    """Validates times; UTC times need no call of Python code, which saves a fifth of decoding."""
 
     read = staticmethod(_instant)
 
@@ -310,13 +311,13 @@ Instant = Annotated[
 
 
 class _AnyEventInstant(_AnyInstant):
-    """The same, and times without a zone as they are; the event leaves those out."""
+    """The same, but it passes times without a zone on to the event, which leaves them out."""
 
     read = staticmethod(_event_instant)
 
 
 NO_TIME = -(2**63)
-"""Stands for a null time: lower than every time."""
+"""The representation of a null time: lower than every time."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_SECONDS = 24 * 60 * 60
@@ -342,7 +343,7 @@ def rfc3339(at: int) -> str | None:
 
 
 def is_plausible(moment: datetime) -> bool:
-    """Whether a time in UTC lies in the years 2000 to 2199: another comes from a wrong clock or unit.
+    """Whether a UTC time is in the years 2000 to 2199; others come from a wrong clock or unit.
 
     >>> is_plausible(datetime(1970, 1, 1, tzinfo=UTC)), is_plausible(datetime(2026, 1, 1, tzinfo=UTC))
     (False, True)
@@ -365,7 +366,7 @@ EventTime = Annotated[
     AfterValidator(_if_plausible),
     Field(description="RFC 3339; without zone, or outside 2000 to 2200, it is missing, and counted so."),
 ]
-"""When something happened, according to the harness; None if its clock is clearly wrong."""
+"""The time of an event by the harness's clock; None if the clock is clearly wrong."""
 
 
 def _is_safe(value: JsonValue) -> bool:
@@ -393,13 +394,13 @@ def _only_safe_numbers(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 _SafeNumbers = AfterValidator(_only_safe_numbers)
 Claims = Annotated[dict[ShortText, JsonValue], Field(max_length=MAX_CLAIMS), _SafeNumbers]
-"""Free JSON by name; its numbers are finite and fit 64 bits (JsonValue alone lets NaN through)."""
+"""Free JSON by name; its numbers are finite and fit 64 bits (plain JsonValue accepts NaN)."""
 
 BenchmarkName = Annotated[str, StringConstraints(max_length=MAX_BENCHMARK_NAME_CHARACTERS)]
 Benchmarks = Annotated[
     dict[BenchmarkName, JsonValue], Field(max_length=MAX_BENCHMARKS_PER_TRIAL), _SafeNumbers
 ]
-"""Free JSON by benchmark name, 10,000 entries at most."""
+"""Free JSON by benchmark name."""
 
 
 def optional(description: str, default: Any = None, **constraints: Any) -> Any:
@@ -407,16 +408,16 @@ def optional(description: str, default: Any = None, **constraints: Any) -> Any:
 
 
 class Message(BaseModel):
-    """Base of every message: no text where a number belongs, no NaN, immutable once built.
+    """Base of every message: numbers are never text or NaN, and messages are immutable.
 
-    Unknown fields are kept, so that messages of older and newer versions can be read.
+    Unknown fields are kept, so that other versions' messages can be read.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow", defer_build=True)
 
     @classmethod
     def like(cls, source: object, **others: Any) -> Self:
-        """A message with the values that an object has under the names of its fields, and these others."""
+        """A message with the object's values for fields of the same names, and with the `others`."""
         names = cls.model_fields.keys() - others.keys()
         return cls(**{name: getattr(source, name) for name in names}, **others)
 
@@ -426,16 +427,15 @@ class Message(BaseModel):
 
 
 PRICING_PREFIXES = frozenset({"openai", "anthropic", "google", "fireworks"})
-"""Providers whose prefix is dropped for pricing (E9). Others (`gemini/`, `openrouter/`) stay."""
+"""Providers whose prefix is dropped for pricing (E9). Other prefixes (`gemini/`, `openrouter/`) stay."""
 
 BASELINE_LABELS = frozenset({"nop", "oracle"})
-"""Agents that are baselines in every run (R10)."""
 
 FIREWORKS_PATH = "accounts/fireworks/models/"
 
 
 def model_for_reporting(name: str) -> str:
-    """The name that reports and slots use (E10): no leading "@", a provider prefix is kept.
+    """The name in reports and slots (E10): no leading "@", but with its provider prefix.
 
     >>> model_for_reporting("@openai/gpt-5")
     'openai/gpt-5'
@@ -447,7 +447,7 @@ def model_for_reporting(name: str) -> str:
 
 
 def label_for_reporting(agent: str, model: str | None) -> str:
-    """The label `agent:model` as plans name it: the model as in reports, None as "unknown" (D4).
+    """The label `agent:model` as in plans: the model as in reports, None as "unknown" (D4).
 
     >>> label_for_reporting("terminus", "@openai/gpt-5"), label_for_reporting("a:b", None)
     ('terminus:openai/gpt-5', 'a%3Ab:unknown')
@@ -456,9 +456,9 @@ def label_for_reporting(agent: str, model: str | None) -> str:
 
 
 def model_of_agent(agent: str, model: str) -> str:
-    """The name that slots use for the model of an agent: as reports have it, a baseline's as its label.
+    """The model's name in slots: as in reports, or the label of a baseline.
 
-    A baseline is an agent named nop or oracle whose model is the same name in any case (R7).
+    A baseline is an agent named nop or oracle whose model has the same name in any case (R7).
 
     >>> model_of_agent("oracle", "Oracle"), model_of_agent("oracle", "openai/gpt-5")
     ('oracle', 'openai/gpt-5')
@@ -467,7 +467,7 @@ def model_of_agent(agent: str, model: str) -> str:
 
 
 def baseline_model(agent: str, model: str) -> str:
-    """The model as it is, but a baseline's own name in any case becomes its label (R7).
+    """The model unchanged, except that a baseline's own name in any case becomes its label (R7).
 
     >>> baseline_model("nop", "NOP"), baseline_model("Oracle", "oracle")
     ('nop', 'oracle')
@@ -476,9 +476,9 @@ def baseline_model(agent: str, model: str) -> str:
 
 
 def model_for_pricing(name: str) -> str:
-    """The name that prices are looked up by (E9): no leading "@", no prefix of a known provider.
+    """The name for looking up prices (E9): no leading "@", no prefix of a known provider.
 
-    Case-sensitive. White space stays, and one prefix only is dropped.
+    Case-sensitive. White space stays, and only one prefix is dropped.
 
     >>> model_for_pricing("@openai/gpt-5")
     'gpt-5'

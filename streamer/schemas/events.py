@@ -1,6 +1,4 @@
-"""The seven events that harnesses publish to the topic `trial-events`.
-
-The metrics that boards show: where each stands in an agent:model summary, and which direction is better.
+"""The seven events that harnesses publish to the topic `trial-events`, and the metrics of boards.
 
 >>> BOARD_METRICS["mean_cost"].value({"mean_cost": 0.25})
 0.25
@@ -76,7 +74,7 @@ from streamer.schemas.base import (
 
 
 NAMED = "metrics/"
-"""Where built-in metrics can stand too, a named one begins like this: `metrics/reward`."""
+"""Prefix of named metrics wherever built-in ones may also occur: `metrics/reward`."""
 
 Metrics = Annotated[dict[MetricName, SignedAmount], Field(max_length=MAX_METRICS)]
 
@@ -84,8 +82,6 @@ Direction = Literal["higher", "lower"]
 
 
 class MetricPlan(Message):
-    """How to read a named metric."""
-
     model_config = ConfigDict(extra="ignore")
 
     direction: Direction | None = optional("Which way is better; null: higher.")
@@ -112,7 +108,7 @@ FailureMessage = Annotated[str, StringConstraints(max_length=MAX_MESSAGE_CHARACT
 _TEXT = r"[^/\\\x00-\x1f\x7f-\x9f]"
 _PART = rf"({_TEXT[:-1]}.]{_TEXT}*|\.{_TEXT[:-1]}.]{_TEXT}*|\.\.{_TEXT}+|\.)"
 RELATIVE_PATH = rf"^{_PART}(/{_PART})*$"
-"""Parts between slashes, none of them empty or `..`, without backslashes and control characters."""
+"""Parts between slashes, each neither empty nor `..`, without backslashes and control characters."""
 
 WEB_LINK = r"^https?:/{2}[^\s\x00-\x1f\x7f-\x9f]+$"
 
@@ -120,7 +116,7 @@ _IS_TEXT: Any = {"type": "string"}
 
 
 class Artifact(Message):
-    """A file that a trial left, or a link to one. It is named, never read, when the event is taken in."""
+    """A file that a trial left, or a link to one. Its name is recorded, but it is never read."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -158,11 +154,11 @@ SectionStatus = Literal["ok", "failed", "missing", "unparsable"]
 SnapshotStatus = Literal["passed", "failed", "missing", "unparsable"]
 
 ADVANTAGES = ("agent_advantage", *(f"agent_advantage_level{level}" for level in (1, 2, 3, 4)))
-"""The specification's names of the advantages; the first equals level 4 unless a log claims otherwise."""
+"""The specification's names of the advantages. The first one equals level 4 unless a log claims otherwise."""
 
 
 class FormulaCodeCoverage(Message):
-    """How many trials each mean of a FormulaCode summary rests on (R1, R21)."""
+    """How many trials each mean of a FormulaCode summary covers (R1, R21)."""
 
     task_speedup: int = Field(ge=0, description="Trials with a speedup; a failure has 1.0 (R21).")
     agent_advantage: int = Field(ge=0, description="Trials with a known advantage.")
@@ -208,7 +204,7 @@ class FormulaCodeSummary(Message):
 
 
 class BenchmarkSpeedup(Message):
-    """One benchmark as it counts, after a fallback if there was one."""
+    """One benchmark as it counts, after any fallback."""
 
     agent: float | None = Field(
         alias="agent/nop", description="Speedup of the agent, ratio; null if invalid (A1)."
@@ -221,7 +217,7 @@ class BenchmarkSpeedup(Message):
 
 
 class PytestSummary(Message):
-    """The task's test suite under one agent; counts, null where the log gave none."""
+    """The task's test suite under one agent; a count that the log lacks is null."""
 
     status: str = Field(description="ok, failed, missing or unparsable.")
     passed: int | None = Field(description="Tests passed.")
@@ -233,7 +229,7 @@ class PytestSummary(Message):
 
 
 class SnapshotSummary(Message):
-    """The snapshot comparison under one agent; counts, null where the log gave none."""
+    """The snapshot comparison under one agent; a count that the log lacks is null."""
 
     status: str = Field(description="passed, failed, missing or unparsable.")
     passed: int | None = Field(description="Snapshots equal.")
@@ -325,12 +321,13 @@ Provenance = Annotated[
     dict[TrialLabelKey, Annotated[str, StringConstraints(max_length=MAX_PROVENANCE_CHARACTERS)]],
     Field(max_length=MAX_PROVENANCE),
 ]
-"""What results were made with: field to text, as `harness_version` to `0.26.0` (R36)."""
+"""Provenance of results: text by field, such as `harness_version` with `0.26.0` (R36)."""
 
 
 LedgerLine = tuple[Amount | None, Text | None, Count, Count, Count, Count]
-"""A ledger's line: evidence, why there is none or no better verdict, and pairs: all, won, lost, unknown. A
-won pair is one that the candidate alone passed."""
+"""A ledger's line: evidence, the reason without evidence or a better verdict, and pairs: all, won, lost,
+unknown. Only the candidate passed a won pair.
+"""
 
 
 class Ledger(Message):
@@ -374,7 +371,7 @@ def _measured(unit: str, description: str) -> Any:
 
 
 class Measurements(Message):
-    """Numbers of a trial that scoring takes over as they are; null: unknown, never 0 (R1).
+    """Numbers of a trial that scoring copies; null: unknown, never 0 (R1).
 
     The event of a trial and its scored trial both have these fields.
     """
@@ -385,7 +382,7 @@ class Measurements(Message):
 
 
 class SlotEvent(Event):
-    """An event about one trial: its fields name the slot that the trial fills (R17)."""
+    """An event about one trial: its fields name the trial's slot (R17)."""
 
     shard: Shard = optional('Original run inside a pooled one; "" otherwise.', "")
     task_id: Id = Field(description="The problem.")
@@ -434,9 +431,9 @@ class TrialResult(Measurements, SlotEvent):
 
 
 class TrialScored(SlotEvent):
-    """A late score of a trial, as of a judge that runs after the harness (R32).
+    """A late score of a trial, for example from a judge that runs after the harness (R32).
 
-    It changes the fields that it has, and no others. It waits for the result if that is not there yet.
+    It changes only the fields that it has. It waits if the result has not arrived yet.
     """
 
     type: Literal["trial_scored"] = Field(description="Which event this is: a trial was scored.")
@@ -456,7 +453,7 @@ class TrialScored(SlotEvent):
 class TrialStarted(SlotEvent):
     """A trial has started, and its result is still to come (inference 3).
 
-    Of several starts of one slot, the smallest `started_at` and the smallest `position` count.
+    If a slot has several starts, the smallest `started_at` and the smallest `position` count.
     """
 
     type: Literal["trial_started"] = Field(description="Which event this is: a trial has started.")
@@ -469,9 +466,9 @@ class TrialStarted(SlotEvent):
 
 
 class RunStarted(Event):
-    """The plan of a run: denominators, progress and bounds. May come late, again, or never.
+    """The plan of a run: denominators, progress and bounds. It may come late, repeatedly, or never.
 
-    Fields are joined one by one: of several plans, the greatest revision that sets a field decides it.
+    Fields are joined one by one: each comes from the greatest revision that sets it.
     """
 
     type: Literal["run_started"] = Field(description="Which event this is: the plan of a run.")
@@ -559,7 +556,7 @@ BROKEN_OFF = frozenset({"cancelled", "error", "interrupted"})
 
 
 class RunFinished(Event):
-    """The harness says the run is over."""
+    """The harness says that the run is over."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -578,7 +575,7 @@ class RunFinished(Event):
 
 
 class TrialRetracted(SlotEvent):
-    """What the slot held up to `revision` no longer counts; only a higher revision fills it again (R17)."""
+    """The slot's results up to `revision` no longer count; only a higher revision fills it again (R17)."""
 
     type: Literal["trial_retracted"] = Field(description="Which event this is: a slot is emptied.")
     revision: Revision = Field(description="The floor: results up to this revision are withdrawn.")
@@ -646,7 +643,7 @@ def _stated(part: Message) -> dict[str, Any]:
 
 
 def judges_score(score: float | None) -> float | None:
-    """A judge's score on its scale, 0 to 1 (R13); None where it lies outside, or there is none.
+    """A judge's score on its scale, 0 to 1 (R13); None if missing or outside.
 
     >>> [judges_score(score) for score in (0.85, 1 + 1e-12, -0.0, 85.0, None)]
     [0.85, 1.0, 0.0, None, None]
@@ -657,7 +654,7 @@ def judges_score(score: float | None) -> float | None:
 
 
 def missing_times(event: Event, raw: bytes) -> int:
-    """How many times the record states that the event leaves out: without a zone, or not in 2000 to 2199.
+    """The number of times in the record that the event leaves out: without a zone, or not in 2000 to 2199.
 
     >>> from streamer.schemas.events import EVENT
     >>> raw = b'{"type": "run_finished", "run_id": "r", "finished_at": "1970-01-01T00:00:00Z"}'
@@ -680,7 +677,7 @@ def missing_times(event: Event, raw: bytes) -> int:
 class BoardMetric:
     """One METRIC of the boards; `path` leads to its number in an agent:model summary.
 
-    The `unit` "1" is a plain ratio, and a missing `label` means the name.
+    The `unit` "1" is a plain ratio. A missing `label` is the name.
     """
 
     name: str
@@ -691,7 +688,7 @@ class BoardMetric:
     label: str | None = None
 
     def value(self, summary: Mapping[str, Any]) -> float | None:
-        """The number in a summary (as parsed from JSON); None where it is unknown, absent or NaN (R14)."""
+        """The number in a summary (parsed from JSON); None if it is unknown, absent or NaN (R14)."""
         value: Any = summary
         for step in self.path:
             value = value.get(step) if isinstance(value, Mapping) else None
@@ -701,7 +698,7 @@ class BoardMetric:
 
 
 PRIMARY_METRIC = "pass_rate"
-"""What boards are ordered by, unless the plan of the run says otherwise."""
+"""The metric that orders boards by default."""
 
 BOARD_METRICS: dict[str, BoardMetric] = {
     metric.name: metric
@@ -752,7 +749,7 @@ BOARD_METRICS: dict[str, BoardMetric] = {
         ),
     )
 }
-"""METRIC to its definition, in the order in which boards are listed."""
+"""Definition of each METRIC, in the order of the boards."""
 
 
 def named_metric(name: str, says: Mapping[str, Any]) -> BoardMetric:
@@ -774,7 +771,7 @@ def can_have_board(metric: str) -> bool:
 
 
 def planned_means(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """`metrics/NAME` to its mean, of the metrics that the plan names (R30); None: no trial has a value.
+    """The mean of each `metrics/NAME` in the plan (R30); None: no trial has a value.
 
     >>> planned, other = {"mean": 0.5, "planned": True}, {"mean": 3.0, "planned": False}
     >>> planned_means({"metrics": {"reward": planned, "style": other}})
@@ -785,7 +782,7 @@ def planned_means(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def board_metric(metric: str, summaries: Iterable[Mapping[str, Any]]) -> BoardMetric | None:
-    """The METRIC of that name; None: it is not built in, and no summary of an agent:model has it.
+    """The METRIC with this name; None if it is not built in, and no summary of an agent:model has it.
 
     >>> board_metric("metrics/latency", [{"metrics": {"latency": {"direction": "lower"}}}]).higher_is_better
     False
@@ -800,9 +797,9 @@ def board_metric(metric: str, summaries: Iterable[Mapping[str, Any]]) -> BoardMe
 
 
 def board_values(summary: Mapping[str, Any]) -> dict[str, float | None]:
-    """METRIC to value for one agent:model summary; None is not on the board, baselines never are (R4).
+    """Value of each METRIC in an agent:model summary; None is not on the board, nor are baselines (R4).
 
-    Named metrics have a board where the plan names them (R30).
+    Named metrics have a board if the plan names them (R30).
     """
     planned = (name for name, of in summary.get("metrics", {}).items() if of["planned"])
     metrics = [*BOARD_METRICS.values(), *(named_metric(name, {}) for name in planned)]
@@ -879,4 +876,4 @@ INFRASTRUCTURE_FAILURES: dict[str, dict[str, str]] = {
         "infra_failure": "The harness found signs of a broken environment: memory, network, Docker, display."
     },
 }
-"""Harness to its failure modes that are the infrastructure's, and what each means."""
+"""Failure modes of infrastructure by harness, with their meaning."""

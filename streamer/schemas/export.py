@@ -1,6 +1,6 @@
-"""JSON Schema of every message and one AsyncAPI 3 document of every topic, made from the models.
+"""JSON Schema of every message, and one AsyncAPI 3 document of every topic, generated from the models.
 
-The output is deterministic. `make schema` writes the copies under schemas/.
+The output is deterministic. `make schema` writes the copies in schemas/.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamer.schemas.wire import TOPICS, Topic, type_of
 
 MESSAGES: tuple[type[Message], ...] = (*EVENT_TYPES, *SUMMARY_TYPES)
 VERSION = f"{EVENT_SCHEMA_VERSION}.{SEMANTICS_VERSION}.0"
-"""Version of the exported documents: event schema, semantics."""
+"""Version of the exported documents, from event schema and semantics."""
 
 ASYNCAPI_FILE = "asyncapi.json"
 _CONTROL_CHARACTERS = "[\\u0000-\\u001f\\u007f-\\u009f]"
@@ -31,7 +31,7 @@ _BINDING_VERSION = "0.5.0"
 
 
 def documents() -> dict[str, str]:
-    """The text of each document by its file name: one JSON Schema per message, and `asyncapi.json`."""
+    """The text of each document by file name: one JSON Schema per message, and `asyncapi.json`."""
     schemas = {f"{type_of(model)}.schema.json": message_schema(model) for model in MESSAGES}
     schemas[ASYNCAPI_FILE] = asyncapi()
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}
@@ -47,7 +47,7 @@ def message_schema(model: type[Message]) -> dict[str, Any]:
 
 
 def asyncapi() -> dict[str, Any]:
-    """The AsyncAPI 3 document: channels, operations and messages of every topic, seen from the worker."""
+    """The AsyncAPI 3 document: channels, operations and messages of every topic, from the worker's view."""
     return {
         "asyncapi": "3.0.0",
         "id": "urn:streamer",
@@ -158,10 +158,10 @@ class _Generator(GenerateJsonSchema):
 
 
 def _portable(schema: Any) -> Any:
-    """The schema in words that every dialect of regular expressions understands.
+    """The schema in terms that every regular expression dialect understands.
 
-    Many validators do not know `\\p{Cc}`, and `$` may match before a last newline. Models that ignore
-    unknown fields say `additionalProperties: true`.
+    Many validators do not know `\\p{Cc}`, and `$` may match before a final newline. Models that ignore
+    unknown fields get `additionalProperties: true`.
     """
     if isinstance(schema, list):
         return [_portable(item) for item in schema]

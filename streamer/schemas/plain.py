@@ -1,4 +1,4 @@
-"""Results and starts as everything inside holds them, and how they are read from the bytes of a record."""
+"""Results and starts in their internal form, and how they are read from the bytes of a record."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ _MAX_BYTES = 64 * 1024
 
 _SEPARATORS = slice(4, 20, 3)
 _SEPARATED = frozenset(f"--{between}::{after}" for between in "T " for after in ".Z+")
-"""What stands at those places of a time that is written in the usual way."""
+"""The characters at those positions of a time in the usual format."""
 
 _LENGTHS_Z = frozenset({20, *range(22, 28)})
-"""Lengths of a time in UTC that ends in Z: without decimals, and with 1 to 6."""
+"""Lengths of a UTC time that ends in Z: without decimals, and with 1 to 6."""
 
 _LENGTHS_OFFSET = frozenset({25, *range(27, 33)})
 
 
 _NEVER_PLAIN = frozenset({"agent_index", "benchmarks", "speedup_percentage"})
-"""Fields that only sub-trials and FormulaCode's trials have: those need the whole model."""
+"""Fields that only sub-trials and FormulaCode's trials have, which need the whole model."""
 
 _KINDS = {"string": str, "integer": int, "number": float}
 _LIMITS = {"minLength": "min_length", "maxLength": "max_length", "minimum": "ge", "maximum": "le"}
@@ -79,7 +79,6 @@ def _options(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _field(name: str, schema: dict[str, Any], field: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
-    """One field of a model as msgspec declares it; `schema` is its part of the model's JSON Schema."""
     options = _options(schema)
     kind = None if name in _NEVER_PLAIN or len(options) > 1 else _kind(options[0])
     if field.is_required():
@@ -110,7 +109,7 @@ def _kind(schema: dict[str, Any]) -> Any:
 
 
 def _dict(schema: dict[str, Any]) -> Any:
-    """The dictionaries of simple values with one pattern for all keys (`_KEY_FITS`); else None."""
+    """The type of dictionaries with simple values and one pattern for all keys (`_KEY_FITS`), else None."""
     patterns, names = schema.get("patternProperties", {}), schema.get("propertyNames", {})
     if not _UNDERSTOOD_OF_DICTS.issuperset(schema) or not _UNDERSTOOD.issuperset(names) or len(patterns) != 1:
         return None
@@ -140,7 +139,7 @@ else:
 
 
 class WholeResult(Result):
-    """A result that pydantic has read: it may have FormulaCode's sections, artifacts and any text."""
+    """A result read by pydantic: it may have FormulaCode's sections, artifacts and any text."""
 
 
 _KEY_FITS = {
@@ -150,7 +149,7 @@ _KEY_FITS = {
     for pattern in option.get("patternProperties", ())
     if pattern != NO_CONTROL_CHARACTERS and name not in _NEVER_PLAIN
 }
-"""Field to whether a key of its dictionary fits: few keys come often, and msgspec would search each again."""
+"""Whether a key fits each dictionary field. Keys repeat, and msgspec would match each one again."""
 
 Inside: TypeAlias = Result | TrialStart | TrialRetracted | TrialScored | RunStarted | RunFinished | RunDeleted
 
@@ -173,9 +172,9 @@ def read(value: bytes | None) -> Inside | Reason:
 
 
 def canonical_content(trial: Result, model: str) -> bytes:
-    """Canonical JSON of :func:`streamer.schemas.events.known_content`, with the model by that name.
+    """Canonical JSON of :func:`streamer.schemas.events.known_content` with this model's name.
 
-    msgspec leaves out a default by identity, and text that was read is never identical.
+    msgspec leaves out a default by identity, which text that was read never has.
     """
     if model == UNKNOWN != trial.model:
         return canonical_json(orjson.loads(canonical_content(trial, trial.model)) | {"model": model})
@@ -190,7 +189,7 @@ def canonical_content(trial: Result, model: str) -> bytes:
 
 
 def _within_the_day(text: str) -> datetime:
-    """The time in a text whose hour is below 24, which Python takes for midnight from 3.14 on."""
+    """The time in a text whose hour is below 24; Python reads 24 as midnight since 3.14."""
     if text[11:13] == "24":
         raise ValueError
     return datetime.fromisoformat(text)
@@ -200,7 +199,7 @@ _from_iso = datetime.fromisoformat if sys.version_info < (3, 14) else _within_th
 
 
 def plain_event(value: bytes | None) -> Result | TrialStart | None:
-    """The result or the start in `value` if it is a usual one, as :func:`plain_trial` says; else None.
+    """The result or start in `value` if it is a usual one, as in :func:`plain_trial`; else None.
 
     >>> plain_event(b'{"type": "trial_started", "run_id": "r", "task_id": "t", "position": 7}').position
     7
@@ -219,9 +218,9 @@ def plain_event(value: bytes | None) -> Result | TrialStart | None:
 
 
 def plain_trial(value: bytes | None) -> Result | None:
-    """The result in `value` if it is a usual one; None: `decode` has to look at it.
+    """The result in `value` if it is a usual one; else None, and `decode` must read it.
 
-    Text beyond ASCII, escapes and times outside UTC are not usual, so control characters cannot occur.
+    Text beyond ASCII, escapes and times outside UTC are unusual, so control characters cannot occur.
 
     >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t"}').task_id
     't'
@@ -252,7 +251,7 @@ def _may_be_plain(value: bytes) -> bool:
 
 
 def _moment(text: Any) -> datetime:
-    """The time in a text; raises ValueError if it is not the usual one, or not plausible."""
+    """The time in a text; raises ValueError if it is not in the usual format, or not plausible."""
     if text.__class__ is not str or text[_SEPARATORS] not in _SEPARATED:
         raise ValueError
     if len(text) not in (_LENGTHS_OFFSET if text[-6:] == "+00:00" else _LENGTHS_Z if text[-1] == "Z" else ()):

@@ -1,4 +1,4 @@
-"""Provenance: the fields that say how trials were made, and where two trials differ (R36). Pure.
+"""Provenance: how trials were made, and where two trials differ (R36). Pure.
 
 Values are normalised first: 600, 600.0, 10m and 600s are one timeout.
 """
@@ -23,11 +23,11 @@ HARNESS_CHANGING = frozenset(
 """The fields of provenance in which two results must agree to be comparable (R36)."""
 
 OF_TRIALS = HARNESS_CHANGING | {"harness_version", "agent_version", "model_served", "prices"}
-"""The fields of a trial's provenance that comparisons read; it may name others."""
+"""The provenance fields of a trial that comparisons read; it may have others."""
 
 
 def side_by_side(provenance: Sequence[dict[str, str]]) -> dict[str, str]:
-    """What several trials were made with; values that differ stand side by side, sorted.
+    """The common provenance of several trials; different values are listed, sorted.
 
     >>> side_by_side([{"timeout": "600"}, {"timeout": "300", "judge": "x"}])
     {'timeout': '300, 600', 'judge': 'x'}
@@ -42,10 +42,10 @@ def side_by_side(provenance: Sequence[dict[str, str]]) -> dict[str, str]:
 
 
 TRIED = frozenset({"agent", "model"})
-"""What two sides differ in by nature."""
+"""Fields in which two sides are expected to differ."""
 
 _PLAIN = frozenset({"dataset", "harness", "judge", "model_served", "prices"})
-"""Fields whose values are names. Versions and digests are names, too: 1.1 and 1.10 are two versions."""
+"""Fields with names as values. Versions and digests are names, too: 1.1 and 1.10 are two versions."""
 
 _SECONDS = {"ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400"}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s?(ms|s|m|h|d)(?:ecs?|econds?|ins?|inutes?|ours?|ays?)?")
@@ -53,7 +53,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s?(ms|s|m|h|d)(?:ecs?|econds?|ins?|inut
 
 @lru_cache(maxsize=4096)
 def normalised(name: str, value: str) -> str:
-    """A value of a field in the one way in which it is compared.
+    """The normal form of a field's value, for comparisons.
 
     Attempts and agents may spell a value differently, so equal parts count once.
 
@@ -66,7 +66,7 @@ def normalised(name: str, value: str) -> str:
 
 
 def _part(name: str, text: str) -> str:
-    """One of several values; it may have a name of its own, as in `cpus=2`."""
+    """One of several values; it may have its own name, as in `cpus=2`."""
     own, equals, value = (part.strip() for part in text.rpartition("="))
     name = own or name
     if name.endswith("digest"):
@@ -93,7 +93,9 @@ Values = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Made:
-    """The provenance of one side: its run, its tasks by `task_key` in place of the run, and tried fields."""
+    """The provenance of one side: its run, its tasks by `task_key`, which override the run, and
+    tried fields.
+    """
 
     run: Values
     tasks: Mapping[str, Values]
@@ -128,7 +130,7 @@ class Made:
         return self.tasks[task].get(name, self.run.get(name))
 
     def texts(self, name: str, tasks: Collection[str]) -> dict[str, str]:
-        """Every value that a field has at some tasks, as it is compared, to its text; {}: not known."""
+        """Text of every normalised value that a field has at these tasks; {} if unknown."""
         texts = [self.text(task, name) for task in tasks] if tasks else [self.run.get(name)]
         return {normalised(name, text): text for text in texts if text is not None}
 
@@ -138,7 +140,6 @@ def differ(ours: str | None, theirs: str | None) -> bool:
 
 
 def is_contested(name: str, sides: Collection[Made]) -> bool:
-    """Whether some task may have several values of a field."""
     shared = {normalised(name, one.run[name]) for one in sides if name in one.run}
     own: dict[str, set[str]] = {}
     for one in sides:

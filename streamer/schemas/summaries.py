@@ -1,4 +1,4 @@
-"""The summaries that the processors publish: of an agent:model, of a tier, of a run."""
+"""The summaries that the processors publish: of an agent:model, a tier and a run."""
 
 # Annotations are evaluated, as in `schemas/base.py`.
 
@@ -45,7 +45,9 @@ def kind(what: str) -> Any:
 
 
 class Statistics(Message):
-    """Statistics of one metric over the trials that have it; of nothing: count 0 and null (R16)."""
+    """Statistics of one metric over the trials that have it; without trials, count is 0 and the rest null
+    (R16).
+    """
 
     median: Number | None = Field(description="Middle value, or the mean of the two middle ones.")
     mean: Number | None = Field(description="Exact mean, rounded once (R18).")
@@ -63,7 +65,7 @@ class Statistics(Message):
 
 
 class MetricReading(Message):
-    """How to read a named metric, as the plan says (R30)."""
+    """How to read a named metric, by the plan (R30)."""
 
     direction: Direction = Field(description="Which way is better.")
     unit: str | None = Field(description="Unit of the number; null: not said.")
@@ -86,7 +88,7 @@ class LedgerEntry(Message):
 
 
 class NamedStatistics(Statistics, MetricReading):
-    """Statistics of a metric that harnesses name themselves, over the trials that have it (R30)."""
+    """Statistics of a metric named by a harness, over the trials that have it (R30)."""
 
     planned: bool = Field(description="The plan names it, so it has a board.")
 
@@ -119,7 +121,7 @@ class Tokens(Message):
 
 
 class InSlot(Message):
-    """The slot that a trial fills, as it is published (R17)."""
+    """The slot of a trial as published (R17)."""
 
     shard: str = Field(description='Original run inside a pooled one; "" otherwise.')
     task_id: str = Field(description="The problem.")
@@ -131,7 +133,7 @@ class InSlot(Message):
 
 
 class InStream(Message):
-    """What every message of a run carries about where it stands in the stream."""
+    """Position in the stream, in every message of a run."""
 
     run_id: str = Field(description="The benchmark run or experiment.")
     semantics_version: SemanticsVersion
@@ -143,7 +145,7 @@ class InStream(Message):
 
 
 class Published(InStream):
-    """What every summary carries about where it stands in the stream, and what its numbers rest on."""
+    """Position in the stream and basis of the numbers, in every summary."""
 
     digest: Digest
     made_with: str | None = optional(
@@ -193,7 +195,9 @@ class GradeRange(Message):
 
 
 class Reachable(Message):
-    """What the run can still reach, with no assumption, unless results are corrected (inference 4)."""
+    """The range that the run can still reach, without assumptions, unless results are corrected (inference
+    4).
+    """
 
     pass_rate: ShareRange = Field(description="The final pass rate lies here.")
     pass_at_k: dict[str, ShareRange] | None = Field(
@@ -206,13 +210,13 @@ class Reachable(Message):
 
 
 class Decided(Message):
-    """What can no longer change, unless results are corrected (inference 4)."""
+    """Answers that can no longer change, unless results are corrected (inference 4)."""
 
     grade: bool = Field(description="True if both ends of the reachable grade are the same.")
 
 
 class Final(Message):
-    """The interval of the final pass rate: it may be looked at as often as one likes (inference 5)."""
+    """The interval of the final pass rate; it holds however often you look (inference 5)."""
 
     low: Share = Field(description="Lower end, 0 to 1.")
     high: Share = Field(description="Upper end, 0 to 1.")
@@ -229,7 +233,7 @@ class Final(Message):
 
 
 class Ability(Message):
-    """How good the agent is on tasks like these; the tasks are a sample (inference 6)."""
+    """The agent's ability on similar tasks; the tasks are a sample (inference 6)."""
 
     standard_error: float = Field(ge=0, description="Of the pass rate, clustered by task.")
     low: Share = Field(description="Lower end, 0 to 1.")
@@ -246,7 +250,7 @@ class Ability(Message):
 
 
 class Repeat(Message):
-    """What several attempts at the same task say (inference 6); about tasks with at least two."""
+    """Agreement of several attempts at the same task (inference 6); covers tasks with at least two."""
 
     standard_error: float = Field(ge=0, description="Of the pass rate, if the same tasks were tried again.")
     tasks_covered: int = Field(ge=1, description="Tasks with at least two attempts.")
@@ -260,7 +264,7 @@ class Repeat(Message):
 
 
 class Uncertainty(Message):
-    """What may be concluded from a group's results. Groups that mix agents have `ability` only."""
+    """Inferences from a group's results. Groups that mix agents have only `ability`."""
 
     reachable: Reachable | None = Field(description="Null without a plan, or beyond it.")
     decided: Decided | None = Field(description="Null where `reachable` is.")
@@ -286,7 +290,7 @@ Place = Annotated[int, Field(ge=1, description="A place, from 1, the first.")]
 
 
 class Rank(Message):
-    """The places that an agent may truly have: all agents' ranges hold at once, with 95 % (inference 7)."""
+    """The possible true places of an agent; all agents' ranges hold at once, with 95 % (inference 7)."""
 
     best: Place
     worst: Place
@@ -309,7 +313,7 @@ class FinalDifference(Message):
 
 
 class PairEvidence(Message):
-    """Which of two agents is better on tasks like these, however often you look (inference 7)."""
+    """Evidence on which of two agents is better on similar tasks, however often you look (inference 7)."""
 
     better: float = Field(ge=1, description="Evidence that `a` is better, the largest over the prefixes.")
     worse: float = Field(ge=1, description="Evidence that `a` is worse, the largest over the prefixes.")
@@ -345,7 +349,7 @@ class ComparedPair(Message):
 
 
 class RunComparison(Published):
-    """The agents of a run compared with each other, baselines left out (inference 7)."""
+    """The comparison of a run's agents, without baselines (inference 7)."""
 
     type: Literal["run_comparison"] = kind("every two agents of a run, and their ranks")
     agents: list[ComparedAgent] = Field(description="The compared agents by label, the first 60.")
@@ -367,7 +371,7 @@ class RunComparison(Published):
 PairTrials = Annotated[int, Field(ge=0)]
 _Counts = tuple[PairTrials, PairTrials, PairTrials]
 TaskOutcomes = dict[str, _Counts]
-"""The trials at one task: agent:model to how many are known, how many passed, how many are unknown."""
+"""Trials at one task: the numbers of known, passed and unknown ones by agent:model."""
 
 
 # -----------------------------------------------------------------------------
@@ -375,7 +379,6 @@ TaskOutcomes = dict[str, _Counts]
 
 
 TaskProvenance = dict[str, dict[str, str]]
-"""What the trials at one task say that they were made with: agent:model to field to text (R36)."""
 
 _TASK: TypeAdapter[dict[str, Any]] = TypeAdapter(
     dict[str, _Counts | tuple[PairTrials, PairTrials, PairTrials, dict[str, str]]]
@@ -383,16 +386,16 @@ _TASK: TypeAdapter[dict[str, Any]] = TypeAdapter(
 
 
 class TasksOfRun(NamedTuple):
-    """The tasks of a run by :func:`~streamer.schemas.base.task_key`, as the hash `tasks` has them."""
+    """The tasks of a run by :func:`~streamer.schemas.base.task_key`, as in the hash `tasks`."""
 
     outcomes: dict[str, TaskOutcomes]
     provenance: dict[str, TaskProvenance]
 
     @classmethod
     def of(cls, fields: Iterable[tuple[str, str | bytes]]) -> Self:
-        """The tasks from the fields of the hash; a value of another shape raises ValidationError.
+        """The tasks in the fields of the hash; other shapes raise ValidationError.
 
-        Trials with numbers alone have a provenance and no outcome (R31).
+        Trials with only numbers have a provenance but no outcome (R31).
 
         >>> TasksOfRun.of([("t", '{"a:m":[1,1,0],"b:m":[0,0,0,{"timeout":"600"}]}')])
         TasksOfRun(outcomes={'t': {'a:m': (1, 1, 0)}}, provenance={'t': {'b:m': {'timeout': '600'}}})
@@ -417,7 +420,7 @@ NewsId = Annotated[str, Field(description="Equal for equal news, 32 hexadecimal 
 
 
 class GradeChange(InStream):
-    """News: a group's grade moved. Which ones appear depends on batching."""
+    """Notification that a group's grade changed. Batching decides which changes appear."""
 
     type: Literal["grade_change"] = kind("a grade moved")
     id: NewsId
@@ -433,7 +436,7 @@ class GradeChange(InStream):
 
 
 class Rescored(InStream):
-    """News: a late event changed the score of trials that were already counted (R9)."""
+    """Notification that a late event changed the score of counted trials (R9)."""
 
     type: Literal["rescored"] = kind("a trial was scored again")
     id: NewsId
@@ -445,7 +448,7 @@ class Rescored(InStream):
 
 
 class Rejection(Message):
-    """A record that was not folded, with its bytes and the way to mend it."""
+    """A record that was not folded, with its bytes and the way to repair it."""
 
     type: Literal["rejection"] = kind("a record was not folded")
     code: str = Field(description="Stable reason code, for programs.")
@@ -468,7 +471,7 @@ class Rejection(Message):
 
 
 class TrialScore(Measurements):
-    """What scoring says of one trial; null: unknown, never 0 (R1)."""
+    """The score of one trial; null: unknown, never 0 (R1)."""
 
     resolved: bool | None = Field(
         description="The harness's verdict, or the one that tests and snapshot give (R27); null: no verdict "
@@ -506,7 +509,7 @@ class TrialScore(Measurements):
 
 
 class ScoredTrial(TrialScore, InSlot, InStream):
-    """The specification's per-run numbers of one slot's winner."""
+    """The specification's per-run numbers of a slot's winner."""
 
     type: Literal["scored_trial"] = kind("one slot, scored")
     agent_model: AgentModel
@@ -525,7 +528,7 @@ class ScoredTrial(TrialScore, InSlot, InStream):
 
 
 class Counted(Published):
-    """Numbers that the run as a whole has, and every group of its trials."""
+    """Numbers of the run as a whole, and of every group of its trials."""
 
     tasks: int = Field(ge=0, description="Distinct task ids.")
     verdict_trials: int | None = optional(
@@ -586,7 +589,7 @@ class Counted(Published):
 
 
 class Group(Counted):
-    """Numbers that every group of trials has: an agent:model, a tier, an agent:model within a tier."""
+    """Numbers of every group of trials: an agent:model, a tier, an agent:model within a tier."""
 
     trials: int = Field(ge=0, description="Slots filled.")
     runs_planned: int | None = Field(
@@ -680,7 +683,7 @@ class Parts(Message):
 
 
 class Progress(Message):
-    """How far the run is."""
+    """Progress of the run."""
 
     done: int = Field(ge=0, description="Slots filled.")
     planned: int | None = Field(
@@ -754,7 +757,7 @@ SUMMARY_TYPES: tuple[type[Message], ...] = get_args(AnySummary)
 
 
 class TrialInFlight(InSlot):
-    """A trial that has started and has no result (inference 3)."""
+    """A trial with a start and no result (inference 3)."""
 
     started_at: Instant | None = Field(
         description="The earliest start reported, RFC 3339 in UTC; null: no time is known."
@@ -769,7 +772,7 @@ class TrialInFlight(InSlot):
 
 
 class Leader(Message):
-    """The agent:model that leads a run by its primary metric; of equal ones the first by name."""
+    """The agent:model that leads a run by its primary metric; if several tie, the first by name."""
 
     agent_model: AgentModel
     value: Number = Field(description="Its value of the run's `primary_metric`.")
@@ -785,11 +788,9 @@ class Leader(Message):
 State = Literal["complete", "finished", "running", "stalled", "unfinished"]
 
 SILENT_AFTER = timedelta(minutes=10)
-"""A run without an event for longer than this is silent."""
 
 PLAN_INCOMPLETE = "plan not complete yet"
 NO_PLAN = "no plan known"
-"""What stands in place of the number of planned trials, and why there is none."""
 
 UNNAMED = "finished"
 
@@ -821,7 +822,7 @@ def state_of(run: RunSummary | Mapping[str, Any], now: datetime | None) -> State
 
 
 def plan_words(run: RunSummary | Mapping[str, Any]) -> str:
-    """Why the number of planned trials is not known; "" where it is.
+    """The reason why the number of planned trials is unknown; "" if it is known.
 
     >>> progress = {"done": 12, "planned": None, "plan_complete": False}
     >>> [plan_words({"progress": progress | more}) for more in ({}, {"plan_complete": True}, {"planned": 80})]
@@ -838,7 +839,7 @@ def plan_words(run: RunSummary | Mapping[str, Any]) -> str:
 
 
 def is_fulfilled(run: RunSummary) -> bool:
-    """True if every planned slot is filled. A plan of nothing is no plan."""
+    """Whether every planned slot is filled. A plan without trials does not count."""
     return 0 < (run.progress.planned or 0) <= run.progress.done
 
 
@@ -847,12 +848,12 @@ def is_over(run: RunSummary) -> bool:
 
 
 def with_state(run: RunSummary, now: datetime) -> dict[str, Any]:
-    """The JSON of a run as readers get it: the summary as published, and its `state` at the moment."""
+    """The JSON of a run for readers: the published summary, and its `state` at this moment."""
     return run.model_dump(mode="json") | {"state": state_of(run, now)}
 
 
 def state_and_status(state: str, status: str | None) -> str:
-    """The state, and in parentheses what the harness called the end, unless that says the same.
+    """The state, followed by the harness's own word for the end in parentheses unless it is the same.
 
     >>> state_and_status("finished", "aborted"), state_and_status("complete", None)
     ('finished (aborted)', 'complete')

@@ -1,4 +1,4 @@
-"""Bytes, events, topics: canonical JSON with its digest, decoding, rejections, which version is newer.
+"""Bytes, events, topics: canonical JSON with its digest, decoding, rejections, the order of versions.
 
 Canonical JSON is UTF-8 with sorted keys, no white space and the shortest exact floats (orjson with
 `OPT_SORT_KEYS`). Two summaries with equal canonical bytes are the same answer.
@@ -45,16 +45,15 @@ from streamer.schemas.events import EVENT, EVENT_TYPES, AnyEvent, TrialResult, j
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
 
 encode_plain: Callable[[msgspec.Struct], bytes] = msgspec.json.Encoder(order="deterministic").encode
-"""Canonical bytes of a Struct whose fields are in order, in half the time.
+"""Canonical bytes of a Struct whose fields are sorted, in half the time.
 
-Its values may be dictionaries, text, times in UTC, integers, booleans, nulls and floats up to :data:`PLAIN`.
+Its values may be dictionaries, text, UTC times, integers, booleans, nulls and floats up to :data:`PLAIN`.
 """
 
 PLAIN = 1e15
-"""Up to that, either way from zero, msgspec writes a float as orjson does: without an exponent."""
+"""The absolute value up to which msgspec, like orjson, writes a float without an exponent."""
 
 JsonNumber = float | str | None
-"""A float as it travels in JSON: `"Infinity"`, `"-Infinity"`, `"NaN"` for what is not finite (R14)."""
 
 NOT_DIGESTED = frozenset(
     {
@@ -71,11 +70,11 @@ NOT_DIGESTED = frozenset(
         "state",
     }
 )
-"""Fields that tell how a summary came about rather than what it says, and what readers add (`state`)."""
+"""Fields about the origin of a summary, not its content, and those that readers add (`state`)."""
 
 
 def canonical_json(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
-    """Canonical bytes of a JSON value; times in UTC become text.
+    """Canonical bytes of a JSON value; UTC times become text.
 
     >>> canonical_json({"b": 1.0, "a": None})
     b'{"a":null,"b":1.0}'
@@ -89,7 +88,7 @@ def sha256_hex(data: bytes) -> str:
 
 
 def digest_of(summary: Mapping[str, Any]) -> str:
-    """The digest that a summary must carry, recomputed from the summary itself."""
+    """The digest that a summary must have, computed from the summary."""
     return sha256_hex(canonical_json({k: v for k, v in summary.items() if k not in NOT_DIGESTED}))
 
 
@@ -107,7 +106,7 @@ def json_number(value: float | None) -> JsonNumber:
 
 
 def json_count(total: float) -> int | float:
-    """A total of counts as it travels in JSON: whole, or a float where integers are not exact any more.
+    """A total of counts for JSON: an integer, or a float beyond exact integers.
 
     >>> json_count(3.0), json_count(2**53 + 2), json_count(2.0**70)
     (3, 9007199254740994.0, 1.1805916207174113e+21)
@@ -123,7 +122,7 @@ def json_count(total: float) -> int | float:
 
 
 _HUGE = 2.0**63
-"""From here on, orjson gives a float where the text may have had an integer, which has to be refused."""
+"""The value from which orjson may give a float for an integer, which must be rejected."""
 
 _CODES = {
     "json_invalid": "not_json",
@@ -134,21 +133,19 @@ _CODES = {
 }
 
 DAMAGED = frozenset({"empty", "not_json", "not_an_object"})
-"""Codes of records that never were events of any version."""
+"""Codes of records that are events of no version."""
 
 _validate: Callable[[bytes], AnyEvent] = EVENT.validator.validate_json
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The reason why a record was not folded: a stable code for programs, and a sentence for people."""
-
     code: str
     message: str
 
 
 class Unread(bytes):
-    """Empty bytes in the place of a value that could not be read, with the reason."""
+    """Empty bytes in place of an unreadable value, with the reason."""
 
     reason: Reason
 
@@ -186,7 +183,7 @@ def decode(value: bytes | None) -> AnyEvent | Reason:
 
 
 def _with_plain_benchmarks(value: bytes) -> AnyEvent | None:
-    """The result in `value`, if all values of its benchmarks are floats; None: validate it whole.
+    """The result in `value` if its benchmarks have only floats; else None: validate it as a whole.
 
     orjson reads a large dictionary of ratios in half the time. The other fields are validated as usual.
     """
@@ -208,7 +205,7 @@ def _with_plain_benchmarks(value: bytes) -> AnyEvent | None:
 
 
 def _is_plain(benchmarks: object) -> bool:
-    """Whether these are names with dictionaries of floats, and no value can have been a huge integer."""
+    """Whether these are dictionaries of floats by name, without a float that may have been a huge integer."""
     if not isinstance(benchmarks, dict) or len(benchmarks) > MAX_BENCHMARKS_PER_TRIAL:
         return False
     for name, entry in benchmarks.items():
@@ -254,7 +251,7 @@ def _reason(errors: list[ErrorDetails], value: bytes) -> Reason:
 
 
 def score_refused(event: object) -> Reason | None:
-    """Why a publisher does not take a score; None: it does. In a log such a score is missing (R13)."""
+    """The reason why a publisher rejects a score, if it does. In a log such a score is missing (R13)."""
     score = getattr(event, "score", None)
     if score is None or judges_score(score) is not None:
         return None
@@ -266,7 +263,7 @@ def score_refused(event: object) -> Reason | None:
 
 
 def missing_times_remark(run_id: str, count: int) -> str:
-    """A sentence about a run whose events state times that count as missing.
+    """A sentence about times in a run's events that count as missing.
 
     >>> missing_times_remark("nightly", 2)[:60]
     "Run 'nightly': 2 times without a zone, or outside 2000 to 22"
@@ -277,7 +274,7 @@ def missing_times_remark(run_id: str, count: int) -> str:
 
 
 def shown(value: object) -> str:
-    r"""A short printable form of hostile text: escaped and cut.
+    """A short printable form of hostile text: escaped and shortened.
 
     >>> shown("\x1b[31mred")
     "'\\x1b[31mred'"
@@ -293,13 +290,13 @@ def shown(value: object) -> str:
 NO_TIMESTAMP = -1
 
 LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
-"""Later ones are microseconds, say, and no time of an event."""
+"""The last plausible timestamp in Unix milliseconds; later ones are microseconds, for example."""
 
 MAX_REASON_CHARACTERS = 300
-"""The limit for the reason of a failure, which every summary of its run repeats."""
+"""Limit for the reason of a failure, which every summary of the run repeats."""
 
 MAX_KEPT_BYTES = 2 * 1024 * 1024
-"""A rejected record larger than this is reported without its bytes: they would not fit a message."""
+"""Size above which a rejected record is reported without its bytes, which would not fit a message."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -308,8 +305,6 @@ _TIME: TypeAdapter[datetime] = TypeAdapter(Instant)
 
 
 class LogRecord(Protocol):
-    """One record of the event topic, aiokafka's or ours; `timestamp` in Unix milliseconds, negative: none."""
-
     @property
     def value(self) -> bytes | None: ...
     @property
@@ -339,9 +334,9 @@ class Record(Struct, frozen=True, gc=False):
 
 
 def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Record]:
-    """Records of NDJSON lines: the offset is the line's number from 0, the topic the name of the source.
+    """Records of NDJSON lines; the offset is the line's number from 0, and the topic the source's name.
 
-    Blank lines, a byte order mark and CRLF are tolerated.
+    Blank lines, a byte order mark and CRLF are accepted.
     """
     left = iter(lines)
     first = (line.removeprefix(_BOM) for line in islice(left, 1))
@@ -352,7 +347,7 @@ def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Reco
 
 
 def time_of(record: LogRecord) -> datetime | None:
-    """The record's timestamp in UTC; None where it has none, or one after the year 2199.
+    """The record's timestamp in UTC; None if missing, or after the year 2199.
 
     >>> str(time_of(Record(b"", 0, timestamp=1_700_000_000_000)))
     '2023-11-14 22:13:20+00:00'
@@ -364,17 +359,17 @@ def time_of(record: LogRecord) -> datetime | None:
 
 
 def may_name(run_id: str, value: bytes | None) -> bool:
-    """Whether a record is worth decoding for a run: in JSON, a name stands as it is, or with escapes."""
+    """Whether a record may belong to a run: in JSON, its name appears literally or with escapes."""
     return value is not None and (run_id.encode() in value or b"\\" in value)
 
 
 class BadPosition(ValueError):
-    """A position that the log cannot be folded up to."""
+    """A position up to which the log cannot be folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in one partition or file: an offset (a line's number from 0 in a file), or a time in UTC."""
+    """A position in one partition or file: an offset (in a file the line's number from 0), or a UTC time."""
 
     offset: int | None = None
     at: datetime | None = None
@@ -407,17 +402,16 @@ class Position:
         return record.timestamp <= self.at.timestamp() * 1000
 
     def __str__(self) -> str:
-        """As :meth:`of` reads it."""
         if self.at is None:
             return str(self.offset)
         return self.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def up_to(records: Iterable[LogRecord], position: Position | None) -> Iterator[LogRecord]:
-    """The records of one partition, or of a file, at or before a position; all with lower offsets come first.
+    """The records of one partition or file at or before a position, and all with lower offsets.
 
     Raises:
-        BadPosition: the log ends before that offset, or the position is a time and a record has none.
+        BadPosition: the log ends before that offset, or the position is a time and a record has no time.
     """
     if position is None:
         yield from records
@@ -445,10 +439,9 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The exception because of which a run cannot be folded, saved or published.
+    """The exception that keeps a run from being folded, saved or published.
 
-    `record` is the event at which it was raised, if known. `at` is the offset of the run's last event, -1 for
-    none.
+    `record` is the event that raised it, if known. `at` is the offset of the run's last event, or -1.
     """
 
     run_id: str
@@ -465,9 +458,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Why a run is set apart, at the offset of its last event.
+    """The reason of a quarantine, at the offset of the run's last event.
 
-    `deleted_to` is the greatest revision of a later deletion, None without one.
+    `deleted_to` is the greatest revision of a later deletion, if any.
 
     >>> quarantine = Quarantine("OverflowError: too large", at=7)
     >>> Quarantine.read(quarantine.deleted(5).deleted(3).value()).deleted_to
@@ -487,13 +480,13 @@ class Quarantine:
         return orjson.dumps({"reason": self.reason, "at": self.at, "deleted_to": self.deleted_to})
 
     def deleted(self, revision: int) -> Quarantine:
-        """The quarantine after a deletion: the run is to be folded again without the deleted events."""
+        """The quarantine after a deletion: the run must be folded again without the deleted events."""
         deleted_to = revision if self.deleted_to is None else max(revision, self.deleted_to)
         return replace(self, deleted_to=deleted_to)
 
 
 def reason_of(error: Exception) -> str:
-    """One line about an exception, of limited length.
+    """An exception as one line of limited length.
 
     >>> reason_of(OverflowError("too large"))
     'OverflowError: too large'
@@ -503,7 +496,6 @@ def reason_of(error: Exception) -> str:
 
 
 def reject(record: LogRecord, reason: Reason, run_id: str | None = None) -> Rejected:
-    """The rejection of a record, with its bytes."""
     value = record.value or b""
     kept = value if len(value) <= MAX_KEPT_BYTES and not isinstance(record.value, Unread) else None
     rejection = {
@@ -525,12 +517,12 @@ def reject(record: LogRecord, reason: Reason, run_id: str | None = None) -> Reje
 
 
 def unreadable(error: Exception) -> Reason:
-    """Reading a record failed in a way that nobody thought of."""
+    """The rejection of a record that could not be read for an unforeseen reason."""
     return Reason("cannot_be_read", f"Reading the event failed ({reason_of(error)}). Please report it.")
 
 
 def quarantine_reason(failure: Failure) -> Reason:
-    """Folding an event failed; its run is in quarantine."""
+    """The rejection of an event that failed, which put its run in quarantine."""
     return Reason(
         "quarantined",
         f"Folding the run failed at this event ({failure.reason}). The run is in quarantine: its events stay "
@@ -547,11 +539,11 @@ def quarantine_reason(failure: Failure) -> Reason:
 
 
 Version: TypeAlias = tuple[int, int]
-"""(epoch, state_version): the greater one is the newer one."""
+"""(epoch, state_version); the greater one is newer."""
 
 
 def version_of(message: Mapping[str, Any]) -> Version:
-    """The version that a published message carries.
+    """The version in a published message.
 
     >>> version_of({"epoch": 2, "state_version": 7})
     (2, 7)
@@ -560,7 +552,7 @@ def version_of(message: Mapping[str, Any]) -> Version:
 
 
 def is_older(version: Version, seen: Version | None) -> bool:
-    """Whether something newer was seen already, so that this is dropped. An equal version is not older.
+    """Whether a newer version was seen, so that this one is dropped; an equal version is not older.
 
     >>> is_older((1, 4), (1, 5)), is_older((1, 5), (1, 5)), is_older((2, 0), (1, 5)), is_older((1, 4), None)
     (True, False, False, False)
@@ -569,7 +561,7 @@ def is_older(version: Version, seen: Version | None) -> bool:
 
 
 class Guard:
-    """Remembers the newest version of each key, deleted ones too.
+    """Remembers the newest version of each key, even after its deletion.
 
     >>> guard = Guard()
     >>> [guard.is_news("k", version) for version in ((1, 5), (1, 4), (1, 5), (2, 0), None)]
@@ -582,7 +574,9 @@ class Guard:
         self._newest: dict[Hashable, Version] = {}
 
     def is_news(self, key: Hashable, version: Version | None) -> bool:
-        """False if something newer of the key was seen; an equal version replaces, a deletion has none."""
+        """False if a newer version of the key was seen; an equal version counts as news, and so does a
+        deletion.
+        """
         if version is None:
             return True
         if is_older(version, self._newest.get(key)):
@@ -596,15 +590,15 @@ class Guard:
 
 
 DEFAULT_PARTITIONS = 8
-"""Partitions of a topic unless the deployment says otherwise; never changed afterwards."""
+"""Default number of a topic's partitions, which never changes afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic without its namespace prefix.
+    """One topic, without its namespace prefix.
 
     Attributes:
-        messages: the `type` of its values; empty where the format is private to the worker.
+        messages: the `type` of its values; empty if the format is private to the worker.
         compacted: Kafka keeps the latest value of each key; a record without a value is a tombstone.
         retention_ms: -1: without a limit; None: the broker's default.
         partitions: the number unless the deployment sets another.
@@ -622,7 +616,7 @@ class Topic:
 
 
 def type_of(model: type[Message]) -> str:
-    """The value of `type` in messages of this model.
+    """The `type` in messages of this model.
 
     >>> type_of(EVENT_TYPES[0])
     'trial_result'
@@ -719,9 +713,10 @@ SummaryKind = Literal["agent_model", "tier", "run", "comparison"]
 
 @dataclass(frozen=True, slots=True)
 class GroupId:
-    """An agent:model, a tier, an agent:model within a tier, or with nothing set the run itself.
+    """An agent:model, a tier, an agent:model within a tier, the comparison of agents, or without fields the
+    run.
 
-    The comparison of a run's agents has such an id too. Tier and agent are not encoded.
+    Tier and agent are not encoded.
 
     >>> agent, tier = GroupId(None, "a", "m"), GroupId("T0")
     >>> agent.kind, agent.topic_key("r"), agent.redis_suffix
@@ -741,7 +736,7 @@ class GroupId:
 
     @property
     def kind(self) -> SummaryKind:
-        """Which topic and which family of Redis keys hold the summary."""
+        """The topic and the family of Redis keys with the summary."""
         if self.compared:
             return "comparison"
         if self.tier is not None:
@@ -754,16 +749,16 @@ class GroupId:
 
     @property
     def agent_model(self) -> str | None:
-        """The label of the agent:model (R7); None where the group is not of one."""
+        """The label of the agent:model (R7); None for other groups."""
         return None if self.agent is None else agent_model_label(self.agent, self.model or "")
 
     def topic_key(self, run_id: str) -> str:
-        """Key of the summary in its topic, ids percent-encoded."""
+        """Key of the summary in its topic, with ids percent-encoded."""
         return "|".join((encode_id(run_id), *self._parts()))
 
     @property
     def redis_suffix(self) -> str:
-        """What follows the run in the summary's Redis key, ids percent-encoded."""
+        """Part of the summary's Redis key after the run, with ids percent-encoded."""
         if self.compared:
             return "comparisons"
         return ":".join((self.kind, *self._parts()))
@@ -789,7 +784,7 @@ class GroupId:
         return tier if self.agent is None else (*tier, agent_model_key(self.agent, self.model or ""))
 
     def __lt__(self, other: GroupId) -> bool:
-        """Agents and tiers by name, then the comparison, the run last."""
+        """Agents and tiers by name, then the comparison, then the run."""
         return self._order() < other._order()
 
     def _order(self) -> tuple[bool, bool, str, str, str]:
@@ -803,7 +798,7 @@ COMPARISON = GroupId(compared=True)
 
 @lru_cache(maxsize=4096)
 def groups_of(agent: str, model: str, tier: str | None, *, baseline: bool) -> tuple[GroupId, ...]:
-    """The groups that a trial counts in; baselines stay out of pooled tiers (R4)."""
+    """The groups that a trial counts in. Pooled tiers leave out baselines (R4)."""
     if tier is None:
         return (GroupId(None, agent, model),)
     if baseline:

@@ -1,7 +1,7 @@
-"""Exact running statistics; they know nothing of benchmarks.
+"""Exact running statistics, independent of benchmarks.
 
-Every statistic is a value with four verbs: `add`, `remove`, `merge` and `summary`. Its answer depends on the
-multiset of its values alone, to the last bit.
+Every statistic is a value with four verbs: `add`, `remove`, `merge` and `summary`. Its answer depends only on
+the multiset of its values, to the last bit.
 
-Import each from its module: a distribution needs numpy, the inference does not.
+Import each statistic from its module: distributions need numpy, inference does not.
 """

@@ -1,7 +1,8 @@
-"""The ability of an agent on tasks like these: the tasks are a sample (inference 6).
+"""An agent's ability on similar tasks: the tasks of a run are a sample (inference 6).
 
-Attempts at one task are alike, so every error is clustered by task (Miller, "Adding error bars to evals",
-arXiv 2411.00640, 2024). Integers and fractions with one rounded root give the same bits on every machine.
+Attempts at one task resemble each other, so every error is clustered by task (Miller, "Adding error bars to
+evals", arXiv 2411.00640, 2024). Integers and fractions with one rounded root give the same bits on every
+machine.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from streamer.statistics.final import ALPHA
 
 
 _ATTEMPT = 1 << 32
-"""One attempt, beside the passes: both counts of a task in one integer."""
+"""One attempt; passes are in the lower 32 bits of the same integer."""
 
 
 class PassAtK:
-    """pass@k over tasks with n attempts each, c of them passed (R11, F10).
+    """pass@k over tasks with n attempts each, of which c passed (R11, F10).
 
-    It is the mean over the tasks with n >= k of 1 - C(n - c, k) / C(n, k), rounded once. This is the
-    unbiased estimate of Chen et al., "Evaluating Large Language Models Trained on Code" (2021).
+    It is the mean over the tasks with n >= k of 1 - C(n - c, k) / C(n, k), rounded once. This is the unbiased
+    estimate of Chen et al., "Evaluating Large Language Models Trained on Code" (2021).
 
     >>> attempts = PassAtK()
     >>> for task, passed in (("a", True), ("a", False), ("b", False), ("b", False), ("c", True)):
@@ -65,29 +66,28 @@ class PassAtK:
         return task in self._tasks
 
     def add(self, task: Hashable, passed: bool) -> None:
-        """Count one attempt at a task in."""
         self._count([(task, _ATTEMPT + bool(passed))])
 
     def remove(self, task: Hashable, passed: bool) -> None:
-        """Undo one such `add`; raises StatsError if the task has no such attempt."""
+        """Undo one `add`; raises StatsError if the task has no such attempt."""
         self._take_back([(task, _ATTEMPT + bool(passed))])
 
     def merge(self, *others: PassAtK) -> None:
-        """Count in all attempts of the others, which stay as they are; equal tasks are the same task."""
+        """Add all attempts of the others, which do not change; tasks are matched by key."""
         for attempts in [list(other._tasks.items()) for other in others]:
             self._count(attempts)
 
     def unmerge(self, *others: PassAtK) -> None:
-        """Undo one `merge` of the others; raises StatsError if a task does not have their attempts."""
+        """Undo one `merge` of the others; raises StatsError if a task lacks their attempts."""
         self._take_back([item for other in others for item in other._tasks.items()])
 
     def summary(
         self, planned_attempts: int | None = None, planned_tasks: int | None = None
     ) -> dict[str, dict[str, Any]]:
-        """pass@k by k as text, in ascending order: {"value", "tasks_covered", "partial"}; {} of nothing.
+        """pass@k by k as text, ascending: {"value", "tasks_covered", "partial"}; {} without attempts.
 
-        k is 1, the powers of two, 5 and 10, up to the most planned or seen attempts at a task. The
-        value is None while no task covers k. It is partial until all planned and seen tasks do.
+        k is 1, the powers of two, 5 and 10, up to the most planned or seen attempts at a task. The value is
+        None while no task has k attempts, and partial until all planned and seen tasks do.
         """
         if not self._tasks:
             return {}
@@ -101,7 +101,7 @@ class PassAtK:
         return result
 
     def counts(self) -> list[tuple[int, int, int]]:
-        """(attempts, passes, tasks that have so many) of all tasks; to be read only."""
+        """(attempts, passes, number of such tasks) over all tasks; read-only."""
         if self._counts is None:
             alike = Counter(self._tasks.values())
             self._counts = [(*divmod(attempts, _ATTEMPT), tasks) for attempts, tasks in alike.items()]
@@ -130,7 +130,7 @@ class PassAtK:
 
 
 Counts = Iterable[tuple[int, int, int]]
-"""(attempts, passes, tasks that have so many); the same numbers may come more than once."""
+"""(attempts, passes, number of such tasks); a pair may occur more than once."""
 
 
 def pass_at_k(k: int, counts: Counts) -> tuple[float | None, int]:
@@ -146,8 +146,8 @@ def pass_at_k(k: int, counts: Counts) -> tuple[float | None, int]:
 def pass_hat_k(k: int, counts: Counts) -> tuple[float | None, int]:
     """pass^k over the tasks with at least k attempts, and the number of these tasks.
 
-    It is the probability that all of k attempts pass (Yao et al., "tau-bench", arXiv 2406.12045, 2024):
-    the mean of C(c, k) / C(n, k) over these tasks. It is rounded once, and None if no task has k.
+    It is the probability that all of k attempts pass (Yao et al., "tau-bench", arXiv 2406.12045, 2024): the
+    mean of C(c, k) / C(n, k), rounded once. It is None if no task has k attempts.
 
     >>> [pass_hat_k(k, [(4, 1, 1), (4, 4, 1)]) for k in (1, 4, 8)]
     [(0.625, 2), (0.5, 2), (None, 0)]
@@ -168,7 +168,7 @@ def _all_of_k(k: int, counts: list[tuple[int, int, int]]) -> tuple[int, int, int
 
 
 def sizes(most: int) -> list[int]:
-    """The k that are reported up to `most` attempts: 1, powers of two, 5 and 10, ascending (R11).
+    """The values of k to report for `most` attempts: 1, powers of two, 5 and 10, ascending (R11).
 
     >>> sizes(12)
     [1, 2, 4, 5, 8, 10]
@@ -182,15 +182,13 @@ def sizes(most: int) -> list[int]:
 
 
 class Interval(NamedTuple):
-    """Both ends of a confidence interval, in the unit of what it is about."""
-
     low: float
     high: float
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Sums by task of a number per trial: all that the clustered error needs.
+    """Sums by task of one number per trial, as needed for the clustered error.
 
     G `tasks` have n `trials`, and `sizes` is the sum of n_i^2. `total`, `squares` and `products` are the sums
     of c_i, c_i^2 and n_i c_i, in multiples of 1 / `unit` (the squares of 1 / `unit`^2).
@@ -206,7 +204,7 @@ class Clusters:
 
     @classmethod
     def of_counts(cls, counts: Counts) -> Clusters:
-        """The clusters of (attempts, passes, tasks that have so many), as pass@k holds them.
+        """The clusters of (attempts, passes, number of such tasks), as pass@k holds them.
 
         >>> Clusters.of_counts([(2, 1, 3), (1, 1, 1)])
         Clusters(tasks=4, trials=7, sizes=13, total=4, squares=4, products=7, unit=1)
@@ -215,7 +213,7 @@ class Clusters:
 
     @classmethod
     def of_sums(cls, sums: Iterable[tuple[int, Fraction | float]]) -> Clusters:
-        """The clusters of (trials, sum of their values) by task; a sum that is not finite raises StatsError.
+        """The clusters of (trials, sum of values) by task; raises StatsError for a sum that is not finite.
 
         >>> Clusters.of_sums([(2, 0.5), (1, 0.25)])
         Clusters(tasks=2, trials=3, sizes=5, total=3, squares=5, products=5, unit=4)
@@ -229,9 +227,8 @@ class Clusters:
 
     @classmethod
     def of_single(cls, trials: int, total: int, squares: int, unit: int) -> Clusters:
-        """The clusters of one trial per task, from count, sum and sum of squares of the values.
-
-        `total` is in multiples of 1 / `unit`, `squares` in multiples of 1 / `unit`^2.
+        """The clusters of one trial per task. `total` is in multiples of 1 / `unit`, `squares` of 1 /
+        `unit`^2.
 
         >>> Clusters.of_single(2, 3, 5, 4) == Clusters.of_sums([(1, 0.5), (1, 0.25)])
         True
@@ -240,7 +237,7 @@ class Clusters:
 
     @classmethod
     def of_values(cls, tasks: Sequence[Hashable], values: Sequence[float]) -> Clusters:
-        """The clusters of trials in any order: the task of each, and its value.
+        """The clusters of trials in any order, from their tasks and values.
 
         >>> clusters = Clusters.of_values(["a", "b", "a"], [0.25, 0.25, 0.25])
         >>> Fraction(clusters.products, clusters.unit)
@@ -283,7 +280,7 @@ class Clusters:
         return spread * self.tasks, (self.tasks - 1) * n**4 * self.unit**2
 
     def standard_error(self) -> float | None:
-        """The expected error of the mean with other tasks of this kind; None with fewer than two tasks.
+        """The error of the mean for another sample of tasks; None with fewer than two tasks.
 
         >>> Clusters.of_counts([(1, 1, 1), (1, 0, 3)]).standard_error()
         0.25
@@ -311,8 +308,9 @@ class Clusters:
 def rate_interval(counts: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
     """Wilson's interval of a pass rate, 0 to 1, for clustered trials (inference 6); None below two tasks.
 
-    The trials are worth n* = min(n, p(1-p) / se^2) (Korn and Graubard, 1998), or n with an error of 0. If all
-    trials passed or failed, each task is worth one. The quantile is Student's, with G-1 degrees of freedom.
+    The effective number of trials is min(n, p(1-p) / se^2) (Korn and Graubard, 1998), or n with an error of
+    0. If all trials passed or failed, each task counts as one trial. The quantile is Student's, with G-1
+    degrees of freedom.
 
     Ten tasks with five attempts each, all passed (50 independent trials would begin at 0.907):
 
@@ -357,9 +355,9 @@ class Repeats(NamedTuple):
 
     Attributes:
         standard_error: of the pass rate if the same tasks were attempted again.
-        tasks_covered: tasks with at least two attempts; the other fields are about these.
-        flips: share of tasks with both outcomes. It grows with the attempts.
-        disagreement: chance that two attempts at a task differ. It does not grow with the attempts.
+        tasks_covered: tasks with at least two attempts; the other fields cover only these.
+        flips: share of tasks with both outcomes; it grows with the attempts.
+        disagreement: chance that two attempts at a task differ; it does not grow with the attempts.
     """
 
     standard_error: float
@@ -371,7 +369,7 @@ class Repeats(NamedTuple):
 def repeats(counts: Counts) -> Repeats | None:
     """The repeatability of tasks with at least two attempts; None without such a task.
 
-    The error is sqrt(sum c_i (n_i - c_i) / (n_i-1)) / sum n_i, which Terminal-Bench prints behind +-.
+    The error is sqrt(sum c_i (n_i - c_i) / (n_i-1)) / sum n_i, which Terminal-Bench prints after +-.
 
     >>> repeats([(2, 1, 1), (2, 2, 3), (1, 0, 5)])
     Repeats(standard_error=0.125, tasks_covered=4, flips=0.25, disagreement=0.25)
@@ -395,11 +393,11 @@ def _repeat_variance(covered: Counts) -> Fraction:
 
 
 class ErrorParts(NamedTuple):
-    """The variance of a pass rate in two parts; their sum is the square of its standard error (inference 6).
+    """The variance of a pass rate in two parts, whose sum is its squared standard error (inference 6).
 
     Attributes:
-        tasks: from the choice of the tasks; more attempts leave it as it is.
-        repeats: from chance at each task; more attempts make it smaller.
+        tasks: from the choice of tasks; more attempts do not change it.
+        repeats: from chance at each task; more attempts reduce it.
     """
 
     tasks: float
@@ -407,7 +405,7 @@ class ErrorParts(NamedTuple):
 
     @classmethod
     def of(cls, standard_error: float, repeat_error: float) -> ErrorParts:
-        """The parts of a clustered error, with the error of :class:`Repeats` over all of its tasks.
+        """The parts of a clustered error, given the error of :class:`Repeats` over all of its tasks.
 
         >>> ErrorParts.of(0.5, 0.25), ErrorParts.of(0.25, 0.5)
         (ErrorParts(tasks=0.1875, repeats=0.0625), ErrorParts(tasks=0.0, repeats=0.0625))
@@ -419,7 +417,7 @@ class ErrorParts(NamedTuple):
     def error_with(self, tasks: int, trials: int, *, attempts: int = 0, more_tasks: int = 0) -> float:
         """The expected standard error of a larger run.
 
-        `attempts` are added at each present task. `more_tasks` are attempted as often on average.
+        `attempts` are added at each present task. `more_tasks` get the present average of attempts.
 
         >>> ErrorParts(0.03, 0.02).error_with(10, 20, attempts=2, more_tasks=30)
         0.1
@@ -429,13 +427,13 @@ class ErrorParts(NamedTuple):
 
 
 class JudgeError(NamedTuple):
-    """The part of judges in the error of a mean, in shares of the squared error (inference 6).
+    """The judges' part in the error of a mean, as shares of the squared error (inference 6).
 
     Attributes:
-        repeats: share of chance at each task; None: some task has one trial.
-        judge: share of differing scores of one trial, a part of `repeats`; None: no trial has two scores.
-        judged_again: trials with two scores or more.
-        judged: trials whose value a judge gave.
+        repeats: share of chance at each task; None if a task has only one trial.
+        judge: share of differing scores of one trial, a part of `repeats`; None if no trial has two scores.
+        judged_again: trials with at least two scores.
+        judged: trials whose value came from a judge.
     """
 
     standard_error: float
@@ -446,13 +444,13 @@ class JudgeError(NamedTuple):
 
 
 def judge_error(trials: Sequence[tuple[Hashable, float, Sequence[float]]]) -> JudgeError | None:
-    """The part of judges in the error of a mean; None with fewer than two tasks, without error, or judge.
+    """The judges' part in the error of a mean; None below two tasks, or without an error or a judge.
 
-    With J of n trials judged, judges bring J s^2 / n^2. Here s^2 is the mean sample variance of one
-    trial's scores. Chance at each task brings sum n_i s_i^2 / n^2, with the sample variance s_i^2 of task
-    i. It bounds the judges' part.
+    If J of n trials are judged, judges contribute J s^2 / n^2. Here s^2 is the mean sample variance of one
+    trial's scores. Chance at each task contributes sum n_i s_i^2 / n^2, with the sample variance s_i^2 of
+    task i, and bounds the judges' part.
 
-    Each trial has its task, the value that counts, and all scores by judges.
+    Each trial has its task, the value that counts, and all judges' scores.
 
     >>> trials = [("a", 0.25, [0.5, 0.25]), ("a", 0.75, [0.75]), ("b", 1.0, [1.0]), ("b", 1.0, [1.0])]
     >>> judge_error(trials)
@@ -478,8 +476,8 @@ def judge_error(trials: Sequence[tuple[Hashable, float, Sequence[float]]]) -> Ju
 def _wilson(passed: int, failed: int, worth: tuple[int, int], quantile: float) -> Interval:
     """Wilson's interval of passed / (passed + failed), with a quantile q.
 
-    (2 n p + q^2 +- sqrt(q^2 (q^2 + 4 n p (1-p)))) / (2 (n + q^2)), over a common denominator. `worth` is n,
-    as numerator and denominator. The root is rounded to a float, and each end once more.
+    (2 n p + q^2 +- sqrt(q^2 (q^2 + 4 n p (1-p)))) / (2 (n + q^2)), over a common denominator. `worth` is n as
+    numerator and denominator. The root is rounded to a float, then each end once more.
     """
     trials, (many, part) = passed + failed, worth
     top, bottom = quantile.as_integer_ratio()
@@ -517,14 +515,14 @@ _Label = TypeVar("_Label")
 
 
 class Reach(NamedTuple):
-    """The smallest and the largest value that a number of a run can still take."""
+    """The smallest and the largest value that a number of a run can still reach."""
 
     low: float
     high: float
 
 
 class Attempted(NamedTuple):
-    """Tasks with equal numbers of attempts with a final value, of passes, and of missing planned attempts."""
+    """Tasks with equal numbers of final attempts, of passes, and of missing planned attempts."""
 
     attempts: int
     passes: int
@@ -533,7 +531,7 @@ class Attempted(NamedTuple):
 
 
 def pass_rate(passed: int, failed: int, planned: int) -> Reach:
-    """The share of the planned trials that will have passed: [S/N, (S + N - t)/N].
+    """The possible final pass rates over the planned trials: [S/N, (S + N - t)/N].
 
     Raises StatsError unless `passed + failed <= planned` and `planned >= 1`.
 
@@ -548,7 +546,7 @@ def pass_rate(passed: int, failed: int, planned: int) -> Reach:
 def reachable_pass_at_k(k: int, tasks: Iterable[Attempted]) -> Reach | None:
     """pass@k (R11) of the planned tasks: each task's missing attempts all fail, or all pass.
 
-    List a task that has not begun as `Attempted(0, 0, missing)`. None where no task will have k attempts.
+    List a task that has not begun as `Attempted(0, 0, missing)`. None if no task will have k attempts.
 
     >>> reachable_pass_at_k(2, [Attempted(2, 0, 0), Attempted(1, 0, 1), Attempted(0, 0, 2, tasks=2)])
     Reach(low=0.0, high=0.75)
@@ -560,9 +558,9 @@ def reachable_pass_at_k(k: int, tasks: Iterable[Attempted]) -> Reach | None:
 
 
 def median(ascending: Sequence[float], planned: int) -> Reach:
-    """The median (S5) of values from 0 to 1 over all planned trials: the missing ones all 0, or all 1.
+    """The median (S5) of values from 0 to 1 over all planned trials: missing ones all 0, or all 1.
 
-    `planned` is at least 1 and at least the number of `ascending` values, or StatsError.
+    Raises StatsError if `planned` is below 1 or below the number of `ascending` values.
 
     >>> median([0.5, 0.8, 0.9], planned=4)
     Reach(low=0.65, high=0.8500000000000001)
@@ -577,7 +575,7 @@ def median(ascending: Sequence[float], planned: int) -> Reach:
 
 
 def decided(reach: Reach, label: Callable[[float], _Label]) -> bool:
-    """Whether both ends are the same to a reader, as `grading_profile("specified").grade` reads them.
+    """Whether both ends have the same label, such as a grade.
 
     >>> decided(Reach(0.86, 0.94), round), decided(Reach(0.4, 0.6), round)
     (True, False)
@@ -586,7 +584,7 @@ def decided(reach: Reach, label: Callable[[float], _Label]) -> bool:
 
 
 def cannot_be_overtaken(leader: Reach, other: Reach) -> bool:
-    """Whether the leader ends before the other, whatever comes. Equal ends are a tie.
+    """Whether the leader stays ahead whatever the missing trials bring. Equal ends are a tie.
 
     >>> leader = Reach(0.6, 0.9)
     >>> cannot_be_overtaken(leader, Reach(0.3, 0.59)), cannot_be_overtaken(leader, Reach(0.3, 0.6))
@@ -612,12 +610,11 @@ def _median_with(ascending: Sequence[float], value: float, times: int) -> float:
 
 
 def tasks_are_fair(common: int, totals: tuple[int, int], starts: Sequence[float | None]) -> bool:
-    """Whether the common tasks of two sides that ran different ones are a fair sample (inference 7).
+    """Whether the common tasks of two sides that ran different tasks are a fair sample (inference 7).
 
-    They are fair as the whole plan of one side, made before the other side began. Otherwise results may
-    have chosen them.
-
-    `common` counts them, and `totals` all tasks of each side. Without both `starts` nothing is fair.
+    They are fair if they are the whole plan of one side, made before the other side began. Otherwise results
+    may have influenced the choice. `common` counts them, and `totals` all tasks of each side. Both `starts`
+    are needed.
 
     >>> tasks_are_fair(3, (3, 5), (1, 2)), tasks_are_fair(3, (3, 5), (2, 1))
     (True, False)

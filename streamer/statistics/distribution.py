@@ -1,4 +1,4 @@
-"""All that one metric of one group keeps: its values in order, and their exact sums."""
+"""One metric of one group: its values in order, with exact sums."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from streamer.schemas.wire import json_number
 from streamer.statistics.exact import ExactSum, StatsError, middle_of
 
 _FEW = 8
-"""Sums of fewer values are worked out when somebody asks; sums of more are then kept up to date."""
+"""Sums of fewer values are computed on demand; larger ones are kept up to date."""
 
 _ONE_BY_ONE = 8
-"""Up to so many values, and a share of a large distribution, are put in one by one; more are merged."""
+"""The most values, besides a share of a large distribution, that are inserted singly instead of merged."""
 
 _FEW_TO_LOOK_AT = 64
-"""Up to so many values, the mode is found by looking at each in turn."""
+"""The most values for which the mode is found by looking at each in turn."""
 
 _BLOCK = 1024
-"""Values of a block, 8 KiB, when it is made; at twice that it is split.
+"""Values of a new block, 8 KiB; at twice this size it is split.
 
-Memory that one distribution gives back then fits another one, however much they grow."""
+Equal blocks let one distribution reuse memory that another one returned.
+"""
 
 
 class Distribution:
@@ -35,9 +36,9 @@ class Distribution:
 
     The values are kept in ascending order, 8 bytes each, with their :class:`ExactSum`.
 
-    Infinite values have their place in the order and can be the mode. They enter no sum: the mean is then
-    infinite, NaN between inf and -inf, and the standard deviation is unknown (R14, R18, S9). NaN enters
-    nothing, not even `count`; `nans` tells how many there were. -0.0 counts as 0.0.
+    Infinite values have their place in the order and can be the mode, but are in no sum. With one, the mean
+    is infinite (NaN between inf and -inf), and the standard deviation unknown (R14, R18, S9). NaN is counted
+    only in `nans`. -0.0 counts as 0.0.
 
     >>> cost = Distribution()
     >>> for value in (0.2, 0.4, 0.4, float("inf")):
@@ -58,14 +59,13 @@ class Distribution:
         self._blocks: list[array[float]] = []  # none of them empty
         self._said: tuple[int, dict[str, Any]] | None = None
         self.count = 0
-        """Values held, infinite ones included, NaN not."""
+        """The number of values, including infinite ones but not NaN."""
         self._sums: ExactSum | None = None  # None: to be worked out
         self.nans = 0
-        """NaN values seen; they are in no other number."""
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Self:
-        """The distribution of some values.
+        """The distribution of these values.
 
         >>> Distribution.of([3.0, 1.0, float("nan")]).ascending()
         [1.0, 3.0]
@@ -95,7 +95,6 @@ class Distribution:
         self._sum_up(ExactSum.extend, lambda: [_finite(numbers)])
 
     def merge(self, *others: Distribution) -> None:
-        """Count in all that the others hold; they stay as they are."""
         parts = [block for other in others for block in other._blocks]
         self.nans += sum([other.nans for other in others])
         if not parts:
@@ -104,11 +103,11 @@ class Distribution:
         self._sum_up(ExactSum.merge, lambda: [other.finite for other in others])
 
     def remove(self, value: float) -> None:
-        """Undo one `add` of the value; raises StatsError if it is not there."""
+        """Undo one `add` of the value; raises StatsError if it is missing."""
         self.unmerge(Distribution.of((value,)))
 
     def unmerge(self, *others: Distribution) -> None:
-        """Undo one `merge` of the others; raises StatsError, and changes nothing, if a value is not there."""
+        """Undo one `merge` of the others; raises StatsError, without any change, if a value is missing."""
         if not any(other.count or other.nans for other in others):
             return
         removed = Distribution()
@@ -124,7 +123,7 @@ class Distribution:
         self._said = None
 
     def total(self) -> float:
-        """The sum, correctly rounded: 0.0 of nothing, infinite or NaN with infinite values."""
+        """The sum, correctly rounded: 0.0 when empty, infinite or NaN with infinite values."""
         return self.finite.total() + self._infinities()
 
     def total_over(self, parts: int) -> float:
@@ -144,7 +143,7 @@ class Distribution:
     def median(self) -> float | None:
         """The middle value, or the correctly rounded mean of the two middle ones (S5); None when empty.
 
-        Between -inf and inf there is no middle: NaN.
+        Between -inf and inf it is NaN.
         """
         if not self._blocks:
             return None
@@ -153,9 +152,8 @@ class Distribution:
         return upper if odd else middle_of(self._at(half - 1), upper)
 
     def mode(self) -> float | None:
-        """The most frequent value, compared as it is; of several the smallest (R15).
-
-        With all values distinct it is the smallest one. None when empty.
+        """The most frequent value, without any rounding; the smallest if several tie (R15). None
+        when empty.
         """
         if not self._blocks:
             return None
@@ -178,9 +176,9 @@ class Distribution:
         return None if self._infinities() else self.finite.variance(ddof)
 
     def summary(self, ddof: int = 0) -> dict[str, Any]:
-        """The statistics as they travel in JSON (R14); of nothing: count 0, the rest None (R16).
+        """The statistics as JSON shows them (R14). When empty, count is 0 and the rest None (R16).
 
-        The object is to be read only, since it is the same until something changes.
+        The object is shared until the next change, so it is read-only.
         """
         if self._said is None or self._said[0] != ddof:
             self._said = (ddof, self._numbers(ddof))
@@ -229,7 +227,7 @@ class Distribution:
         return _concatenated(self._blocks)
 
     def _are_few(self, changes: int) -> bool:
-        """Whether so many values are put in, or taken out, faster one by one than by merging all again."""
+        """Whether changing this many values one by one is faster than merging everything again."""
         return changes <= max(_ONE_BY_ONE, self.count // _BLOCK)
 
     def _insert(self, parts: list[array[float]]) -> None:
@@ -286,7 +284,7 @@ class Distribution:
         self._hold(np.delete(joined, places))
 
     def _number_of(self, value: float) -> int:
-        """Number of the first block that reaches up to the value; beyond all of them, how many there are."""
+        """Index of the first block that reaches the value; the number of blocks if it is beyond all."""
         return bisect_left([block[-1] for block in self._blocks], value)
 
     def _hold(self, ordered: NDArray[np.float64]) -> None:
@@ -299,7 +297,7 @@ T = TypeVar("T", ExactSum, Distribution)
 
 
 def join(totals: Mapping[str, T], parts: Mapping[str, T], sign: int) -> None:
-    """Merge each part into the total of its name (`sign` 1), or undo that (-1)."""
+    """Merge each part into the total with its name (`sign` 1), or undo that (-1)."""
     for name, part in parts.items():
         if sign > 0:
             totals[name].merge(part)

@@ -1,4 +1,4 @@
-"""Count, sum, mean, variance and standard deviation without any rounding on the way."""
+"""Count, sum, mean, variance and standard deviation without intermediate rounding."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from streamer.schemas.wire import JsonNumber, json_number
 FLOAT_BITS = 53
 
 LARGEST_EXPONENT = 1023
-"""Two to the power of this is a float, and so is two to the power of each smaller whole number from 0 on."""
+"""The greatest whole exponent for which a power of two is a float."""
 
 _ROOT_BITS = 2 * 53 + 3
-"""Bits of the radicand that leave the integer root two bits more than a float holds."""
+"""Bits of the radicand that give the integer root two bits more than a float has."""
 
 
 def quotient(numerator: int, denominator: int) -> float:
@@ -39,7 +39,7 @@ def quotient(numerator: int, denominator: int) -> float:
 
 
 def root_of_quotient(numerator: int, denominator: int) -> float:
-    """The float nearest to the square root of the fraction (both >= 0); beyond the range: infinite.
+    """The float nearest to the square root of a fraction (both parts >= 0); infinite beyond the range.
 
     The integer root is rounded to odd, so only the rounding to a float counts (Boldo and Melquiond,
     "Emulation of FMA and correctly rounded sums", 2008).
@@ -61,7 +61,7 @@ def _root_to_odd(numerator: int, denominator: int) -> int:
 def middle_of(lower: float, upper: float) -> float:
     """The correctly rounded mean of two values.
 
-    Halving a sum is exact, or among subnormals the only rounding. Where the sum overflows, both are
+    Halving a sum is exact, except for one rounding among subnormals. If the sum overflows, both values are
     halved first.
 
     >>> middle_of(1.5e308, 1.7e308), middle_of(5e-324, 1e-323), middle_of(float("-inf"), float("inf"))
@@ -74,7 +74,7 @@ def middle_of(lower: float, upper: float) -> float:
 
 
 def whole(values: Sequence[float]) -> tuple[list[int], int]:
-    """Finite values as integers over the same power of two, exact: the integers, and the exponent.
+    """Finite values as integers over a common power of two, exact: the integers and the exponent.
 
     >>> whole([0.75, 2.0, -0.25])
     ([13510798882111488, 36028797018963968, -4503599627370496], 54)
@@ -100,21 +100,20 @@ def whole(values: Sequence[float]) -> tuple[list[int], int]:
 
 
 class StatsError(ValueError):
-    """A value that a statistic cannot take, or does not have to give back.
+    """A value that a statistic cannot take, or does not have.
 
-    It is always a mistake of the caller; the statistic is left as it was.
+    It is always the caller's mistake, and the statistic does not change.
     """
 
     @classmethod
     def absent(cls, holder: str, value: object) -> StatsError:
-        """`value` was to be removed from `holder` and is not in it."""
+        """The error for removing a value that `holder` does not have."""
         return cls(
             f"{holder} does not hold {value!r}, so it cannot be removed; remove exactly what was added, once"
         )
 
     @classmethod
     def unfit(cls, holder: str, value: object, allowed: str) -> StatsError:
-        """`value` is outside of what `holder` takes."""
         return cls(f"{holder} does not take {value!r}; it takes {allowed}; count other values apart")
 
 
@@ -173,7 +172,7 @@ class ExactSum:
         self._scale = 1.0  # 2.0 ** shift; inf beyond the range of floats
 
     def add(self, value: float) -> None:
-        """Count a finite value in; raises StatsError for an infinite one or NaN."""
+        """Add a finite value; raises StatsError for an infinite one or NaN."""
         self.extend((value,))
 
     def extend(self, values: Sequence[float]) -> None:
@@ -200,7 +199,7 @@ class ExactSum:
             self.count += count
 
     def unmerge(self, *others: ExactSum) -> None:
-        """Undo one `merge` of the others; raises StatsError if removing their values would."""
+        """Undo one `merge` of the others; raises StatsError if removing their values does."""
         removed = ExactSum()
         removed.merge(*others)
         if not removed.count:
@@ -216,7 +215,7 @@ class ExactSum:
             self._reset()
 
     def total(self) -> float:
-        """The sum, correctly rounded: 0.0 of nothing, infinite beyond the range of floats."""
+        """The sum, correctly rounded: 0.0 when empty, infinite beyond the range of floats."""
         return quotient(self._sum, 1 << self._shift)
 
     def whole(self) -> tuple[int, int, int]:
@@ -311,10 +310,10 @@ class ExactSum:
 
 
 def sign_test(fewer: int, more: int) -> float:
-    """Two-sided p-value of the sign test: how often fair coins give so lopsided a result.
+    """Two-sided p-value of the sign test: how often fair coins give a result at least this lopsided.
 
-    Of pairs that differ, `fewer` went one way and `more` the other (Dixon and Mood, "The statistical sign
-    test", 1946). For one trial per side it is McNemar's exact test. Without pairs it is 1.0.
+    `fewer` differing pairs went one way and `more` the other (Dixon and Mood, "The statistical sign test",
+    1946). For one trial per side it is McNemar's exact test. Without pairs it is 1.0.
 
     >>> sign_test(0, 5), sign_test(5, 0), sign_test(1, 4), sign_test(3, 3), sign_test(0, 0)
     (0.0625, 0.0625, 0.375, 1.0, 1.0)
@@ -336,31 +335,33 @@ def sign_test(fewer: int, more: int) -> float:
 
 
 _DIGITS = 50
-"""Precision inside. 1 - alpha costs at most 20 digits, and a float has 17: the last rounding alone counts."""
+"""Internal precision. 1 - alpha costs up to 20 digits and a float has 17, so only the last rounding
+counts.
+"""
 
 _CONTEXT = Context(prec=_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 _LEAST = Fraction(1, 10**20)
-"""The smallest alpha. A smaller one would need more digits."""
+"""The smallest alpha; a smaller one would need more digits."""
 
 _NEAR = Decimal("1e-15")
-"""A step of Newton's this small, relative to t, was the last: what is left is about its square."""
+"""Newton's method stops after a relative step this small: the remaining error is about its square."""
 
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 
 _MANY = 1_000
-"""From so many degrees of freedom on, a series gives all digits of the beta function, and is faster."""
+"""Degrees of freedom from which a series gives all digits of the beta function, and is faster."""
 
 _TANGENT_NUMBERS = (1, 2, 16, 272, 7936, 353792, 22368256, 1903757312, 209865342976, 29088885112832)
-"""OEIS A000182: as many as that series needs."""
+"""OEIS A000182, as far as that series needs it."""
 
 
 @lru_cache(maxsize=64)
 def normal(alpha: Fraction) -> float:
-    """z such that a standard normal number lies outside of [-z, z] with probability alpha.
+    """z such that a standard normal number is outside [-z, z] with probability alpha.
 
-    `alpha` is 1e-20 or more and below 1; otherwise StatsError.
-    The probability inside is `z d (1 + z^2/3 + z^4/(3 5) + ...)`, with the density d of |z|.
+    `alpha` is at least 1e-20 and below 1; otherwise StatsError. The probability inside is `z d (1 + z^2/3 +
+    z^4/(3 5) + ...)`, with the density d of |z|.
 
     >>> normal(Fraction(1, 20))
     1.9599639845400543
@@ -412,9 +413,9 @@ def student_t(alpha: Fraction, degrees: int) -> float:
 
 
 def _solved(inside: Decimal, t: Decimal, at: Callable[[Decimal], tuple[Decimal, Decimal]]) -> float:
-    """The t with so much probability in [-t, t]: Newton's method, rounded once at its end.
+    """The t with this probability in [-t, t], by Newton's method, rounded once at the end.
 
-    The probability is concave in t: from below the root, no step passes it.
+    The probability is concave in t, so steps from below the root never pass it.
     """
     while True:
         slope, value = at(t)
@@ -425,7 +426,7 @@ def _solved(inside: Decimal, t: Decimal, at: Callable[[Decimal], tuple[Decimal, 
 
 
 def _series(first: Decimal, more: Decimal, below: int) -> Decimal:
-    """1 + f/b + f/b (f+m)/(b+2) + f/b (f+m)/(b+2) (f+2m)/(b+4) + ..., until nothing is added any more."""
+    """1 + f/b + f/b (f+m)/(b+2) + f/b (f+m)/(b+2) (f+2m)/(b+4) + ..., until terms no longer matter."""
     total, term, before = Decimal(1), Decimal(1), Decimal(0)
     while total != before:
         before = total

@@ -1,4 +1,4 @@
-"""What may be said of a run's final pass rate, or why nothing may (inference 5)."""
+"""The interval of a run's final pass rate, or the reason why there is none (inference 5)."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ from streamer.statistics.exact import StatsError, normal, quotient
 
 
 ALPHA = Fraction(1, 20)
-"""Chance that an interval ever misses, exact. Everything that is published has the level 95 %."""
+"""Chance, exact, that an interval ever misses. Every published interval has the level 95 %."""
 
 EACH = ALPHA / 2
-"""Level of the ranks while a run goes on, and of those at its end: both together have alpha."""
+"""Level of ranks during a run, and again of those at its end; together they use alpha."""
 
 PREFIXES = 64
-"""So many prefixes of the order are looked at: every ceil(jN/64) trials."""
+"""The number of prefixes of the order that are tested: every ceil(jN/64) trials."""
 
 _UNSURE = 1e-6
-"""A logarithm this close to 0 is not trusted: integers decide. Rounding errors are far smaller."""
+"""A logarithm this close to 0 is recomputed with integers; rounding errors are far smaller."""
 
 _CACHED = 1 << 16
-"""Ends that are remembered: 64 prefixes with two ends each, of 500 looks."""
+"""The number of cached ends: 64 prefixes with two ends each, of 500 looks."""
 
 Outcome = bool | None
-"""True: passed. False: did not pass. None: no final value, for whatever reason (inference 3)."""
+"""True: passed. False: failed. None: no final value, for any reason (inference 3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """The possible numbers of planned trials that pass in the end, from `low` to `high`.
+    """The range of planned trials that may pass in the end, from `low` to `high`.
 
     If `low > high`, no number is possible: the assumptions do not hold.
     """
@@ -67,11 +67,11 @@ class Passes:
 
     @property
     def empty(self) -> bool:
-        """Whether no number of passes agrees with every prefix; show the hard bounds then, and say so."""
+        """Whether no number of passes fits every prefix; then show the hard bounds and the reason."""
         return self.low > self.high
 
     def rates(self) -> tuple[float, float]:
-        """The same as pass rates, 0 to 1.
+        """The ends as pass rates, 0 to 1.
 
         >>> Passes(13, 76, 89).rates()
         (0.14606741573033707, 0.8539325842696629)
@@ -79,7 +79,8 @@ class Passes:
         return quotient(self.low, self.planned), quotient(self.high, self.planned)
 
     def grown(self, later: Sequence[Outcome]) -> Passes:
-        """The same for a plan with more trials, which are counted both ways; an empty one stays empty.
+        """The range for a plan with these extra trials, which are counted both ways; an empty range stays
+        empty.
 
         >>> Passes(13, 76, 89).grown([True, None])
         Passes(low=14, high=78, planned=91)
@@ -89,7 +90,7 @@ class Passes:
         return Passes(self.low + passed, self.high + passed + perhaps, self.planned + len(later))
 
     def within(self, bounds: Passes) -> Passes:
-        """What agrees with both; of the same plan.
+        """The part that agrees with both ranges of the same plan.
 
         >>> Passes(13, 76, 89).within(Passes(5, 60, 89))
         Passes(low=13, high=60, planned=89)
@@ -97,7 +98,7 @@ class Passes:
         return Passes(max(self.low, bounds.low), min(self.high, bounds.high), self.planned)
 
     def with_unknown(self, trials: int) -> Passes:
-        """The same for a plan with so many more trials, of which nothing is known.
+        """The range for a plan with this many more trials of unknown outcome.
 
         >>> Passes(13, 76, 89).with_unknown(2)
         Passes(low=13, high=78, planned=91)
@@ -115,13 +116,12 @@ def final(
     """The possible final numbers of passes (inference 5).
 
     Args:
-        outcomes: of the first plan's trials in order; the rest is unknown.
-        planned: trials of the first plan, 1 or more; StatsError if there are more outcomes.
-        later: outcomes of all trials that joined the plan after the run had begun, counted both ways.
+        outcomes: outcomes of the first plan's trials in order; the rest is unknown.
+        planned: trials of the first plan, at least 1; StatsError if there are more outcomes.
+        later: outcomes of all trials that joined the plan after the run began, counted both ways.
         alpha: chance, exact, that the interval misses at any look.
-        looks: the number of prefixes that are looked at.
 
-    Ten trials of a plan of 89, five of them passed, and then one more of which nothing is known:
+    Ten trials of a plan of 89, of which five passed, then one more with an unknown outcome:
 
     >>> final([True, False] * 5, planned=89).rates()
     (0.16853932584269662, 0.8539325842696629)
@@ -159,13 +159,11 @@ def final_of_prefixes(
 def final_without_order(
     passed: int, failed: int, planned: int, concurrency: int, stopped: int = 0, alpha: Fraction = ALPHA
 ) -> Passes:
-    """The possible final passes where only the concurrency is known (inference 3).
+    """The possible final passes if only the concurrency is known (inference 3).
 
-    Trials start in shuffled order, and at most `concurrency` of them still run. With these as unknown,
-    one prefix is known without any order.
-
-    Args:
-        stopped: other started trials without a final value: crashed, cancelled, retracted, or not judged yet.
+    Trials start in shuffled order, and at most `concurrency` of them still run. With these counted as
+    unknown, one prefix is known without any order. `stopped` counts other started trials without a final
+    value: crashed, cancelled, retracted, or not judged yet.
 
     >>> final_without_order(passed=20, failed=25, planned=89, concurrency=8)
     Passes(low=23, high=58, planned=89)
@@ -181,7 +179,7 @@ def final_without_order(
 
 @lru_cache(maxsize=1024)
 def prefixes(planned: int, looks: int = PREFIXES) -> tuple[int, ...]:
-    """The number of trials in each prefix: ceil(jN/looks) for j = 1 to `looks`, each once.
+    """The number of trials in each prefix: ceil(jN/looks) for j = 1 to `looks`, without repeats.
 
     >>> prefixes(5), prefixes(130)[:6], len(prefixes(130)), prefixes(130)[-1]
     ((1, 2, 3, 4, 5), (3, 5, 7, 9, 11, 13), 64, 130)
@@ -190,7 +188,7 @@ def prefixes(planned: int, looks: int = PREFIXES) -> tuple[int, ...]:
 
 
 def lowest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> int:
-    """L(S,s): the smallest possible number of passes among all, once `passed` of the first `seen` passed.
+    """L(S,s): the smallest possible final number of passes after `passed` of the first `seen` trials passed.
 
     >>> lowest(89, 10, 5), lowest(89, 45, 20), lowest(500, 400, 300), lowest(89, 0, 0), lowest(89, 89, 38)
     (13, 27, 357, 0, 38)
@@ -199,7 +197,7 @@ def lowest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> int
 
 
 def highest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> int:
-    """U(S,s): the largest such number. As many as possible pass if as few as possible do not.
+    """U(S,s): the largest possible number, reached if as few trials as possible fail.
 
     >>> highest(89, 10, 5), highest(89, 45, 20), highest(500, 400, 300), highest(89, 0, 0)
     (76, 54, 391, 89)
@@ -208,7 +206,7 @@ def highest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> in
 
 
 def possible(planned: int, seen: int, passed: int, final_passes: int, alpha: Fraction = ALPHA) -> bool:
-    """Whether so many passes in the end agree with those seen: the definition of inference 5, in integers.
+    """Whether this final number of passes agrees with those seen: inference 5's definition, in integers.
 
     >>> [possible(89, 10, 5, final_passes) for final_passes in (12, 13, 76, 77)]
     [False, True, True, False]
@@ -217,7 +215,7 @@ def possible(planned: int, seen: int, passed: int, final_passes: int, alpha: Fra
 
 
 def at_prefixes(outcomes: Sequence[Outcome], sizes: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """(trials, passes, unknowns) of each prefix; what is not listed is unknown."""
+    """(trials, passes, unknowns) of each prefix; trials that are not listed are unknown."""
     passed = failed = 0
     for start, end in pairwise((0, *sizes)):
         block = outcomes[start:end]
@@ -228,9 +226,9 @@ def at_prefixes(outcomes: Sequence[Outcome], sizes: Sequence[int]) -> Iterator[t
 
 @lru_cache(maxsize=_CACHED)
 def _lowest(planned: int, seen: int, passed: int, numerator: int, denominator: int) -> int:
-    """Bisection between the least that is left possible and the M that explains the prefix best.
+    """Bisection between the smallest possible M and the M that explains the prefix best.
 
-    The ratio grows up to that M. There it is at least 1, since its mean over all M is 1.
+    The ratio grows up to that M, where it is at least 1, since its mean over all M is 1.
     """
     failed = seen - passed
     best = passed if not seen else (planned + 1) * passed // seen
@@ -269,11 +267,10 @@ def _log_factorials(bits: int) -> list[float]:
 
 
 def hash_shuffled(tasks: Iterable[str], seed: str) -> list[str]:
-    """The tasks in a random order that everybody with the same seed gets.
+    """The tasks in a random order that is the same for everyone with this seed.
 
-    They are sorted by the sha256 of seed and task, each repeat as a trial. The order of the input does
-    not matter, and other tasks do not move them.
-        The seed must not be picked by its result; the run's name will do.
+    They are sorted by the sha256 of seed and task; repeats are trials of their own. Neither the order of the
+    input nor other tasks matter. Do not choose the seed by its result: use the run's name.
 
     >>> hash_shuffled(["a", "b", "c", "d", "e"], seed="nightly")
     ['e', 'a', 'c', 'b', 'd']
@@ -285,9 +282,9 @@ def hash_shuffled(tasks: Iterable[str], seed: str) -> list[str]:
 
 
 def shuffled_rounds(tasks: Sequence[str], attempts: int, seed: str) -> list[tuple[str, int]]:
-    """The trials in rounds: every task has its first attempt before one has its second.
+    """The trials in rounds: every task gets its first attempt before any gets its second.
 
-    Each round is shuffled for itself, the first as by :func:`hash_shuffled`.
+    Each round has its own shuffle, the first one by :func:`hash_shuffled`.
 
     >>> shuffled_rounds(["a", "b", "c"], 2, seed="nightly")
     [('a', 1), ('c', 1), ('b', 1), ('b', 2), ('c', 2), ('a', 2)]
@@ -297,7 +294,7 @@ def shuffled_rounds(tasks: Sequence[str], attempts: int, seed: str) -> list[tupl
 
 
 def digest(*parts: str) -> bytes:
-    """SHA-256 of texts: what decides an order that must not follow anything about them."""
+    """SHA-256 of texts, for an order that must not depend on their meaning."""
     return sha256("\0".join(parts).encode()).digest()
 
 
@@ -309,14 +306,14 @@ def digest(*parts: str) -> bytes:
 
 
 class OrderKind(StrEnum):
-    """Where the order comes from, as the run declared before its first trial started."""
+    """The source of the order, as declared before the run's first trial started."""
 
     SHUFFLED = "shuffled"
-    """At random, with no look at results."""
+    """At random, without a look at results."""
     CHOSEN = "chosen"
-    """By something known about the tasks: the longest first, by difficulty, by another agent's results."""
+    """By known facts about the tasks: the longest first, by difficulty, by another agent's results."""
     UNKNOWN = "unknown"
-    """The run did not say. It may be the order of the alphabet, or of a benchmark's list."""
+    """Not declared. It may be alphabetical, or the order of a benchmark's list."""
 
 
 OrderEntry = str | tuple[str, int]
@@ -325,9 +322,9 @@ _WEAKEST = (OrderKind.CHOSEN, OrderKind.UNKNOWN, OrderKind.SHUFFLED)
 
 
 class OrderPlan(NamedTuple):
-    """One complete plan's view of its order; `at` is in microseconds since 1970, None if undated.
+    """The order in one complete plan; `at` is in microseconds since 1970, None if undated.
 
-    Without `lists_trials` it has neither tasks nor an order, and may only weaken the kind.
+    Without `lists_trials` it has neither tasks nor an order, and can only weaken the kind.
     """
 
     at: int | None
@@ -339,7 +336,7 @@ class OrderPlan(NamedTuple):
 
     @property
     def place(self) -> tuple[bool, int, int]:
-        """Plans count in this order; undated ones come last."""
+        """Key that sorts plans by precedence; undated ones come last."""
         return self.at is None, self.at or 0, self.revision
 
 
@@ -347,8 +344,8 @@ class OrderPlan(NamedTuple):
 class DeclaredOrder:
     """The order that counts among all plans of a run (inference 3).
 
-    It is `changed` if a later plan has another order, and `contradicted` if no first one is known, so none
-    counts.
+    It is `changed` if a later plan has another order. It is `contradicted`, and does not count, if the first
+    plan is unknown.
     """
 
     entries: tuple[OrderEntry, ...] | None = None
@@ -361,17 +358,16 @@ class DeclaredOrder:
     def kind_at(self, began: int | None) -> OrderKind:
         """The kind in a run whose first trial started at `began`, microseconds since 1970.
 
-        A shuffle counts only if it was declared by then. A negative time means results without any
-        time, None that nothing has started.
+        A shuffle counts only if declared by then. A negative time: results have no times. None: no start yet.
         """
         late = self.at is not None and began is not None and self.at > began
         return OrderKind.UNKNOWN if late and self.kind is OrderKind.SHUFFLED else self.kind
 
 
 def declared_order(plans: Iterable[OrderPlan], *, too_many: bool = False) -> DeclaredOrder:
-    """The first plan decides order and concurrency; every later one can only weaken the kind (inference 3).
+    """The order of the first plan; later plans can only weaken its kind (inference 3).
 
-    With `too_many` plans the first one is not known.
+    With `too_many` plans the first one is unknown.
 
     >>> first = OrderPlan(5, 1, ("a", "b"), OrderKind.SHUFFLED)
     >>> resumed = OrderPlan(9, 2, ("b", "a"), OrderKind.SHUFFLED)
@@ -428,9 +424,8 @@ class Trial(NamedTuple):
 
     Attributes:
         slot: a key that is unique within an agent:model.
-        outcome: None without a final value: waiting, running, cancelled, retracted, not judged, or to
-          be retried.
-        place: number in the queue from 0, or the smallest position that a start or result named.
+        outcome: None: waiting, running, cancelled, retracted, not judged, or to be retried.
+        place: number in the queue from 0, or the smallest position in a start or result.
     """
 
     slot: str
@@ -440,9 +435,9 @@ class Trial(NamedTuple):
 
 
 def in_order(run: str, trials: Iterable[Trial]) -> list[Trial]:
-    """The trials by their place; those without one come last.
+    """The trials by place; those without a place come last.
 
-    Ties go by sha256(run, slot), never by the slot's key: keys may follow difficulty.
+    Ties are broken by sha256(run, slot), not by the slot's key, because keys may follow difficulty.
 
     >>> trials = [Trial("x", "x"), Trial("y", "y", place=7), Trial("z", "z", place=0)]
     >>> [trial.slot for trial in in_order("nightly", trials)]
@@ -458,12 +453,10 @@ def in_order(run: str, trials: Iterable[Trial]) -> list[Trial]:
 
 
 def sequence(ordered: Sequence[Trial], planned: int, others: Collection[int] = ()) -> list[Outcome]:
-    """The outcomes as the interval takes them: in order, with an unknown trial at each free place.
+    """The outcomes for the interval, in order, with an unknown trial at each free place.
 
-    An unknown trial may have started unnoticed. Missing trials fill the gaps, the first gaps first, which
-    only widens the interval.
-
-    `others` are places of other agents' or withdrawn trials, which are no gaps.
+    A trial may have started unnoticed, so missing trials fill the gaps, the first gaps first. This only
+    widens the interval. `others` are places of other agents' or withdrawn trials, which are not gaps.
 
     >>> ordered = [Trial("a", "a", True, place=0), Trial("b", "b", False, place=3)]
     >>> sequence(ordered, planned=9)
@@ -476,7 +469,7 @@ def sequence(ordered: Sequence[Trial], planned: int, others: Collection[int] = (
 
 
 def with_gaps(places: Sequence[int | None], planned: int, others: Collection[int] = ()) -> list[int | None]:
-    """The same for places in ascending order: their indices, None for an unknown trial in a gap.
+    """The indices of ascending places, with None for an unknown trial in a gap.
 
     >>> with_gaps([0, 3], planned=9)
     [0, None, None, 1]
@@ -496,9 +489,9 @@ def with_gaps(places: Sequence[int | None], planned: int, others: Collection[int
 
 
 def attempts_together(tasks: Sequence[str]) -> bool:
-    """Whether all attempts at a task lie one after the other.
+    """Whether all attempts at a task follow one another, so that early results cover few tasks.
 
-    Few tasks are then seen early. One attempt at each task is no such order.
+    An order with one attempt per task does not count.
 
     >>> [attempts_together(order) for order in ("abc", "aabbc", "abcabc", "abacbc")]
     [False, True, False, False]
@@ -520,10 +513,10 @@ def _place(trial: Trial) -> float:
 
 
 DIFFICULTY_LEVEL = Fraction(1, 100)
-"""How often a shuffled order fails the check against difficulty, which is made once."""
+"""How often a shuffled order fails the check against difficulty, which runs once."""
 
 LOOKS = (4, 2, 1)
-"""The check against outcomes is made when a 4th, a half and all of the plan are in."""
+"""The check against outcomes runs when a quarter, a half and all of the plan are in."""
 
 OUTCOME_LEVEL = Fraction(1, 100) / len(LOOKS)
 """How often a shuffled order fails the check against outcomes, at each of the three looks."""
@@ -536,8 +529,8 @@ def follows_difficulty(tasks: Sequence[str], difficulty: Mapping[str, float]) ->
     is compared with the normal distribution, two-sided, at `DIFFICULTY_LEVEL`.
 
     Args:
-        tasks: the whole planned order; a task counts where it came first.
-        difficulty: 0 to 1 by task; others are left out. Fewer than two or equal ones are never followed.
+        tasks: the whole planned order; each task counts at its first place.
+        difficulty: 0 to 1 by task; others are left out. With fewer than two, or equal ones, the answer is no.
 
     >>> tasks = [f"t{number}" for number in range(20)]
     >>> follows_difficulty(tasks, {task: number / 20 for number, task in enumerate(tasks)})
@@ -553,11 +546,10 @@ def follows_difficulty(tasks: Sequence[str], difficulty: Mapping[str, float]) ->
 
 
 def follows_outcome(outcomes: Sequence[Outcome], planned: int) -> bool:
-    """Whether passes lie early or late in the order: a rank-sum test at a quarter, a half and all of the
-    plan.
+    """Whether passes come early or late: a rank-sum test at a quarter, a half and all of the plan.
 
-    Each look takes the first N/4, N/2 or N planned trials once all have a final value. Later ones are
-    left out, because which of them finish first depends on their outcomes.
+    Each look takes the first N/4, N/2 or N planned trials once all have a final value. Later ones are left
+    out, because which of them finish first depends on their outcomes.
 
     >>> follows_outcome([True] * 20 + [False] * 20, planned=80)
     True
@@ -570,7 +562,7 @@ def follows_outcome(outcomes: Sequence[Outcome], planned: int) -> bool:
 
 
 def _passes_are_separated(outcomes: Sequence[Outcome]) -> bool:
-    """Mann and Whitney's rank-sum test of the places of passes, normal approximation, no ties."""
+    """Mann and Whitney's rank-sum test of the places of passes; normal approximation, no ties."""
     size, passed = len(outcomes), outcomes.count(True)
     places = _centred(list(range(size)))
     score = sum(place for place, outcome in zip(places, outcomes, strict=True) if outcome)
@@ -579,7 +571,7 @@ def _passes_are_separated(outcomes: Sequence[Outcome]) -> bool:
 
 
 def _centred(values: Sequence[float]) -> list[int]:
-    """Twice the rank of each value less its mean, so that all are whole; equal values share their mean rank.
+    """Twice the rank of each value minus the mean rank, which makes all of them whole; ties share a rank.
 
     >>> _centred([0.1, 0.7, 0.7, 0.2])
     [-3, 2, 2, -1]
@@ -602,37 +594,36 @@ def _centred(values: Sequence[float]) -> list[int]:
 
 
 class FinalMissing(StrEnum):
-    """Why there is no interval of the final pass rate: the first reason here that applies."""
+    """The first reason that applies why the final pass rate has no interval."""
 
     NO_PLAN = "no_plan"
-    """The run did not say how many trials it plans."""
+    """The run did not declare its number of trials."""
     PLAN_UNDECLARED_TIERS = "plan_undeclared_tiers"
     PLAN_EXCEEDED = "plan_exceeded"
     ORDER_CHANGED = "order_changed"
     ORDER_CHOSEN = "order_chosen"
     ORDER_UNKNOWN_IN_PART = "order_unknown_in_part"
-    """Some trials have no place in the order, and the run declared no shuffle with a concurrency."""
+    """Some trials have no place in the order, and the run did not declare a shuffle with a concurrency."""
     STARTS_MISSING = "starts_missing"
     """Only the concurrency is known, and the starts do not fit it: some are missing, or too many run."""
     ATTEMPTS_TOGETHER = "attempts_together"
-    """All trials of a task, its attempts or its tiers, stand together in the order."""
+    """All trials of a task, its attempts or tiers, are adjacent in the order."""
     ORDER_FOLLOWS_DIFFICULTY = "order_follows_difficulty"
-    """The check of the order against the declared difficulty failed."""
+    """The order follows the declared difficulty."""
     ORDER_FOLLOWS_OUTCOME = "order_follows_outcome"
     NOTHING_YET = "nothing_yet"
     EMPTY = "empty"
-    """No final pass rate agrees with all results: the order follows outcomes, or these changed over time."""
+    """No final pass rate fits all results: the order follows outcomes, or these changed over time."""
     ORDER_UNDECLARED = "order_undeclared"
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """What an agent:model plans, as far as the run said.
+    """The plan of an agent:model, as far as declared.
 
-    With a declared shuffle, `concurrency` replaces an unknown order. `others` are places in the order that
-    belong to other agents or to withdrawn trials. `starts_fit` means that every result has a start, and no
-    more trials run than `concurrency`. With at most half as many `places` as trials, the attempts at a task
-    share one.
+    With a declared shuffle, `concurrency` replaces an unknown order. `others` are places of other agents' or
+    withdrawn trials. `starts_fit` means that every result has a start, and at most `concurrency` trials run.
+    With at most half as many `places` as trials, the attempts at a task share one.
     """
 
     trials: int | None
@@ -647,7 +638,7 @@ class TrialPlan:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """An interval, or the reason why there is none: exactly one of both is set."""
+    """An interval, or the reason why there is none; exactly one of both is set."""
 
     passes: Passes | None
     missing: FinalMissing | None
@@ -656,9 +647,9 @@ class Conclusion:
 def conclude(
     run: str, plan: TrialPlan, trials: Iterable[Trial], later: Sequence[Outcome] = (), alpha: Fraction = ALPHA
 ) -> Conclusion:
-    """The interval of the final pass rate, or why there is none.
+    """The interval of the final pass rate, or the reason why there is none.
 
-    `later` has the outcomes of all trials that joined the plan after the run had begun.
+    `later` has the outcomes of all trials that joined the plan after the run began.
 
     >>> trials = [Trial(f"t{n}", f"t{n}", outcome=n % 2 == 0, place=n) for n in range(10)]
     >>> conclude("r", TrialPlan(89, OrderKind.SHUFFLED), trials).passes
@@ -675,11 +666,11 @@ def conclude(
 
 
 MOST_TRIALS = 100_000
-"""Trials of the largest plan with an interval. Factorials of more take too much memory: hard bounds stand."""
+"""Trials of the largest plan with an interval. Factorials of more take too much memory."""
 
 
 def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | None:
-    """The reason why there can be no interval, or None; `ordered` is as by `in_order`."""
+    """The reason why there can be no interval, or None; the trials are ordered by `in_order`."""
     missing = missing_in_plan(plan, len(ordered), placed=_placed(ordered))
     if missing or plan.trials is None:
         return missing
@@ -692,9 +683,9 @@ def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | 
 
 
 def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissing | None:
-    """The reason why the plan alone leaves no interval for so many started trials, or None.
+    """The reason why the plan alone allows no interval for this many started trials, or None.
 
-    With `placed`, all of them have a place in the order.
+    `placed`: all of them have a place in the order.
     """
     if not plan.trials:
         return FinalMissing.NO_PLAN

@@ -1,7 +1,7 @@
-"""Many candidates and one error: verdicts of a ledger, and which candidates of a race may be dropped.
+"""Many candidates with one error: the verdicts of a ledger, and the candidates that a race may drop.
 
-- A ledger judges each candidate against a baseline (inference 8a). Of all "better" verdicts at most 5 % are
-false on average, however many candidates come and whenever you look.
+- A ledger judges each candidate against a baseline (inference 8a). On average at most 5 % of its "better"
+  verdicts are false, however many candidates come and whenever you look.
 - A race compares candidates that were declared together. With 95 % probability no drop is ever wrong.
 """
 
@@ -20,17 +20,17 @@ from streamer.statistics.pairs import Compared, Direction, at_worst, e_value, ev
 
 
 DIGITS = 12
-"""Significant digits of evidence and levels: so many are the same on every machine."""
+"""Significant digits of evidence and levels that are the same on every machine."""
 
 _SERIES_BELOW = 0.1
 _SERIES_TERMS = 12
 
 
 def adjusted(largest: float) -> float:
-    """An e-value of the largest value M of an e-process: (M - 1 - ln M) / ln^2 M, and 1/2 at M = 1.
+    """An e-value from the largest value M of an e-process: (M - 1 - ln M) / ln^2 M, and 1/2 at M = 1.
 
-    The largest value, 1 or more, is no e-value itself. Source: Shafer, Shen, Vereshchagin and Vovk, "Test
-    martingales, Bayes factors and p-values", 2011.
+    The largest value, at least 1, is not an e-value itself. Source: Shafer, Shen, Vereshchagin and Vovk,
+    "Test martingales, Bayes factors and p-values", 2011.
 
     >>> adjusted(1.0), round(adjusted(20.0), 12), round(adjusted(31.875), 12)
     (0.5, 1.783322181482, 2.287441089045)
@@ -45,14 +45,14 @@ def adjusted(largest: float) -> float:
 
 
 def evidence_better(ordered: Sequence[Compared], every: Sequence[Compared], planned: int) -> float:
-    """The evidence that the candidate is better than the baseline, above 0; an e-value at any moment.
+    """The evidence that the candidate beats the baseline, above 0; an e-value at any moment.
 
-    It is the mean of two e-values: one over all planned pairs with unknown ones against the candidate,
-    and one from the largest value over the prefixes of the order.
+    It is the mean of two e-values: one over all planned pairs, with unknown ones against the candidate, and
+    one from the largest value over the prefixes of the order.
 
     Args:
         ordered: pairs in order, the baseline's outcome first; [] without an order.
-        every: all pairs that are known, in any order.
+        every: all known pairs, in any order.
 
     >>> from streamer.statistics.pairs import Pair
     >>> better, worse = [Pair(False, True)] * 30, [Pair(True, False)] * 30
@@ -76,7 +76,7 @@ TOTAL = 2.1097428012368919745
 
 
 def share(place: int) -> float:
-    """The share of alpha for the candidate at a place, from 1; all shares together are 1.
+    """The share of alpha for the candidate at a place, from 1; all shares add up to 1.
 
     >>> [round(share(place), 6) for place in (1, 2, 10, 100)]
     [0.493276, 0.130906, 0.007494, 0.00022]
@@ -87,7 +87,7 @@ def share(place: int) -> float:
 class Judged(NamedTuple):
     """The verdict on one candidate of a ledger.
 
-    `level` is its part of alpha, which grows with each "better" verdict before it, and `needed` is 1 / level.
+    `level` is its part of alpha, which grows with each earlier "better" verdict. `needed` is 1 / level.
     """
 
     level: float
@@ -96,12 +96,10 @@ class Judged(NamedTuple):
 
 
 def judged(evidence: Iterable[float], alpha: Fraction = ALPHA) -> list[Judged]:
-    """The verdicts of a ledger: of all "better" ones a share of `alpha` is false on average, at any time.
+    """The verdicts of a ledger; on average, a share of `alpha` of the "better" ones is false at any time.
 
-    The candidates' evidence may depend on each other in any way. Source: Xu and Ramdas, "Online multiple
-    testing with e-values", 2024 (e-LOND).
-
-    The evidence is in the order in which the candidates were declared; 0: nothing is known.
+    The candidates' evidence may be dependent in any way. It is in the order of declaration; 0: nothing is
+    known. Source: Xu and Ramdas, "Online multiple testing with e-values", 2024 (e-LOND).
 
     >>> [one.better for one in judged([1000.0, 80.0, 80.0])], [one.better for one in judged([0.0, 160.0])]
     ([True, True, False], [False, True])
@@ -122,14 +120,14 @@ def judged(evidence: Iterable[float], alpha: Fraction = ALPHA) -> list[Judged]:
 def drops(
     evidence: Mapping[Direction, float], racing: Collection[str], hypotheses: int, alpha: Fraction = ALPHA
 ) -> list[Direction]:
-    """The candidates that may be dropped now, each with the one that it is worse than.
+    """The candidates that may be dropped now, each with one that it is worse than.
 
-    Holm's method over all directed pairs, as for ranks, because the data choose the leader. A candidate
-    is dropped when it is worse than one that stays. The strongest evidence decides first.
+    Holm's method over all directed pairs, because the data choose the leader. A candidate is dropped if it is
+    worse than one that stays. The strongest evidence decides first.
 
     Args:
-        evidence: (worse, better) to its largest evidence at any look; 0 unless the mean agrees.
-        racing: those that are not dropped yet, with a baseline that is never dropped.
+        evidence: the largest evidence of (worse, better) at any look; 0 unless the mean agrees.
+        racing: the candidates not yet dropped, and a baseline, which is never dropped.
         hypotheses: directed pairs of the race: m(m-1) among m candidates, m against one baseline.
         alpha: chance that any drop is ever wrong.
 

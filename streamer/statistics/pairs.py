@@ -1,7 +1,7 @@
-"""The comparison of two sets of trials at the same tasks: one pure function (inference 7).
+"""The comparison of two sets of trials at the same tasks, as one pure function (inference 7).
 
-Worker, readers, page, report and `streamer compare` all call `paired`. For each task it needs only the
-numbers of known, passed and unknown trials of each side.
+Worker, readers, page, report and `streamer compare` all call `paired`. It needs only the numbers of known,
+passed and unknown trials of each side per task.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streamer.statistics.final import ALPHA, EACH, Outcome, Passes, at_prefixes,
 
 
 DIFFERENCE_PREFIXES = 16
-"""Prefixes that the final difference looks at: a margin has two sides, and each look is asked for twice."""
+"""Prefixes that the final difference tests; a margin has two sides, so each look is needed twice."""
 
 
 class Pair(NamedTuple):
@@ -38,7 +38,7 @@ class Pair(NamedTuple):
     theirs: Outcome
 
     def won(self) -> Outcome:
-        """Whether only we passed; None while that is still possible.
+        """Whether only our side passed; None while that is still possible.
 
         >>> Pair(True, False).won(), Pair(True, None).won(), Pair(None, True).won()
         (True, None, False)
@@ -48,26 +48,21 @@ class Pair(NamedTuple):
         return None if self.ours is None or self.theirs is None else True
 
     def lost(self) -> Outcome:
-        """Whether only they passed; None while that is still possible."""
         return Pair(self.theirs, self.ours).won()
 
 
 class Compared(Protocol):
-    """Both sides of a pair, or of a task."""
-
     def won(self) -> Outcome: ...
     def lost(self) -> Outcome: ...
 
 
 class Ends(NamedTuple):
-    """The lowest and the highest value that a number can still take, exact."""
-
     low: Fraction
     high: Fraction
 
 
 class FinalDifference(NamedTuple):
-    """Our final passes less theirs over all planned pairs; `low > high`: the assumptions do not hold."""
+    """Our final passes minus theirs over all planned pairs; if `low > high`, the assumptions do not hold."""
 
     low: int
     high: int
@@ -86,8 +81,8 @@ def final_difference(
 ) -> FinalDifference:
     """The possible final differences: wins and losses each by section 5, at half of alpha.
 
-    Unlisted `pairs` are unknown. `planned` is at least 1 and their number, or StatsError. `every` adds
-    pairs without a place in the order to the last prefix.
+    Unlisted `pairs` are unknown. Raises StatsError if `planned` is below 1 or below their number. `every`
+    adds pairs without a place in the order to the last prefix.
 
     >>> pairs = [Pair(False, True), Pair(True, True), Pair(False, False)] * 10
     >>> final_difference(pairs, planned=89), final_difference(pairs, planned=30)
@@ -105,7 +100,7 @@ def final_difference(
 
 
 def hard_difference(pairs: Sequence[Compared], planned: int) -> FinalDifference:
-    """The final differences that missing trials leave, in any order and without assumptions (inference 4).
+    """The final differences that missing trials allow, in any order and without assumptions (inference 4).
 
     >>> hard_difference([Pair(True, False), Pair(None, True), Pair(None, None)], planned=4)
     FinalDifference(low=-2, high=3, planned=4)
@@ -134,7 +129,7 @@ def _hard_wins_and_losses(pairs: Sequence[Compared], planned: int) -> tuple[Pass
 
 
 class GateVerdict(StrEnum):
-    """What a gate says. `undecided` at the end means that the evidence does not suffice either way."""
+    """The answer of a gate. `undecided` at the end: the evidence is too weak either way."""
 
     PASS = "pass"  # noqa: S105 (no password)
     FAIL = "fail"
@@ -157,12 +152,10 @@ def no_further_behind(ends: Ends | None, margin: Fraction) -> GateVerdict:
 
 
 def evidence_worse(pairs: Sequence[Compared], planned: int) -> float:
-    """The evidence that we are worse: the largest value of `e_value` over the prefixes of the order, from 1.
+    """The evidence that we are worse: the largest `e_value`, at least 1, over the prefixes of the order.
 
-    If neither is favoured on any task, it ever reaches 1/alpha with probability alpha at most. Reject at
-    1/alpha for a fixed direction, and at 2/alpha for either.
-
-    An unknown pair counts as a win as long as it can be one.
+    If no task favours a side, it ever reaches 1/alpha with probability alpha at most. Reject at 1/alpha for a
+    fixed direction, and at 2/alpha for either. An unknown pair counts as a win as long as that is possible.
 
     >>> evidence_worse([Pair(False, True)] * 7, planned=50), evidence_worse([], planned=50)
     (31.875, 1.0)
@@ -174,7 +167,7 @@ def evidence_worse(pairs: Sequence[Compared], planned: int) -> float:
 
 
 def at_worst(pairs: Sequence[Compared], planned: int) -> tuple[int, int]:
-    """The possible wins and the certain losses; pairs in any order.
+    """The possible wins and the certain losses, from pairs in any order.
 
     >>> at_worst([Pair(False, True), Pair(None, True), Pair(True, None)], planned=4)
     (2, 1)
@@ -186,9 +179,8 @@ def at_worst(pairs: Sequence[Compared], planned: int) -> tuple[int, int]:
 def is_behind(ordered: Sequence[Compared], every: Sequence[Compared], planned: int) -> bool:
     """Whether we may be called worse: we lose more than we win, so far or whatever comes.
 
-    If the two contradict each other, we may not.
-
-    Of the `ordered` pairs the longest prefix without an unknown one counts.
+    If the two contradict each other, we may not. Of the `ordered` pairs, the longest prefix without an
+    unknown pair counts.
 
     >>> loss, win, unknown = Pair(False, True), Pair(True, False), Pair(None, False)
     >>> is_behind([loss, unknown, win, win], [], 9), is_behind([unknown, loss], [loss] * 3, 5)
@@ -208,13 +200,13 @@ MOST_EVIDENCE = 1e300
 
 @lru_cache(maxsize=1 << 16)
 def e_value(wins: int, losses: int) -> float:
-    """One-sided evidence that a coin with so many wins and losses is against us.
+    """One-sided evidence that a coin with these wins and losses is against us.
 
-    The likelihood of chances from 1/2 to 1 against us, all equally likely beforehand, over the likelihood of
-    1/2. With n = wins + losses that is sum_{j <= losses} C(n+1, j) / ((n+1) C(n, losses)).
+    It is the likelihood of chances from 1/2 to 1 against us, weighted equally, over the likelihood of 1/2.
+    With n = wins + losses that is sum_{j <= losses} C(n+1, j) / ((n+1) C(n, losses)).
 
-    Floats give 12 digits on every machine, as all terms are positive. It is above 1 only if we lose more
-    than we win, and stays at some 1e300.
+    Floats give 12 digits on every machine, as all terms are positive. It exceeds 1 only if we lose more than
+    we win, and is capped near 1e300.
 
     >>> round(e_value(10, 30), 9), round(e_value(0, 8), 9), e_value(0, 0)
     (63.227923732, 56.777777778, 1.0)
@@ -236,7 +228,7 @@ Task = tuple[str | None, str | None, str]
 
 
 class Pairing(NamedTuple):
-    """What the trials of a pair have in common; `repeat` counts equal numbers that only shards tell apart."""
+    """The key of trials that form a pair; `repeat` counts equal numbers that differ only in their shards."""
 
     task_id: str
     attempt: int
@@ -250,10 +242,10 @@ class Pairing(NamedTuple):
 
 
 def pairings_of(keys: Sequence[Any], attempts: int | None = None) -> tuple[list[Pairing], set[Pairing]]:
-    """The pairing of each trial of one agent, and those whose number is not known yet (inference 3).
+    """The pairing of each trial of one agent, and those whose number is still unknown (inference 3).
 
-    Repeats that only shards tell apart are numbered in the order of the shards' names. A missing name
-    among the planned `attempts` may come first, so the numbers stay open until all are known.
+    Repeats that differ only in their shards are numbered by the shards' names. A missing name among the
+    planned `attempts` may come first, so the numbers are open until all are known.
     """
     are_named = any(key.shard for key in keys) and all(key.attempt == 1 for key in keys)
     pairings = [Pairing(key.task_id, key.attempt, key.tier, key.subtest) for key in keys]
@@ -271,7 +263,7 @@ def pairings_of(keys: Sequence[Any], attempts: int | None = None) -> tuple[list[
 
 
 class Attempts(NamedTuple):
-    """One side's trials at one task; `unknown` are planned ones without a final value (inference 3)."""
+    """One side's trials at one task; `unknown` are planned trials without a final value (inference 3)."""
 
     known: int
     passed: int
@@ -294,10 +286,10 @@ class PairedTask(NamedTuple):
         return self.ours.planned == self.theirs.planned
 
     def won(self) -> bool | None:
-        """Whether we pass it more often in as many attempts; None while that is still open.
+        """Whether we pass it more often in equally many attempts; None while that is open.
 
-        Unequal attempts favour one of two equal sides. At a pass rate of 20 % one trial beats five in
-        20 % of cases, and loses in 54 %. So neither side wins such a task: False.
+        Neither side wins a task with unequal attempts, because these favour one of two equal sides. At a pass
+        rate of 20 %, one trial beats five in 20 % of cases, and loses in 54 %.
 
         >>> one = PairedTask(Attempts(1, 1), Attempts(1, 0))
         >>> other = PairedTask(Attempts(1, 1), Attempts(0, 0, 1))
@@ -314,8 +306,6 @@ class PairedTask(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """One side's values at one task: how many, at least one, and their sum."""
-
     trials: int
     total: Fraction
 
@@ -327,7 +317,7 @@ class Totals(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """The trials of one side by task; `unnamed` tasks have so many planned `attempts` each."""
+    """The trials of one side by task. Each of the `unnamed` tasks has this many planned `attempts`."""
 
     tasks: Mapping[str, Attempts]
     unnamed: int = 0
@@ -338,9 +328,9 @@ class CommonTasks(NamedTuple):
     """The tasks of two sides.
 
     Attributes:
-        pairs: both sides of each common task by name. Planned tasks without a name have a number, and
-          count where they may be common.
-        total: all tasks of each side, planned ones too.
+        pairs: both sides of each common task by name. Planned tasks without a name have a number, and count
+            if they may be common.
+        total: all tasks of each side, including planned ones.
     """
 
     pairs: dict[str | int, PairedTask]
@@ -353,7 +343,6 @@ def outcomes_of(
     labels: Collection[str],
     planned: int | None = None,
 ) -> Outcomes:
-    """The trials of some agents of a run together. Without `planned`, those that were seen count."""
     seen = {
         task: Attempts(*map(sum, zip(*chosen, strict=True)))
         for task, counts in tasks.items()
@@ -365,7 +354,6 @@ def outcomes_of(
 
 
 def common_tasks(a: Outcomes, b: Outcomes) -> CommonTasks:
-    """The common tasks of two sides, in the order of the first one."""
     only_a = [task for task in a.tasks if task not in b.tasks]
     only_b = [task for task in b.tasks if task not in a.tasks]
     pairs: dict[str | int, PairedTask] = {
@@ -384,11 +372,11 @@ def common_tasks(a: Outcomes, b: Outcomes) -> CommonTasks:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """What two sides say of each other, ours less theirs.
+    """The comparison of two sides, ours minus theirs.
 
     `uneven` tasks have unequal attempts, and the test leaves them out. The `difference` of pass rates is
-    biased while trials are missing. The `p_value` is the largest of the exact two-sided sign test that
-    missing trials leave.
+    biased while trials are missing. The `p_value` is the largest p-value of the exact two-sided sign test
+    that missing trials allow.
     """
 
     tasks: int
@@ -405,17 +393,17 @@ class Paired:
 
     @property
     def agrees(self) -> bool:
-        """Whether the tasks' signs and the mean point the same way: only then may anybody be called ahead."""
+        """Whether the signs of the tasks and the mean agree: only then is a side ahead."""
         return (self.ahead - self.behind) * (self.difference or 0.0) > 0
 
     @property
     def over(self) -> bool:
-        """Whether nothing more comes: only then is there a test or an interval."""
+        """Whether no more trials come: only then is there a test or an interval."""
         return self.ended or self.p_value is not None or self.interval is not None
 
     @property
     def certain(self) -> bool:
-        """Whether one side may be called ahead at the end: the sign test shows it, and the mean agrees."""
+        """Whether one side is ahead at the end: the sign test shows it, and the mean agrees."""
         return self.p_value is not None and self.p_value <= ALPHA and self.agrees
 
 
@@ -430,8 +418,8 @@ def paired(
     """Compare two sides over their common tasks.
 
     Args:
-        complete: false where more pairs are planned, so nothing has ended.
-        over: nothing more comes, so missing trials may stay missing.
+        complete: false if more pairs are planned, so that no task has ended.
+        over: no more trials come, so missing ones stay missing.
         tested: the same tasks with common attempts only; None: as in `pairs`.
 
     Both sides of three tasks, where the last one is still running on our side:
@@ -468,14 +456,14 @@ def paired(
 
 
 LEAST_TASKS = 5
-"""Tasks that an interval of a difference of pass rates needs."""
+"""The fewest tasks for an interval of a difference of pass rates."""
 
 LEAST_TASKS_OF_A_MEAN = 10
-"""Tasks that an interval of a difference of other means needs."""
+"""The fewest tasks for an interval of a difference of other means."""
 
 
 def possible_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) -> Interval | None:
-    """The interval with the missing trials worst for us at its lower end, and best at its upper end."""
+    """The interval if missing trials are worst for us at its lower end, and best at its upper end."""
     if not any(a.unknown or b.unknown for a, b in pairs):
         return difference_interval(pairs, alpha)
     worst = [PairedTask(a.settled(passes=False), b.settled(passes=True)) for a, b in pairs]
@@ -485,14 +473,12 @@ def possible_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) -> I
 
 
 def difference_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) -> Interval | None:
-    """The interval of the difference of two pass rates on tasks like these; None of fewer than five tasks.
+    """The interval of the difference of two pass rates on similar tasks; None with fewer than five tasks.
 
-    It joins the intervals of both rates with their correlation on the same task. Source: Newcombe,
-    "Improved confidence intervals for the difference between binomial proportions based on paired data",
-    1998, method 10. Rates and correlation are clustered by task, and attempts may be unequal. Equal
-    differences still give a width.
-
-    Tasks without a result on both sides are left out.
+    It joins the intervals of both rates with their correlation on the same task. Source: Newcombe, "Improved
+    confidence intervals for the difference between binomial proportions based on paired data", 1998, method
+    10. Rates and correlation are clustered by task, and attempts may be unequal. Equal differences still have
+    a width. Tasks without a result on both sides are left out.
 
     >>> difference_interval([PairedTask(Attempts(1, 1), Attempts(1, 0))] * 5)
     Interval(low=0.142184579535095, high=1.0)
@@ -514,7 +500,7 @@ def difference_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) ->
 
 
 def _joined(one: Fraction, other: Fraction, likeness: Fraction) -> Fraction:
-    """The distance of the difference to its end, of the distances of both rates to theirs."""
+    """The distance from the difference to its end, given both rates' distances to theirs."""
     square = max(Fraction(), one * one - 2 * likeness * one * other + other * other)
     return Fraction(root_of_quotient(square.numerator, square.denominator))
 
@@ -537,7 +523,7 @@ def _correlation(tasks: Mapping[tuple[int, int, int, int], int], ours: Clusters,
 
 
 def _difference_at_end(pairs: Sequence[PairedTask]) -> float | None:
-    """Our pass rate minus theirs, over all trials at tasks that both sides know; None without such tasks."""
+    """Our pass rate minus theirs, over all trials at tasks with results on both sides; None without any."""
     known = [
         PairedTask(a._replace(unknown=0), b._replace(unknown=0)) for a, b in pairs if a.known and b.known
     ]
@@ -546,7 +532,6 @@ def _difference_at_end(pairs: Sequence[PairedTask]) -> float | None:
 
 
 def rate_differences(pairs: Sequence[PairedTask]) -> Clusters:
-    """The paired differences of pass rates, over the tasks where both sides have results."""
     decided = [(ours, theirs) for ours, theirs in pairs if ours.known and theirs.known]
     return _differences(
         [(Totals(a.known, Fraction(a.passed)), Totals(b.known, Fraction(b.passed))) for a, b in decided]
@@ -554,9 +539,9 @@ def rate_differences(pairs: Sequence[PairedTask]) -> Clusters:
 
 
 def mean_differences(tasks: Iterable[tuple[Sequence[float], Sequence[float]]]) -> Clusters:
-    """The paired differences of a metric, over the tasks where both sides have values.
+    """The paired differences of a metric, over the tasks with values on both sides.
 
-    `tasks` has the finite values of both sides' trials; StatsError otherwise.
+    `tasks` has the values of both sides' trials; StatsError if they are not finite.
 
     >>> mean_differences([([0.5, 0.5], [0.25, 0.5]), ([1.0, 0.0], [0.0, 0.0]), ([1.0], [])]).mean()
     0.3125
@@ -571,9 +556,9 @@ def _differences(tasks: Sequence[tuple[Totals, Totals]]) -> Clusters:
 
 
 def reachable(pairs: Sequence[PairedTask]) -> Ends | None:
-    """The difference of final pass rates that the missing trials leave, with no assumption (inference 4).
+    """The differences of final pass rates that missing trials allow, without assumptions (inference 4).
 
-    It is over all planned trials of the tasks. None without tasks, or where a side plans no trial.
+    They cover all planned trials of the tasks. None without tasks, or if a side plans no trial.
 
     >>> one, other = PairedTask(Attempts(1, 1), Attempts(1, 0)), PairedTask(Attempts(0, 0, 1), Attempts(1, 1))
     >>> reachable([one, other])
@@ -611,21 +596,19 @@ Direction = tuple[str, str]
 
 
 class ComparisonMissing(StrEnum):
-    """Why agents are not compared, or not ranked."""
+    """The reason why agents are not compared, or not ranked."""
 
     NO_PLAN = "no_plan"
-    """The run did not say how many trials it plans, and it has not ended with all of them in."""
+    """The run did not declare its number of trials, and has not ended with all of them in."""
     PLAN_EXCEEDED = "plan_exceeded"
     """There are more trials than planned, and the run has not ended with all of them in."""
     TOO_MANY_AGENTS = "too_many_agents"
     TOO_MANY_TRIALS = "too_many_trials"
     NO_VERDICTS = "no_verdicts"
-    """More trials than are compared once a second, or more tasks than are ranked."""
+    """More trials than can be compared every second, or more tasks than can be ranked."""
 
 
 class Place(NamedTuple):
-    """Where an agent may truly stand: from `best` to `worst`, 1 is the first place."""
-
     best: int
     worst: int
 
@@ -652,11 +635,9 @@ def places(
 ) -> dict[str, Place]:
     """The best and the worst place that each agent may truly have.
 
-    An agent stands behind every agent that it is shown to be worse than. Two that are each shown to be
-    worse than the other, at different looks, stand level.
-
-    `shown` gives at a higher level at least the same directions. `alpha` is the chance that any range is
-    ever wrong.
+    An agent is behind every agent that it is shown to be worse than. Two that are each shown to be worse than
+    the other, at different looks, are level. `shown` returns at least the same directions at a higher level.
+    `alpha` is the chance that any range is ever wrong.
 
     >>> p_values = {("c", "a"): 0.001, ("c", "b"): 0.002, ("b", "a"): 0.04}
     >>> places("abc", lambda level: [pair for pair, p in p_values.items() if p <= level])
@@ -679,12 +660,12 @@ def places_at_end(
 ) -> dict[str, Place]:
     """The places of agents whose runs are over, by the one-sided sign test of every two.
 
-    A task goes to the agent that passes it more often in equal attempts (see `PairedTask.won`). An agent
-    that does not pass less often in all trials of the common tasks is never behind. Of each task the
-    newest runs count, as many as give both agents equally many trials.
+    A task goes to the agent that passes it more often in equal attempts. An agent that passes at least as
+    often in all trials of the common tasks is never behind. For each task the newest runs count, as many as
+    give both agents equally many trials.
 
     Args:
-        tasks: agent to task to the agent's trials, newest run first. Open tasks count against either claim.
+        tasks: each agent's trials by task, newest run first. Open tasks count against either claim.
         alpha: chance of a wrong range at one fixed look. Live ranks have the other half.
         common: chooses which common tasks of two agents count.
 
@@ -722,7 +703,6 @@ def _mean(trials: Iterable[Attempts]) -> Fraction:
 
 
 def _pools(runs: Iterable[Attempts]) -> dict[int, Attempts]:
-    """The trials of the newest run, of the newest two and so on, by how many they are."""
     pools, total = dict[int, Attempts](), Attempts(0, 0)
     for run in runs:
         total = Attempts(*map(sum, zip(total, run, strict=True)))
@@ -731,7 +711,6 @@ def _pools(runs: Iterable[Attempts]) -> dict[int, Attempts]:
 
 
 def _of_equal_attempts(ours: Mapping[int, Attempts], theirs: dict[int, Attempts]) -> PairedTask | None:
-    """The largest pools of both sides with equally many trials; None: there are none."""
     planned = next((planned for planned in reversed(theirs) if planned in ours), None)
     return None if planned is None else PairedTask(ours[planned], theirs[planned])
 
@@ -746,11 +725,11 @@ def _sure_losses(pairs: Mapping[PairedTask, int]) -> int:
 
 @lru_cache(maxsize=256)
 def least_losses_at_end(tasks: int, level: Fraction) -> tuple[int, ...]:
-    """The least losses for the one-sided sign test to show that we are worse, once all tasks are in.
+    """The fewest losses for the one-sided sign test to show that we are worse, once all tasks are in.
 
-    They are given for n = 0 to `tasks` differing tasks; n + 1: even n losses are too few. `level` is exact.
-
-    Five losses in a row have p = 1/32. Of eight tasks seven losses have p = 9/256, and six have 37/256:
+    There is one entry for each number n of differing tasks, from 0 to `tasks`; n + 1: even n losses are too
+    few. `level` is exact. Five losses in a row have p = 1/32. Of eight tasks, seven losses have p = 9/256,
+    and six have 37/256:
 
     >>> least_losses_at_end(8, Fraction(1, 20))
     (1, 2, 3, 4, 5, 5, 6, 7, 7)
@@ -775,7 +754,7 @@ def least_losses_at_end(tasks: int, level: Fraction) -> tuple[int, ...]:
 
 
 def ends_of(values: Clusters) -> Ends | None:
-    """The mean of differences that are all in, as two equal ends; None when empty.
+    """The mean of complete differences, as two equal ends; None when empty.
 
     >>> ends_of(Clusters.of_sums([(1, -1.0), (1, 0.0)]))
     Ends(low=Fraction(-1, 2), high=Fraction(-1, 2))
@@ -789,12 +768,12 @@ def ends_of(values: Clusters) -> Ends | None:
 def ability(
     worse: float, interval: Interval | None, margin: Fraction, alpha: Fraction, *, behind: bool = True
 ) -> GateVerdict:
-    """Whether the agent is at most `margin` worse on tasks like these.
+    """Whether the agent is at most `margin` worse on similar tasks.
 
     Args:
         worse: evidence that it is worse, which fails the gate at 1/alpha at any time.
         interval: of the paired differences at the end; None before, and below five tasks.
-        behind: the mean agrees; otherwise evidence fails nothing.
+        behind: the mean agrees; otherwise the evidence cannot fail the gate.
 
     >>> shown = ability(31.9, None, Fraction("0.02"), Fraction("0.05"))
     >>> close = ability(1.0, Interval(-0.01, 0.04), Fraction("0.02"), Fraction("0.05"))
@@ -819,7 +798,7 @@ def reaches(ends: Ends, target: Fraction) -> GateVerdict:
 
 
 def together(parts: Iterable[GateVerdict]) -> GateVerdict:
-    """One verdict of several: any failure fails it, and it passes where all parts pass.
+    """One verdict from several: fail if any part fails, pass if all pass.
 
     >>> str(together([GateVerdict.PASS, GateVerdict.UNDECIDED]))
     'undecided'

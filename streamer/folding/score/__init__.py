@@ -1,4 +1,4 @@
-"""One trial, or one group of sub-trials, to scored trials: the specification's per-run metrics."""
+"""The score of one trial, or of a group of sub-trials: the specification's per-run metrics."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _WEIGHTS = re.compile(r"(?P<pass>\d*\.?\d+(?:e[+-]?\d+)?):(?P<impl>\d*\.?\d+(?:e
 
 @dataclass(frozen=True, slots=True)
 class GradingProfile:
-    """How trials become a composite score, and the score of a group a grade.
+    """How trials get a composite score, and groups a grade.
 
     Attributes:
-        name: canonical name, as every summary shows it; `grading_profile(p.name) == p`.
-        thresholds: (lower bound, grade), bounds descending and inclusive; below the last is F. Without any
-            there are no grades.
+        name: canonical name, as in every summary; `grading_profile(p.name) == p`.
+        thresholds: (lower bound, grade), bounds descending and inclusive; a lower score is F. Empty: no
+            grades.
         ddof: 0 for the variance of a population, 1 for the variance of a sample.
     """
 
@@ -59,7 +59,8 @@ class GradingProfile:
     impl_weight: float = 0.5
 
     def grade(self, score: float | None) -> Grade | None:
-        """Grade of a score (S5, R13): exact comparison; NaN is F, above 1 the best, None None (R16).
+        """Grade of a score (S5, R13), compared exactly. NaN is F, above 1 is the best grade, None is None
+        (R16).
 
         >>> [grading_profile("specified").grade(x) for x in (0.95, 0.925, 0.1, float("nan"), None)]
         ['A', 'B', 'F', 'F', None]
@@ -86,7 +87,7 @@ class GradingProfile:
 
 
 SPECIFIED = GradingProfile("specified", ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D")), ddof=0)
-"""The specification's thresholds and population variance: the default (R12)."""
+"""The default (R12): the specification's thresholds and population variance."""
 
 SCYLLA_2026 = GradingProfile(
     "scylla-2026", ((1.0, "S"), (0.8, "A"), (0.6, "B"), (0.4, "C"), (0.2, "D")), ddof=1
@@ -94,14 +95,11 @@ SCYLLA_2026 = GradingProfile(
 """ProjectScylla's later scale and sample variance (S17)."""
 
 UNGRADED = GradingProfile("none", (), ddof=0)
-"""No grades; every other number is as in the default profile."""
 
 PROFILES = {profile.name: profile for profile in (SPECIFIED, SCYLLA_2026, UNGRADED)}
 
 
 class UnknownProfile(ValueError):
-    """A grading profile that does not exist, or whose weights cannot be read."""
-
     def __init__(self, name: str) -> None:
         super().__init__(
             f"grading profile {name!r} is unknown; allowed: {', '.join([*PROFILES][:-1])} or "
@@ -113,9 +111,9 @@ class UnknownProfile(ValueError):
 
 @lru_cache(maxsize=1024)
 def grading_profile(name: str | None) -> GradingProfile:
-    """The profile of that name; None is `specified`. Raises UnknownProfile.
+    """The profile with this name; None is `specified`. Raises UnknownProfile.
 
-    Equal weights are the default weights, however they are written, so that equal meaning has one name.
+    Equal weights get one name, however they are written, and the default weights the plain name.
 
     >>> grading_profile("scylla-2026").grade(0.81)
     'A'
@@ -149,22 +147,22 @@ def _number(weight: float) -> str:
 
 
 ORACLE = "oracle"
-"""The agent that knows the human solution; `oracle-v2` is an agent like any other (D8)."""
+"""The agent that knows the human solution; `oracle-v2` is an ordinary agent (D8)."""
 
 NOP = "nop"
-"""The agent that changes nothing: what the others' speedups are measured from."""
+"""The agent that changes nothing: the reference for the others' speedups."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringRules:
-    """The rules that score the trials of one run; equal rules give every trial the same score.
+    """The rules that score the trials of one run; equal rules give equal scores.
 
     Attributes:
-        named_baselines: agents that the plan names as baselines beside nop and oracle (R10).
-        infrastructure: the plan's failure modes of the infrastructure; None: the module's table decides.
+        named_baselines: agents that the plan declares as baselines, besides nop and oracle (R10).
+        infrastructure: failure modes that the plan blames on infrastructure; None: the table below decides.
         oracle_planned: the oracle's result decides how many failed tests others may have (D8).
-        sole_agent: the plan has one agent, so an oracle is judged by itself (R20).
-        verdicts: whether every trial has or awaits a verdict; None: as seen (R31).
+        sole_agent: the plan has a single agent, so an oracle is judged alone (R20).
+        verdicts: whether every trial has or awaits a verdict; None: judge by the trials (R31).
     """
 
     prices: PriceTable
@@ -177,19 +175,18 @@ class ScoringRules:
     verdicts: bool | None = None
 
     def is_baseline(self, agent: str) -> bool:
-        """nop, oracle, and what the plan names, by agent (R10)."""
         return agent in BASELINE_LABELS or agent in self.named_baselines
 
 
 _DIGITS = 16
-"""Hexadecimal digits of a fingerprint: short enough to read out, long enough never to meet its double."""
+"""Hexadecimal digits of a fingerprint: short enough to read out, and long enough to avoid collisions."""
 
 
 @lru_cache(maxsize=8)
 def made_with(prices: PriceTable) -> str:
     """The fingerprint of a configuration: version of the formulas, prices, grading profiles.
 
-    Workers with equal ones compute equal numbers from equal events.
+    Workers with equal fingerprints compute equal numbers from equal events.
 
     >>> made_with(PriceTable.default()) == made_with(PriceTable.from_toml(""))
     True
@@ -209,13 +206,13 @@ def made_with(prices: PriceTable) -> str:
 
 
 INFRASTRUCTURE_ERROR = "infrastructure_error"
-"""The failure mode for a harness of one's own; it counts as the infrastructure's whatever the harness."""
+"""The failure mode of infrastructure for custom harnesses; it counts for every harness."""
 
 
 def is_infrastructure_failure(
     harness: str | None, failure_mode: str | None, named: Collection[str] | None
 ) -> bool:
-    """Whether a failure mode is the infrastructure's.
+    """Whether a failure mode is the infrastructure's fault.
 
     >>> is_infrastructure_failure("terminal-bench", "unknown_agent_error", None)
     True
@@ -238,12 +235,12 @@ def is_infrastructure_failure(
 
 
 MEASURED = tuple(Measurements.model_fields)
-"""Names of what is taken over from the event as it is."""
+"""Names of the fields that are copied from the event."""
 
 if TYPE_CHECKING:
 
     class Scored(TrialScore):
-        """The score of one trial, with unpublished parts.
+        """The score of one trial, including unpublished parts.
 
         A `pending` success still lacks a verdict or the planned oracle's result. `score_out_of_range` marks a
         judge's score outside 0 to 1, which counts as missing (R13).
@@ -270,7 +267,7 @@ def fields_of(scored: Scored) -> dict[str, Any]:
 
 
 def score_trial(event: Result, rules: ScoringRules) -> Scored:
-    """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
+    """Score a single trial (R10): its tests and snapshot are judged absolutely."""
     if type(event) is Result:  # a usual one, which has no section
         success = _success(event, rules, pytest_failed=False, snapshot_failed=False)
         return _scored(event, success, None, rules, pending=event.resolved is None)
@@ -278,12 +275,12 @@ def score_trial(event: Result, rules: ScoringRules) -> Scored:
 
 
 def score_trial_group(events: Sequence[Result], rules: ScoringRules, *, ended: bool = False) -> list[Scored]:
-    """Score the sub-trials of one trial (R10), in the order given; the order changes no score.
+    """Score the sub-trials of one trial (R10), in the given order, which changes no score.
 
     Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9). A failed agent
-    counts with the benchmarks that any sub-trial of the group knows (R21).
+    counts with all benchmarks that any sub-trial of the group has (R21).
 
-    With `ended`, no other sub-trial comes, and an oracle alone is judged absolutely (R20).
+    With `ended`, no sub-trial is to come, and an oracle alone is judged absolutely (R20).
     """
     alone = len(events) == 1 and (ended or rules.sole_agent)
     group = _Group(events, None if alone else _oracle_failures(events))
@@ -291,20 +288,20 @@ def score_trial_group(events: Sequence[Result], rules: ScoringRules, *, ended: b
 
 
 def deciding_sub_trial(events: Sequence[Result], is_baseline: Callable[[str], bool]) -> Result | None:
-    """The sub-trial that stands for the whole trial (R10, D2), whatever the order; None: there is none.
+    """The sub-trial that decides the whole trial (R10, D2), in whatever order they come; None if there is
+    none.
 
-    That is the highest agent index that is not a baseline or, among baselines alone, the highest.
+    It is the one with the highest agent index among those that are not baselines, else among baselines.
     """
     return max(events, key=lambda e: (not is_baseline(e.agent), *position(e)), default=None)
 
 
 def position(event: Result) -> tuple[int, str, str]:
-    """Place in the trial; names break the tie of a mistaken equal index, so that order never matters."""
     return event.agent_index or 0, event.agent, event.model
 
 
 class _Group:
-    """The common facts of one trial's sub-trials; without an oracle no failed test is allowed (R20)."""
+    """Facts that one trial's sub-trials share; without an oracle no failed test is allowed (R20)."""
 
     def __init__(self, events: Sequence[Result], allowed_failures: int | None) -> None:
         self._events = events
@@ -337,10 +334,7 @@ def _score(event: Result, group: _Group, rules: ScoringRules) -> Scored:
 
 
 def _is_pending(event: Result, group: _Group, rules: ScoringRules) -> bool:
-    """Whether the success may still change without a correction: a verdict or the oracle's result is missing.
-
-    The oracle decides how many failed tests are allowed (D8).
-    """
+    """Whether the success still lacks a verdict, or the oracle's result (D8)."""
     if event.tests is None and event.snapshot is None:
         return event.resolved is None
     in_group = event.agent_index is not None
@@ -350,9 +344,9 @@ def _is_pending(event: Result, group: _Group, rules: ScoringRules) -> bool:
 def _success(
     event: Result, rules: ScoringRules, *, pytest_failed: bool, snapshot_failed: bool
 ) -> bool | None:
-    """From tests and snapshot where there are any: a missing one does not apply. Else the verdict (R20).
+    """Success by tests and snapshot; a missing one does not apply. With neither, by the verdict (R20).
 
-    None: the scorer gives numbers alone, so there is no verdict to come (R31).
+    None: the scorer gives only numbers, so no verdict will come (R31).
     """
     if event.tests is not None or event.snapshot is not None:
         return not (pytest_failed or snapshot_failed)
@@ -410,9 +404,9 @@ def _verdict(event: Result, success: bool | None) -> tuple[bool | None, VerdictS
 
 
 def _changed_nothing(event: Result, success: bool | None) -> bool:
-    """Whether the agent failed, so that it counts as one that changed nothing (R21); never nop (R4).
+    """Whether the agent failed and so counts as having changed nothing (R21); never nop (R4).
 
-    Without tests, snapshot, verdict and failure mode, measured benchmarks stand.
+    Without tests, snapshot, verdict and failure mode, measured benchmarks count as they are.
     """
     if success is not False or event.agent == NOP:
         return False
@@ -421,7 +415,7 @@ def _changed_nothing(event: Result, success: bool | None) -> bool:
 
 
 def _tests_failed(tests: TestCounts, allowed_failures: int | None) -> bool:
-    """`allowed_failures` is the oracle's count (equal is fine, D8); None: there is no oracle."""
+    """Compared with the oracle's failures (as many are fine, D8); None: there is no oracle."""
     if tests.status in ("missing", "unparsable"):
         return True  # (R5), in a group too (differs from D9)
     if tests.failed is None and tests.error is None:
@@ -440,7 +434,7 @@ def _failures(tests: TestCounts) -> int:
 
 
 def _oracle_failures(events: Sequence[Result]) -> int | None:
-    """Failed and errored tests of the group's oracle (D8): 0 without counts; None: there is no oracle."""
+    """Failed and errored tests of the group's oracle (D8): 0 without counts; None if there is no oracle."""
     oracle = _oracle(events)
     if oracle is None:
         return None
@@ -458,7 +452,7 @@ def _has_counts(tests: TestCounts | None) -> bool:
 def _cost(event: Result, rules: ScoringRules) -> tuple[float | None, CostSource | None]:
     """The reported cost (0.0 is a value, R1), else tokens x price, else unknown (R2).
 
-    An agent without tokens was not counted, so its cost is unknown, not $0; baselines excepted.
+    An agent without tokens was not measured, so its cost is unknown, not $0; baselines are an exception.
     """
     if event.cost_usd is not None:
         return event.cost_usd, "reported"
@@ -477,11 +471,10 @@ def _elapsed(event: Result) -> float | None:
 
 
 def cost_of_pass(cost_per_pass: float | None, passes: int) -> float | None:
-    """Cost of one pass in USD: Infinity without a pass, whatever is known of the cost (R14).
+    """Cost of one pass in USD: Infinity without a pass, whatever costs are known (R14).
 
-    Args:
-        cost_per_pass: the known costs, failed trials' included, over the passes among the trials with a
-            known cost; None: no pass has a known cost.
+    `cost_per_pass` divides all known costs, including failed trials', by the passes with a known cost. None:
+    no pass has one.
 
     >>> cost_of_pass(0.5, 8), cost_of_pass(None, 8), cost_of_pass(None, 0)
     (0.5, None, inf)

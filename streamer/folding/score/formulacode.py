@@ -31,7 +31,7 @@ Pair = tuple[str, float | None, float | None]
 
 
 class Speedup(NamedTuple):
-    """One benchmark's speedups: > 1 is faster than the baseline (nop), None invalid or missing (A1)."""
+    """One benchmark's speedups: above 1 is faster than the baseline (nop); None: invalid or missing (A1)."""
 
     name: str
     agent: float | None
@@ -49,8 +49,8 @@ def speedups(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> list[Spe
 def effective_pairs(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> list[Pair]:
     """The effective speedups as plain tuples, which are cheaper.
 
-    With `fallback` the agent's value is 1.0, and the oracle's is kept if it is valid (R21). Entries that
-    are not objects are dropped (C1).
+    With `fallback` the agent's value is 1.0, and a valid oracle value is kept (R21). Entries that are not
+    objects are dropped (C1).
     """
     if fallback:
         return [(name, 1.0, oracle_speedup(e)) for name, e in benchmarks.items() if isinstance(e, dict)]
@@ -63,12 +63,10 @@ def effective_pairs(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> l
 
 
 def oracle_speedup(entry: JsonValue) -> float | None:
-    """The oracle's speedup in one entry; None if it is missing or invalid (A1)."""
     return _speedup(entry, ORACLE, _ORACLE_SECONDS) if isinstance(entry, dict) else None
 
 
 def has_oracle(benchmarks: Mapping[str, JsonValue]) -> bool:
-    """True if any benchmark has an oracle value at all, valid or not (R22)."""
     return any(
         isinstance(entry, dict) and (entry.get(ORACLE) is not None or entry.get(_ORACLE_SECONDS) is not None)
         for entry in benchmarks.values()
@@ -76,9 +74,9 @@ def has_oracle(benchmarks: Mapping[str, JsonValue]) -> bool:
 
 
 def benchmarks_of(group: Sequence[Result]) -> Entries:
-    """Every benchmark that a sub-trial of the group knows, with the first valid oracle value of it.
+    """Every benchmark of the group's sub-trials, with its first valid oracle value.
 
-    The oracle's own entries come first, then the others' by position, whatever the order of events.
+    The oracle's own entries come first, then the others' by position, in whatever order events arrive.
     Entries that are not objects are left out (C1).
     """
     merged: Entries = {}
@@ -88,7 +86,7 @@ def benchmarks_of(group: Sequence[Result]) -> Entries:
 
 
 def with_own(event: Result, shared: Entries) -> Entries:
-    """The known benchmarks as a failed agent counts with them: its own entries come before the others'."""
+    """The benchmarks that a failed agent counts with; its own entries take precedence."""
     if not event.benchmarks:
         return shared
     own: Entries = {}
@@ -112,7 +110,6 @@ def _adds_the_oracle(entry: JsonValue, stored: JsonValue) -> bool:
 
 
 def _speedup(entry: dict[str, Any], ratio: str, seconds: str) -> float | None:
-    """The ratio as given, else nop / own of the (median) seconds; None if invalid."""
     given = entry.get(ratio)
     if given.__class__ is float and 0.0 < given < math.inf:
         return given  # the usual case, at half the price
@@ -123,7 +120,6 @@ def _speedup(entry: dict[str, Any], ratio: str, seconds: str) -> float | None:
 
 
 def _seconds(value: Any) -> float | None:
-    """Positive finite seconds, the median of a list of them; None otherwise."""
     samples = value if isinstance(value, list) else [value]
     if not samples or any(_valid(sample) is None for sample in samples):
         return None
@@ -131,7 +127,7 @@ def _seconds(value: Any) -> float | None:
 
 
 def _valid(value: Any) -> float | None:
-    """A number > 0 and finite as float, else None (A1). JSON true counts as 1, as in the harness."""
+    """A positive finite number as float, else None (A1). JSON true counts as 1, as in the harness."""
     if isinstance(value, float):
         return value if 0.0 < value < math.inf else None
     if not isinstance(value, int) or value <= 0:
@@ -150,7 +146,7 @@ def _valid(value: Any) -> float | None:
 
 _KEPT_NAMES = 100_000
 _MOST_REMEMBERED = 2_000
-"""Groupings of more benchmarks than that are not kept."""
+"""Groupings of more benchmarks are not cached."""
 
 
 class BenchmarkName(NamedTuple):
@@ -160,7 +156,7 @@ class BenchmarkName(NamedTuple):
 
 
 class Grouping(NamedTuple):
-    """Groups of benchmarks, as indices into the names: `singles` have one member."""
+    """Groups of benchmarks as indices into the names; `singles` have one member."""
 
     singles: tuple[int, ...]
     larger: tuple[Callable[[Sequence[float]], tuple[float, ...]], ...]
@@ -169,9 +165,9 @@ class Grouping(NamedTuple):
 def advantages(
     names: tuple[str, ...], agent: list[float], oracle: list[float]
 ) -> tuple[float, float, float, float]:
-    """The advantages of levels 1 to 4 (A5, A6): means of gmean(agent) - gmean(oracle); 0.0 of nothing.
+    """The advantages of levels 1 to 4 (A5, A6): means of gmean(agent) - gmean(oracle); 0.0 if empty.
 
-    `names` are the valid benchmarks (A1). The other arguments are logarithms of speedups in that order.
+    `names` are the valid benchmarks (A1). The other arguments are logarithms of their speedups.
     """
     groupings = _remembered(names) if len(names) <= _MOST_REMEMBERED else _groupings(names)
     means: dict[int, float] = {}
@@ -184,7 +180,7 @@ def advantages(
 
 
 def gmean(logs: Sequence[float]) -> float:
-    """Geometric mean from logarithms; 1.0 of nothing (A3)."""
+    """Geometric mean from logarithms; 1.0 if empty (A3)."""
     return math.exp(math.fsum(logs) / len(logs)) if logs else 1.0
 
 
@@ -204,7 +200,7 @@ def _gmeans(grouping: Grouping, logs: list[float]) -> list[float]:
 
 @lru_cache(maxsize=_KEPT_NAMES)
 def benchmark_name(name: str) -> BenchmarkName:
-    """The parts of a benchmark's name, each parsed once because names repeat across trials.
+    """The parts of a benchmark's name. Names repeat across trials, so each is parsed once.
 
     >>> benchmark_name("pkg.sub.Class.time_x(10, 'a')")
     BenchmarkName(module='pkg.sub', class_='Class', function='time_x')
@@ -226,7 +222,7 @@ def benchmark_name(name: str) -> BenchmarkName:
 
 
 def _groupings(names: Sequence[str]) -> tuple[Grouping, ...]:
-    """Groupings by module, by class, by function, and of all (A6); what is the same is the same object."""
+    """Groupings by module, class and function, and of all (A6). Equal groupings are the same object."""
     stored: dict[tuple[tuple[int, ...], ...], Grouping] = {}
     groupings = []
     for depth in (1, 2, 3, 0):
@@ -260,9 +256,9 @@ class TaskMetrics:
     """Metrics of one agent on one task.
 
     Attributes:
-        task_speedup: geometric mean over the valid benchmarks. A fallback has 1.0 (R21).
-        advantages: by module, class and function, and over all, levels 1 to 4 (A6). None if no benchmark
-            has an oracle value at all (R22), or no valid one (R21).
+        task_speedup: geometric mean over the valid benchmarks; 1.0 for a fallback (R21).
+        advantages: by module, class and function, and over all, levels 1 to 4 (A6). None without an oracle
+        value (R22), or without a valid one (R21).
     """
 
     task_speedup: float | None
@@ -299,19 +295,19 @@ def task_metrics(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> Task
 
 @dataclass(frozen=True, slots=True)
 class FormulaCodeScore:
-    """What FormulaCode says of one agent on one task.
+    """FormulaCode's results for one agent on one task.
 
     Attributes:
-        pytest_failed: the test suite failed, relative to the oracle's where there is one (D8, R5).
+        pytest_failed: the test suite failed, relative to the oracle's if there is one (D8, R5).
         snapshot_failed: the snapshot comparison failed (D10).
-        fallback: the agent failed, and each known benchmark counts as 1.0 (R21). Without known
-          benchmarks it is false, though the speedup is 1.0 (C3).
+        fallback: the agent failed, and each known benchmark counts as 1.0 (R21). Without known benchmarks it
+            is false, though the speedup is 1.0 (C3).
         task_speedup: None if not measured (R21).
-        advantages: in the order of :data:`ADVANTAGES`; None if unknown (R21, R22), also single ones.
+        advantages: in the order of :data:`ADVANTAGES`; all or single ones are None if unknown (R21, R22).
         claimed: a log states the advantages without speedups (R3).
-        speedup_percentage: (task_speedup - 1) x 100, None where that is beyond the range of floats;
-            without benchmarks as the old result format gives it.
-        has_no_reference: the tests are judged by an oracle without readable counts, so by 0 failures (R20).
+        speedup_percentage: (task_speedup - 1) x 100, or the old result format's without benchmarks. None if
+            it overflows a float.
+        has_no_reference: the oracle has no readable counts, so 0 failures are allowed (R20).
     """
 
     pytest_failed: bool
@@ -329,7 +325,7 @@ class FormulaCodeScore:
 def formulacode_score(
     event: Result, *, pytest_failed: bool, snapshot_failed: bool, reverted_to: Entries | None
 ) -> FormulaCodeScore:
-    """Score a trial whose group carries any of FormulaCode's sections.
+    """Score a trial whose group has any FormulaCode section.
 
     A failed agent counts with the benchmarks of `reverted_to`, each unchanged; None: it did not fail.
     """
@@ -358,16 +354,16 @@ def formulacode_score(
 
 
 def missing_score(group: Sequence[Result]) -> FormulaCodeScore:
-    """Score of a planned agent that has no sub-trial in a trial: it changed nothing (R21)."""
+    """Score of a planned agent without a sub-trial in a trial: it changed nothing (R21)."""
     return _reverted(benchmarks_of(group), False, False, None)
 
 
 def _reverted(
     entries: Mapping[str, JsonValue], pytest_failed: bool, snapshot_failed: bool, percentage: float | None
 ) -> FormulaCodeScore:
-    """Score of an agent that failed: 1.0 for each known benchmark; without any, unknown advantages (R21).
+    """Score of a failed agent: 1.0 for each known benchmark; without any, unknown advantages (R21).
 
-    The `percentage` of the old result format stands where no benchmark is known (F8).
+    The `percentage` of the old result format counts if no benchmark is known (F8).
     """
     metrics = task_metrics(entries, fallback=True)
     is_old = not entries and percentage is not None
@@ -406,7 +402,7 @@ def _percentage(task_speedup: float | None) -> float | None:
 
 
 def _claims(claimed: Mapping[str, JsonValue] | None) -> tuple[float | None, ...] | None:
-    """The advantages that a log claims, None where it claims none; None if it claims no advantage at all."""
+    """The advantages that a log claims, each None if missing; None if there are none."""
     values = tuple(_number((claimed or {}).get(name)) for name in ADVANTAGES)
     return values if any(value is not None for value in values) else None
 
@@ -432,11 +428,12 @@ def _number(value: object) -> float | None:
 
 
 MAX_PAYLOAD_BYTES = 240 * 1024
-"""So that a scored trial with all its names stays within 256 KiB."""
+"""Keeps a scored trial with all its names within 256 KiB."""
 
 KEPT_AT_EACH_END = (100, 50, 25, 10, 3, 1, 0)
-"""Beyond the size limit the hundred slowest and fastest benchmarks are kept, and a count of the rest;
-fewer where names of thousands of characters make even those too large."""
+"""Above the size limit, the slowest and fastest 100 benchmarks are kept, and the rest are counted. Very long
+names leave room for fewer.
+"""
 
 
 def task_payload(
@@ -448,7 +445,7 @@ def task_payload(
     cost_usd: float | None,
     trajectory_length: int | None,
 ) -> dict[str, Any]:
-    """Payload of one agent on one task; `per_benchmark_speedups` is null where not measured (R21)."""
+    """Payload of one agent on one task; `per_benchmark_speedups` is null if not measured (R21)."""
     advantages = score.advantages or (None,) * len(ADVANTAGES)
     payload: dict[str, Any] = {
         "per_benchmark_speedups": None,
