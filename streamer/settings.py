@@ -104,7 +104,6 @@ def is_running(pid: int, started_at: float) -> bool:
 
 DEFAULT_CONFIG_FILE = "streamer.toml"
 _ARGUMENTS = ("bootstrap", "redis", "namespace")
-"""The settings that commands take as arguments too."""
 
 READ_COMMITTED = "read_committed"
 """Isolation level of every consumer."""

@@ -155,12 +155,10 @@ def ratio(value: object) -> str:
 
 
 _AS_EMOJI = "\ufe0f"
-"""Variation selector 16: the character before it is drawn as an emoji."""
 
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 _WORD = re.compile(r"\s*\S+|\s+$")
-"""A word with the spaces before it; or the spaces at the end."""
 
 
 def text_width(text: str) -> int:
@@ -234,7 +232,6 @@ def folded(text: str, width: int) -> list[str]:
 
 
 def _pieces(text: str) -> list[tuple[str, int]]:
-    """Each character with what joins it, and the columns of both."""
     pieces: list[tuple[str, int]] = []
     for character in text:
         if pieces and _joins(character, pieces[-1][0]):
@@ -261,7 +258,6 @@ def _columns(character: str) -> int:
 
 
 def _fitting(pieces: Iterable[tuple[str, int]], width: int) -> list[str]:
-    """The first characters that together fit."""
     texts = []
     for text, columns in pieces:
         width -= columns

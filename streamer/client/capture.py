@@ -233,7 +233,6 @@ def _written(event: Mapping[str, Any]) -> bytes:
 
 
 def _not_finite(value: Any, where: str) -> str | None:
-    """Path of the first float that JSON would turn into null, None if there is none."""
     if isinstance(value, Decimal) or hasattr(value, "dtype"):
         value = plain(value)
     if isinstance(value, float):
@@ -332,7 +331,6 @@ def reread(value: bytes) -> Outgoing | Reason:
 
 
 def _accepted(value: bytes) -> AnyEvent | Reason:
-    """The event in `value`, or why the worker or the publisher refuses it."""
     decoded = decode(value)
     if isinstance(decoded, Reason):
         return decoded

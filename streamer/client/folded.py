@@ -367,7 +367,6 @@ def _truncated(beginnings: Mapping[str, int]) -> dict[str, int]:
 
 
 def _latest(one: BoardRun) -> tuple[float, str]:
-    """Sort key of runs, as Redis orders them: by the latest event, then by the encoded id."""
     at = one.run.last_event_at
     return (0.0 if at is None else at.timestamp(), encode_id(one.run.run_id))
 

@@ -271,7 +271,6 @@ class ChangeFeed:
         return [replace(up, leader=leaders.get(up.run_id)) if up.kind == "run" else up for up in updates]
 
     def _digests(self, run_id: str, named: Collection[str]) -> dict[str, str]:
-        """Versions of the keys whose values need not be read again."""
         return {
             suffix: version_text(seen.version)
             for suffix, seen in self._seen.get(run_id, {}).items()

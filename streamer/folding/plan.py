@@ -27,10 +27,8 @@ RUNS_PER_TIER = 10
 _NOT_PLAN = frozenset({"type", "schema_version", "run_id", "revision", "labels", "part"})
 
 _OF_ORDER = frozenset({"order", "order_kind", "concurrency", "tasks", "attempts", "plan_complete", "parts"})
-"""Fields that the parts of a run do not share: each part has its own, or they are added up."""
 
 _ORDERING = frozenset({"tasks", "attempts", "order", "order_kind"})
-"""Fields of a complete plan that fix its trials or their order."""
 
 MOST_PLANS = 32
 """The most complete plans that are kept, those with the greatest revisions. With more, no order counts."""
@@ -65,7 +63,6 @@ class Plan:
         self._ledgers: dict[PlanRank, Declared[Ledger]] = {}
         """The ledgers of all complete plans, including the earliest one (inference 8a)."""
         self._agents: dict[PlanRank, Declared[list[str]]] = {}
-        """The agents of all complete plans, kept for the same reason."""
         self._ends: list[tuple[tuple[int, *PlanRank], RunFinished]] = []
         """The greatest wins. Lesser ones with a greater revision stay, in case a deletion removes the
         greatest.

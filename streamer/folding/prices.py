@@ -205,10 +205,8 @@ PROVIDERS = {
 """LiteLLM's provider names that genai-prices does not know, with its own names for them."""
 
 _ROUTE = re.compile(r":(beta|thinking|nitro|floor|exacto|extended)$")
-"""Suffixes that pick a route to the same model on OpenRouter; `:free` is another price."""
 
 _FREE = ":free"
-"""Suffix of free models on OpenRouter, whatever they cost elsewhere."""
 
 _ON_BEDROCK = re.compile(r":\d+$")
 

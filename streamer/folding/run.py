@@ -158,7 +158,6 @@ MAX_BYTES_AGAIN = 2 * 1024
 
 _SLOT_OVERHEAD_BYTES = 16
 _ENTRY_BYTES = 64
-"""Bytes for each loser, start and late score."""
 
 
 class StatePage:

@@ -107,7 +107,6 @@ class Summaries:
         return [(group_id.kind, group_id.topic_key(self.run.run_id)) for group_id in self._taken]
 
     def _due(self, changed: set[GroupId], at: Moment, lacking: set[AgentModel]) -> set[GroupId]:
-        """Groups that changed, and those that a change elsewhere in the run may affect."""
         run, groups, roster, queue = self.run, at.groups, self.run.scores.roster, self.run.queue
         due, everyone = set(changed), run.every_group()
         shape = [(group_id, len(group.subtests)) for group_id, group in groups.items()]
@@ -203,7 +202,6 @@ def board_value(metric: BoardMetric, of: Subject[GroupState]) -> float | None:
 
 
 _SAID = ("harness", "project", "benchmark", "benchmark_version", "display_name")
-"""Fields of the plan that a run's summary copies."""
 
 
 class Moment:

@@ -545,7 +545,6 @@ def _print(record: LogRecord) -> str:
 
 
 def _held(settings: Settings, run_id: str, expected: Counter[str], name: str) -> Counter[str]:
-    """The fingerprints of a run's records in the log. Raises CannotBeMoved if one is not in the archive."""
     held, others, deletions = Counter[str](), 0, list[int]()
     for record in RunLog(settings, run_id).records():
         event, *_ = event_in(record.value)

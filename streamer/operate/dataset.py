@@ -188,7 +188,6 @@ def _made(file: Path) -> Path:
 def _publish(
     out: Path, new: Path, source: str, runs: Mapping[str, Written], metrics: Mapping[str, str]
 ) -> None:
-    """Sync the new generation, and make it current with one rename."""
     content: dict[str, Any] = {
         "format": FORMAT,
         "semantics_version": SEMANTICS_VERSION,

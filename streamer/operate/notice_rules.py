@@ -431,7 +431,6 @@ def _percent(share: float) -> str:
 
 
 def _group_key(group: Json) -> str:
-    """A field of a run's memory; its kind keeps a tier apart from an agent:model."""
     tier = group.get("tier")
     return f"agent_model={group['agent_model']}" if tier is None else f"tier={tier}"
 

@@ -171,7 +171,6 @@ def units_of(metrics: Iterable[Mapping[str, str]]) -> dict[str, str]:
 MOST_NAME_CHARACTERS = 120
 
 _RESERVED = re.compile(r"[._].*|.*[. ]|data|(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
-"""Names that some reader or system ignores or misreads."""
 
 _CUT = 40
 

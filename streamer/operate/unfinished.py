@@ -140,7 +140,6 @@ def unfinished_of_file(
 
 
 def _why(scored: Scored) -> Why | None:
-    """Why a trial with a result is left to run; None if it is done."""
     if scored.success:
         return None
     if scored.infrastructure_failure:
@@ -346,7 +345,6 @@ def _home(left: Unfinished, path: str | None, folder: str) -> PurePosixPath:
 
 
 def _below(home: PurePosixPath, *names: str) -> PurePosixPath | None:
-    """A path below a directory; None if one of the names leads elsewhere."""
     if any(name in ("", ".", "..") or "/" in name for name in names):
         return None
     return home.joinpath(*names)

@@ -613,7 +613,6 @@ _DEFAULTS: dict[str, list[tuple[str, Any]]] = {
     ]
     for kind in EVENT_TYPES
 }
-"""Per type of event, the fields whose default is not null, and that default."""
 
 
 def known_content(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,6 @@ _MAX_BYTES = 64 * 1024
 
 _SEPARATORS = slice(4, 20, 3)
 _SEPARATED = frozenset(f"--{between}::{after}" for between in "T " for after in ".Z+")
-"""The characters at those positions of a time in the usual format."""
 
 _LENGTHS_Z = frozenset({20, *range(22, 28)})
 """Lengths of a UTC time that ends in Z: without decimals, and with 1 to 6."""
@@ -251,7 +250,6 @@ def _may_be_plain(value: bytes) -> bool:
 
 
 def _moment(text: Any) -> datetime:
-    """The time in a text; raises ValueError if it is not in the usual format, or not plausible."""
     if text.__class__ is not str or text[_SEPARATORS] not in _SEPARATED:
         raise ValueError
     if len(text) not in (_LENGTHS_OFFSET if text[-6:] == "+00:00" else _LENGTHS_Z if text[-1] == "Z" else ()):

@@ -274,7 +274,7 @@ def missing_times_remark(run_id: str, count: int) -> str:
 
 
 def shown(value: object) -> str:
-    """A short printable form of hostile text: escaped and shortened.
+    r"""A short printable form of hostile text: escaped and shortened.
 
     >>> shown("\x1b[31mred")
     "'\\x1b[31mred'"

@@ -335,7 +335,6 @@ class PluginError(ValueError):
 
 @functools.cache
 def _offers() -> dict[str, list[EntryPoint]]:
-    """Name to its different entry points; one that is installed twice counts once."""
     offers: dict[str, list[EntryPoint]] = defaultdict(list)
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         if entry.value not in (offer.value for offer in offers[entry.name]):
@@ -592,7 +591,6 @@ class _Conversion:
             yield from self._plan_event(run, event) if event else ()
 
     def _started(self, run: SourceRun) -> dict[str, Any] | None:
-        """The run's plan, even if only the user declares it. A part's plan always has `plan_complete`."""
         started = run.plan.started or ({"type": "run_started"} if self._options.declared else None)
         if self._part(run) is None:
             return started

@@ -191,7 +191,6 @@ _SNAPSHOT_COUNTS = ("passed", "skipped", "total")
 """The counts without `failed`, which the harness overwrites (B7)."""
 
 _SAME = 1e-9
-"""Relative difference up to which two means are equal, as they are computed in two ways (A7)."""
 
 
 @dataclass(slots=True)

@@ -322,7 +322,6 @@ def _by_agent(by_agent: Any) -> dict[str, dict[str, JsonValue]] | None:
 
 
 def _claims(block: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Advantages and counts that a log claims; the harness's fallback may have changed kept ones."""
     claims: dict[str, JsonValue] = {}
     if block.get(FALLBACK_MARK) is True:
         return claims

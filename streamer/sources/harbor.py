@@ -104,7 +104,6 @@ _JOB_KEYS = {
     LOCK: {"trials", "n_concurrent_trials"},
     RESULT: {"n_total_trials", "stats"},
 }
-"""Keys that a job's own files have, unlike a trial's files of the same names."""
 
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The name of a directory that `harbor serve` made for a job or a trial."""
@@ -327,7 +326,6 @@ def served_job(path: Path) -> dict[str, Any]:
 
 
 _RANDOM_PART = "__"
-"""The separator between the task and the random characters in a trial's name."""
 
 
 def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed]:

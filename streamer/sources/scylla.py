@@ -237,7 +237,6 @@ def _start(run: Path, trial: Path, task_id: str, plan: RunPlan) -> Iterator[Pars
 
 
 def _failure_mode(exit_code: Any) -> str | None:
-    """How the agent ended: "unset" if normally (as G6), None if unknown."""
     if not isinstance(exit_code, int) or isinstance(exit_code, bool):
         return None
     return "unset" if exit_code == 0 else f"exit_code_{exit_code}"

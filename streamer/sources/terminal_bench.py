@@ -63,7 +63,6 @@ _ATTEMPT_ANYWHERE = re.compile(r"\.([0-9]{1,9})-of-[0-9]+(?:\.(.*))?", re.DOTALL
 _SUB_TRIAL = re.compile(r"\.agent-\d+-")
 _RUN_FILE_SUFFIX = re.compile(r"_{1,2}results\.json$|\.json$")
 _SEARCHED_UPWARDS = 3
-"""How many levels above a directory without a run-level file its run is searched."""
 
 
 def attempt_and_run(task_id: str, trial_name: str) -> tuple[int, str | None]:
@@ -431,7 +430,6 @@ _Identity = tuple[str, str | None]
 
 
 def _identity(event: dict[str, Any]) -> _Identity:
-    """The key by which the harness itself tells a run's trials apart (F11)."""
     return event["task_id"], event.get("trial_name")
 
 
@@ -468,7 +466,6 @@ def _run_started(
 
 
 def _made(lock: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str] | None:
-    """The provenance from lock and metadata. A dataset in a directory has no name here."""
     dataset, config = part(lock, "dataset"), part(lock, "run_config")
     limits = {of: config.get(f"global_{of}_timeout_sec") for of in ("agent", "test", "setup")}
     as_task_says = "as the task says" if config else None

@@ -227,7 +227,6 @@ class Distribution:
         return _concatenated(self._blocks)
 
     def _are_few(self, changes: int) -> bool:
-        """Whether changing this many values one by one is faster than merging everything again."""
         return changes <= max(_ONE_BY_ONE, self.count // _BLOCK)
 
     def _insert(self, parts: list[array[float]]) -> None:
@@ -284,7 +283,6 @@ class Distribution:
         self._hold(np.delete(joined, places))
 
     def _number_of(self, value: float) -> int:
-        """Index of the first block that reaches the value; the number of blocks if it is beyond all."""
         return bisect_left([block[-1] for block in self._blocks], value)
 
     def _hold(self, ordered: NDArray[np.float64]) -> None:

@@ -48,7 +48,6 @@ _UNSURE = 1e-6
 """A logarithm this close to 0 is recomputed with integers; rounding errors are far smaller."""
 
 _CACHED = 1 << 16
-"""The number of cached ends: 64 prefixes with two ends each, of 500 looks."""
 
 Outcome = bool | None
 """True: passed. False: failed. None: no final value, for any reason (inference 3)."""

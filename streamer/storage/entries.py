@@ -47,9 +47,9 @@ class _SharedKey:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """All keys of one namespace ("" is the default one): `NAMESPACE:streamer:...`.
+    """All keys of one namespace ("" is the default): `NAMESPACE:streamer:...`.
 
-    No namespace holds a colon, so two never share a key. The hash tag `{RUN}` puts all keys of a run in one
+    Namespaces have no colon, so they never share a key. The hash tag `{RUN}` puts all keys of a run in one
     cluster slot. Ids are percent-encoded (`streamer.schemas.base.encode_id`).
     """
 
@@ -62,7 +62,7 @@ class Keys:
     # Keys of one run
 
     def of_run(self, run_id: str, suffix: str) -> str:
-        """Key of a run from its suffix, such as `run`, `tier:T0` or `versions`."""
+        """Key of a run with this suffix, such as `run`, `tier:T0` or `versions`."""
         return f"{self._root}:{{{encode_id(run_id)}}}:{suffix}"
 
     run = _RunKey("run")
@@ -77,11 +77,11 @@ class Keys:
         return self.of_run(run_id, GroupId(tier, agent, model).redis_suffix)
 
     def board(self, run_id: str, metric: str) -> str:
-        """Sorted set: `AGENT:MODEL` by the metric, within the run."""
+        """Sorted set: `AGENT:MODEL` by the metric, in the run."""
         return self.of_run(run_id, f"board:{metric}")
 
     named_boards = _RunKey("named_boards")
-    """Set: `metrics/NAME` of every named metric that has had a board within the run."""
+    """Set: `metrics/NAME` of every named metric that has had a board in the run."""
 
     agent_models = _RunKey("agent_models")
 
@@ -91,22 +91,22 @@ class Keys:
         return self.of_run(run_id, f"{GroupId(tier).redis_suffix}:agent_models")
 
     in_flight = _RunKey("in_flight")
-    """Hash: the slot of each trial in flight, as in the topic `scored-trials`, to its JSON."""
+    """Hash: JSON of each trial in flight by its slot, spelled as in the topic `scored-trials`."""
 
     comparisons = _RunKey(COMPARISON.redis_suffix)
-    """String: every two agents of the run compared, and their ranks."""
+    """String: the comparison of every two agents of the run, and their ranks."""
 
     tasks = _RunKey("tasks")
-    """Hash: `TASK`, or `TIER|SUBTEST|TASK`, to the JSON of {agent:model: [known, passed, unknown]}."""
+    """Hash: JSON of {agent:model: [known, passed, unknown]} by `TASK` or `TIER|SUBTEST|TASK`."""
 
     history = _RunKey("history")
-    """Stream: one entry per emission, capped."""
+    """Stream: one entry per update, capped."""
 
     versions = _RunKey("versions")
-    """Hash: key suffix to `epoch:state_version`, the guard against older writers."""
+    """Hash: `epoch:state_version` by key suffix, which guards against older writers."""
 
     writer = _RunKey("writer")
-    """String: mark of the last write, by which a worker notices another write in between."""
+    """String: mark of the last write, by which a worker detects writes by others."""
 
     notices = _RunKey("notices")
 
@@ -120,23 +120,23 @@ class Keys:
         return f"{self._root}:board:{encode_id(benchmark)}:{metric}"
 
     def benchmark_named_boards(self, benchmark: str) -> str:
-        """Set: `metrics/NAME` of every named metric that has had a board over the runs of a benchmark."""
+        """Set: `metrics/NAME` of every named metric that has had a board on the benchmark."""
         return f"{self._root}:named_boards:{encode_id(benchmark)}"
 
     updates = _SharedKey("updates")
-    """Pub/sub channel: one message per emission."""
+    """Pub/sub channel: one message per update."""
 
     all_notices = _SharedKey("notices")
-    """Hash: the notices that `streamer notify` sent for no single run."""
+    """Hash: the notices of `streamer notify` that do not belong to a single run."""
 
     workers = _SharedKey("workers")
-    """Hash: worker id to its last heartbeat, whose `at` is the time of Redis."""
+    """Hash: last heartbeat by worker id; its `at` is the time of Redis."""
 
     log = _SharedKey("log")
-    """String: name of the log whose state this is, as in the topic `streamer-meta`."""
+    """String: name of the log that this state was folded from, as in the topic `streamer-meta`."""
 
     stack_problem = _SharedKey("stack_problem")
-    """String: why `streamer up` accepts no events at present."""
+    """String: the reason why `streamer up` accepts no events at present."""
 
 
 # -----------------------------------------------------------------------------
@@ -147,7 +147,7 @@ RUN_SUFFIX = "run"
 IN_FLIGHT = "in_flight"
 TASKS = "tasks"
 HASHES = (IN_FLIGHT, TASKS)
-"""Suffixes of the keys that are hashes; also in the Lua scripts."""
+"""Suffixes of hashes; the Lua scripts list them, too."""
 COMPARISONS = COMPARISON.redis_suffix
 DELETED = "deleted"
 """Field of a run's versions that holds the deletion of the run; also in write_run.lua."""
@@ -176,7 +176,7 @@ GROUP_HEADLINE = {
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """The value that one key should hold, from one version on; None: tombstone.
+    """The value that a key should hold, from a version on; None is a tombstone.
 
     `suffix` is within the run: `run`, `agent_model:A:M`, `tier:T`, `tier:T:A:M`, `comparisons`, `in_flight`,
     `tasks`. The `value` of a hash is the JSON list of its fields and values.
@@ -195,7 +195,7 @@ class KeyState:
 
     @property
     def group(self) -> str:
-        """The rest of the suffix: `A:M`, `T`, `T:A:M`, "" for the run."""
+        """The suffix after its kind: `A:M`, `T`, `T:A:M`, "" for the run."""
         return self.suffix.partition(":")[2]
 
     def script_arguments(self, keys: Keys) -> tuple[str, bytes, bytes]:
@@ -210,7 +210,7 @@ class KeyState:
         return self.suffix, orjson.dumps(plan), self.value or b""
 
     def board(self) -> dict[str, str | bool]:
-        """METRIC to score as Redis reads it, False if not on the board; empty for all but agent:models."""
+        """Score by METRIC as Redis reads it, False if not on the board; empty except for agent:models."""
         if self.kind != "agent_model" or self.summary is None:
             return {}
         values = board_values(self.summary).items()
@@ -245,7 +245,7 @@ class KeyState:
 
 
 def entries_of(update: RunUpdate, *, notify: bool) -> list[KeyState]:
-    """The Redis entries of an update, hashes first. Hashes and the comparison are never news."""
+    """The Redis entries of an update, hashes first. Hashes and the comparison are never announced."""
     hashes = []
     if update.in_flight is not None:
         fields = {slot: trial.decode() for slot, trial in update.in_flight.trials.items()}
@@ -317,17 +317,17 @@ def _text(value: Any) -> str:
 
 class RunOwner(Protocol):
     def run_ids(self) -> Iterable[str]:
-        """Every run that is owned; may be iterated piecemeal while runs come and go."""
+        """Every owned run; lazy iteration is fine while runs come and go."""
 
     def current(self, run_id: str) -> RunUpdate:
-        """All of a run as published, from one moment; without summaries for a run that is not owned."""
+        """The whole run as published, from one moment; without summaries if it is not owned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
     """One call of the script; Redis must hold the mark `follows` ("": any), and then holds `mark`.
 
-    A `whole` write removes the run's keys that `entries` does not name.
+    A `whole` write removes the run's keys that `entries` lacks.
     """
 
     run_id: str
@@ -346,7 +346,9 @@ class Writes:
         self._marks: dict[str, str] = {}
 
     def changes(self, run_id: str, unsent: Sequence[KeyState]) -> Write | None:
-        """The waiting values, or the whole run if the previous write is unknown; None for a foreign run."""
+        """The waiting values, or the whole run if the previous write is unknown; None for another worker's
+        run.
+        """
         if self.owner is None:
             return Write(run_id, unsent, unsent, "", "", whole=False)
         follows = self._marks.get(run_id)
@@ -355,7 +357,7 @@ class Writes:
         return Write(run_id, unsent, unsent, follows, self._next_mark(), whole=False)
 
     def whole(self, run_id: str, unsent: Sequence[KeyState] = ()) -> Write | None:
-        """A write of the whole run; only its waiting values make history and news."""
+        """A write of the whole run; only its waiting values add history and announcements."""
         current = self.owner.current(run_id) if self.owner else None
         if current is None or not current.summaries:
             return None
@@ -367,7 +369,9 @@ class Writes:
         return Write(run_id, list(entries.values()), unsent, "", self._next_mark(), whole=True)
 
     def alive(self, run_ids: Iterable[str], since: float | None) -> Iterator[Write]:
-        """Writes of whole runs, without expired ones: with a last event before `since` (Unix seconds)."""
+        """Writes of whole runs, except expired ones: those with a last event before `since` (Unix
+        seconds).
+        """
         for run_id in run_ids:
             write = self.whole(run_id)
             if write is not None and (since is None or _last_event(write.entries) >= since):
@@ -386,7 +390,6 @@ class Writes:
 
 
 def _last_event(entries: Iterable[KeyState]) -> float:
-    """Unix seconds of the last event of a run; infinity if unknown."""
     return max((last_event_seconds(entry.summary) for entry in entries if entry.summary), default=inf) or inf
 
 
@@ -399,10 +402,9 @@ READ_SCRIPT = files("streamer.storage").joinpath("read_run.lua").read_text(encod
 BEAT_SCRIPT = files("streamer.storage").joinpath("beat.lua").read_text(encoding="utf-8")
 WORKERS_SCRIPT = files("streamer.storage").joinpath("read_workers.lua").read_text(encoding="utf-8")
 NOT_TAKEN = -1
-"""Reply if Redis lacks the mark that the changes follow: the run has to be sent whole."""
+"""Reply if Redis lacks the mark that the changes follow: send the run as a whole."""
 
 HISTORY_LENGTH = 10_000
-"""Approximate number of entries kept of a run's history."""
 
 
 class WriteRun:
@@ -427,10 +429,10 @@ class WriteRun:
 def read_run(
     keys: Keys, run_id: str, kinds: Iterable[str], versions: Mapping[str, str] | None = None
 ) -> tuple[str | int, ...]:
-    """EVAL_RO of the script that reads a run from one moment; read_run.lua has its reply.
+    """EVAL_RO of the script that reads a run at one moment; read_run.lua documents the reply.
 
     `kinds` are `run`, `agent_model`, `tier`, `within` (agent:models within tiers), `comparisons`, `in_flight`
-    and `tasks`. `versions` maps key suffixes to known versions, whose summaries are left out.
+    and `tasks`. `versions` has known versions by key suffix; their summaries are left out.
     """
     question = {"kinds": dict.fromkeys(kinds, True), "known": dict(versions or {})}
     return ("EVAL_RO", READ_SCRIPT, 1, keys.versions(run_id), orjson.dumps(question).decode())
@@ -442,7 +444,7 @@ def write_heartbeat(keys: Keys, worker_id: str, status: bytes, at: str) -> tuple
 
 
 def read_workers(keys: Keys) -> tuple[str | int, ...]:
-    """EVAL_RO of the script that reads heartbeats and Redis's time; read_workers.lua has its reply."""
+    """EVAL_RO of the script that reads heartbeats and Redis's time; read_workers.lua has the reply."""
     return ("EVAL_RO", WORKERS_SCRIPT, 1, keys.workers)
 
 
@@ -451,21 +453,21 @@ def read_workers(keys: Keys) -> tuple[str | int, ...]:
 
 
 class Unsent:
-    """The latest entry per key, at most `limit`. Summaries make room first: a reconcile restores them."""
+    """The latest entry per key, at most `limit`. Summaries are dropped first: a reconcile restores them."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._runs: dict[str, dict[str, KeyState]] = {}
         self._count = 0
         self.dropped = 0
-        """Entries that made room for others since the last reconcile."""
+        """Entries dropped since the last reconcile."""
         self.incomplete: set[str] = set()
 
     def __len__(self) -> int:
         return self._count
 
     def put(self, entry: KeyState) -> None:
-        """Keep an entry unless a newer one of its key is there; news stay news."""
+        """Keep an entry unless there is a newer one of its key; an announcement stays one."""
         keys = self._runs.setdefault(entry.run_id, {})
         other = keys.get(entry.suffix)
         if other is None:
@@ -477,7 +479,7 @@ class Unsent:
             keys[entry.suffix] = replace(entry, notify=entry.notify or other.notify)
 
     def discard(self, entry: KeyState) -> None:
-        """Remove a sent entry, unless another took its place meanwhile."""
+        """Remove a sent entry, unless a newer one replaced it meanwhile."""
         keys = self._runs.get(entry.run_id, {})
         if keys.get(entry.suffix) is entry:
             del keys[entry.suffix]

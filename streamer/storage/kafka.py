@@ -1,4 +1,4 @@
-"""Names of topics, how they are made, and why Kafka refuses. `log` reads topics, `outbox` writes to them.
+"""Names of topics, how they are created, and why Kafka refuses. `log` reads topics, `outbox` writes them.
 
 >>> names = Names()
 >>> names.trial_events, names.group
@@ -50,7 +50,7 @@ from streamer.settings import Settings, mismatch
 
 PROBE_MS = 10_000
 KAFKA_HELLO = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
-"""A request for the versions that a broker speaks (ApiVersions 0, without a client's name)."""
+"""A request for a broker's API versions (ApiVersions 0, without a client's name)."""
 
 _REFUSED = (AuthenticationFailedError, SaslAuthenticationFailed)
 _OTHER_MECHANISM = (UnsupportedSaslMechanismError, IllegalSaslStateError)
@@ -63,9 +63,9 @@ class BrokerRefuses(KafkaError):  # type: ignore[misc]
 
 @asynccontextmanager
 async def telling_refusals(settings: Settings) -> AsyncIterator[None]:
-    """Turn a failed start of a client into BrokerRefuses if a broker is there and refuses.
+    """Turn a failed start of a client into BrokerRefuses if there is a broker that refuses.
 
-    Against a broker without TLS a client would wait long; this fails at once.
+    A client would wait long for a broker without TLS; this fails at once.
     """
     if settings.security_protocol.endswith("SSL"):
         await refuse_other_protocol(settings)  # a client would wait long for an answer in TLS
@@ -80,7 +80,7 @@ async def telling_refusals(settings: Settings) -> AsyncIterator[None]:
 
 
 async def refuse_other_protocol(settings: Settings) -> None:
-    """Raise BrokerRefuses if we and a broker differ about TLS. A broker that is away is no error."""
+    """Raise BrokerRefuses if only one of client and broker uses TLS. An absent broker is no error."""
     tls = settings.security_protocol.endswith("SSL")
     for server in settings.bootstrap.split(","):
         host, _, port = server.strip().rpartition(":")
@@ -129,22 +129,22 @@ async def _reason(settings: Settings, server: str) -> str | None:
 
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""Largest record batch for producers and consumers: a state page with one 1 MiB event, and room."""
+"""Largest record batch of producers and consumers: a state page with one 1 MiB event, plus room."""
 
 FETCH_WAIT_MS = 500
-"""How long a broker may hold an empty fetch. Apache Kafka answers at once when data come."""
+"""How long a broker may hold an empty fetch. Apache Kafka answers at once when data arrive."""
 
 SHORT_WAIT_MS = 20
-"""How long the embedded broker may hold an empty fetch: the whole time, so this is its latency."""
+"""How long the embedded broker may hold an empty fetch. It always waits this long, so this is its latency."""
 
 END_WAIT_MS = 5
-"""How long a broker may hold an empty fetch of a reader that stops at the present end."""
+"""How long a broker may hold an empty fetch if the reader stops at the present end."""
 
 REQUEST_MS = 15_000
-"""How long a request of a reader or an admin client may take while a person waits."""
+"""How long a request of a reader or admin client may take while a person waits."""
 
 PATIENCE_SECONDS = 60.0
-"""Time without news after which a partition counts as unreadable."""
+"""Time without an answer after which a partition counts as unreadable."""
 
 
 # -----------------------------------------------------------------------------
@@ -169,14 +169,14 @@ async def administering(
 
 
 REFUSED_FOR_GOOD = (InvalidTimestampError, PolicyViolationError, TopicAuthorizationFailedError)
-"""Other refusals that do not change if the same events are sent again."""
+"""Other refusals that sending the same events again does not change."""
 
 
 _AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError)
 
 
 def no_broker_at(bootstrap: str) -> str:
-    """The message for a broker that is away.
+    """The message for an absent broker.
 
     >>> no_broker_at("127.0.0.1:9092")
     'no Kafka broker answers at 127.0.0.1:9092'
@@ -197,7 +197,7 @@ WRONG_CLOCK = (
 
 
 def said_of(error: BaseException) -> str:
-    """An error as one line, with an explanation where the library's text does not help.
+    """An error as one line, with an explanation if the library's text does not help.
 
     >>> said_of(TimeoutError()), said_of(InvalidTimestampError())[:35]
     ('TimeoutError', 'the time of a record is too far fro')
@@ -208,7 +208,7 @@ def said_of(error: BaseException) -> str:
 
 
 def broker_problem(error: Exception, bootstrap: str) -> str:
-    """An error of aiokafka as a sentence for people, with advice if no broker answers.
+    """An error of aiokafka as a readable sentence, with advice if no broker answers.
 
     >>> broker_problem(KafkaConnectionError("Unable to bootstrap from [...]"), "127.0.0.1:9092")
     'no Kafka broker answers at 127.0.0.1:9092. Start one (streamer up, or docker compose up)'
@@ -253,7 +253,7 @@ _NOT_YET = (0, UnknownTopicOrPartitionError.errno, LeaderNotAvailableError.errno
 async def create_topic(
     admin: AIOKafkaAdminClient, topic: str, partitions: int, replication: int, config: Mapping[str, str]
 ) -> bool:
-    """Create a topic; False if it exists. Another worker may be faster. A KafkaError names the topic."""
+    """Create a topic; False if it exists, as another worker may be faster. A KafkaError names the topic."""
     new = NewTopic(topic, partitions, replication, topic_configs=dict(config))
     response = await admin.create_topics([new])
     for name, code, *reason in response.topic_errors:
@@ -263,7 +263,7 @@ async def create_topic(
 
 
 async def partition_count(admin: AIOKafkaAdminClient, topic: str) -> int:
-    """Number of a topic's partitions; waits up to 30 seconds until the brokers know a new topic."""
+    """Number of a topic's partitions; waits up to 30 seconds for the brokers to know a new topic."""
     deadline = asyncio.get_running_loop().time() + PROPAGATION_SECONDS
     while True:
         [description] = await admin.describe_topics([topic])
@@ -289,9 +289,9 @@ class _Topic:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names in Kafka of one namespace ("" is the default one): `NAMESPACE.topic`.
+    """The Kafka names of one namespace ("" is the default): `NAMESPACE.topic`.
 
-    No topic of ours holds a dot, so two namespaces never share a name.
+    Our topics have no dot, so namespaces never share a name.
     """
 
     namespace: str = ""
@@ -300,15 +300,15 @@ class Names:
         return f"{self.namespace}.{name}" if self.namespace else name
 
     trial_events = _Topic("trial-events")
-    """The harnesses' events; the log from which everything is rebuilt (retention.ms=-1)."""
+    """The harnesses' events: the log from which everything is rebuilt (retention.ms=-1)."""
 
     trial_rejections = _Topic("trial-rejections")
 
     scored_trials = _Topic("scored-trials")
-    """Each slot's winner, scored (compacted)."""
+    """The scored winner of each slot (compacted)."""
 
     grade_changes = _Topic("grade-changes")
-    """News: changed grades and trials that were scored again."""
+    """Notifications of changed grades and rescored trials."""
 
     agent_model_summaries = _Topic("agent-model-summaries")
 
@@ -322,7 +322,7 @@ class Names:
     """State pages, the changelog of the table `trials` (compacted)."""
 
     streamer_meta = _Topic("streamer-meta")
-    """The epoch, the name of the log and the current configuration (compacted)."""
+    """Epoch, name of the log and current configuration (compacted)."""
 
     group = _Topic("streamer")
 
@@ -335,7 +335,7 @@ FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "de
 
 
 async def read_retention(settings: Settings) -> dict[str, str] | None:
-    """Settings in which the event topic differs from `FOR_EVER`; None: not allowed to read them."""
+    """Settings in which the event topic differs from `FOR_EVER`; None if reading them is not allowed."""
     if settings.embedded:
         return {}
     topic = Names(settings.namespace).trial_events
@@ -351,7 +351,7 @@ async def read_retention(settings: Settings) -> dict[str, str] | None:
 
 
 def what_is_finite(topic: str, settings_there: dict[str, str] | None) -> str | None:
-    """The problem with the settings that `read_retention` found, and the advice; None without a problem.
+    """The problem with the settings from `read_retention`, with advice; None if there is no problem.
 
     >>> print(what_is_finite("trial-events", {"retention.ms": "604800000"}))
     topic 'trial-events' loses events: retention.ms=604800000. Set retention.ms=-1: all is folded from it
@@ -371,18 +371,18 @@ def what_is_finite(topic: str, settings_there: dict[str, str] | None) -> str | N
 
 
 SINGLE = "streamer-meta"
-"""The one topic that always has one partition."""
+"""The only topic that always has one partition."""
 
 
 async def read_partition_counts(settings: Settings) -> dict[str, int]:
-    """The number of partitions of all topics, by full name: asking for one by name may create it."""
+    """The number of partitions of all topics, by full name: asking for a single topic may create it."""
     async with administering(settings) as admin:
         described = await admin.describe_topics()
     return {topic["topic"]: len(topic["partitions"]) for topic in described}
 
 
 async def partitions_of(settings: Settings, topic: str) -> set[int]:
-    """Numbers of the partitions of one topic; raises TopicMissing, BrokerRefuses, KafkaError."""
+    """Numbers of a topic's partitions; raises TopicMissing, BrokerRefuses, KafkaError."""
     counts = await read_partition_counts(settings)
     if topic not in counts:
         raise TopicMissing(topic, settings.bootstrap)
@@ -404,9 +404,9 @@ def ours(counts: Mapping[str, int], names: Names) -> dict[str, int]:
 
 
 def what_differs(counts: Mapping[str, int], configured: int | None = None) -> str | None:
-    """The problem with the partition counts of our topics, and the one way out; None without a problem.
+    """The problem with the partition counts of our topics, and the solution; None if there is no problem.
 
-    `configured` is the number in the settings; None skips that check.
+    `configured` is the number in the settings; None skips this check.
 
     >>> what_differs({"trial-events": 3, "run-summaries": 3}, 3)
     >>> print(what_differs({"trial-events": 3, "run-summaries": 3}, 5))
@@ -437,7 +437,7 @@ def what_differs(counts: Mapping[str, int], configured: int | None = None) -> st
 
 @lru_cache(maxsize=65_536)
 def partition_of(run_id: str, partitions: int) -> int:
-    """Partition of a run, as Java's default partitioner would choose for the key `run_id`.
+    """Partition of a run, as Java's default partitioner chooses it for the key `run_id`.
 
     >>> partition_of("run-1", 8)
     5

@@ -1,8 +1,8 @@
 """Readers of partitions, record batches unpacked within limits, and the workers' own records.
 
 A partition ends at the last stable offset of a fetch response, so a reader does not wait for open
-transactions. The embedded broker's answer to ListOffsets is the base offset of the last batch plus one, which
-is too low.
+transactions. The embedded broker's answer to ListOffsets is too low: the base offset of the last batch plus
+one.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _unpacked_gzip(payload: Any) -> bytes:
 
 
 def _unpacked_snappy(payload: Any) -> bytes:
-    """Snappy blocks state their size and never exceed it, so the sizes are checked first."""
+    """Unpacked snappy. Its blocks state their size and never exceed it, so the sizes are checked first."""
     try:
         sizes = _snappy_sizes(memoryview(payload))
         if sum(sizes) > MAX_UNPACKED_BYTES:
@@ -148,7 +148,7 @@ UNPACKERS: dict[str, Callable[[Any], bytes]] = {
 
 
 MAX_HANDED_BYTES = 16 * 1024 * 1024
-"""Limit of the records of one partition that one call returns; the last record may exceed it."""
+"""Limit of the records that one call returns per partition; the last record may exceed it."""
 
 _EVENTS = "trial-events"
 _logger = logging.getLogger(__name__)
@@ -169,13 +169,12 @@ _DAMAGE = (CorruptRecordException, UnsupportedCodecError, UnicodeDecodeError, Ov
 """Errors that aiokafka raises for a damaged batch, such as a header name that is not UTF-8."""
 
 _CHECKED_AT_ONCE = 20_000
-"""Records of a batch that are held while their offsets are checked. Most batches have fewer."""
 
 
 class _CheckedBatch:
-    """A batch of aiokafka that returns its records only after their offsets were checked.
+    """A batch of aiokafka that returns its records only after a check of their offsets.
 
-    Compaction leaves gaps between offsets. Batches of the old formats do not say where they begin.
+    Compaction leaves gaps between offsets. Batches of the old formats do not state their first offset.
     """
 
     def __init__(self, batch: Any) -> None:
@@ -225,7 +224,7 @@ class _CheckedBatch:
 
 
 def _taken(records: Iterator[Any]) -> tuple[list[Any], Exception | None]:
-    """The next records of a batch, and the error that ended them. Records in front of damage are read."""
+    """The next records of a batch, and the error that ended them. Records before the damage are read."""
     stored: list[Any] = []
     try:
         stored.extend(islice(records, _CHECKED_AT_ONCE))
@@ -338,16 +337,16 @@ LogRecord: TypeAlias = Any
 """aiokafka's record: topic, partition, offset, timestamp (Unix ms), key, value (bytes or None), headers."""
 
 PartitionId: TypeAlias = tuple[str, int]
-"""Topic and partition. Named tuples of the two, such as Faust's TP, are equal to it."""
+"""Topic and partition. Named tuples, such as Faust's TP, equal it."""
 
 
 def following_wait_ms(settings: Settings) -> int:
-    """How long the broker may hold an empty fetch of a reader that never ends."""
+    """How long the broker may hold an empty fetch of an endless reader."""
     return SHORT_WAIT_MS if settings.embedded else FETCH_WAIT_MS
 
 
 def stable_end(consumer: AIOKafkaConsumer, place: PartitionId) -> int | None:
-    """The end that the last fetch saw, without open transactions; None before a fetch."""
+    """The end in the last fetch, without open transactions; None before a fetch."""
     at = TopicPartition(*place)
     stable: int | None = consumer.last_stable_offset(at)
     end: int | None = consumer.highwater(at)
@@ -357,8 +356,8 @@ def stable_end(consumer: AIOKafkaConsumer, place: PartitionId) -> int | None:
 class PartitionReader:
     """A reader of existing partitions without a consumer group; an async context manager.
 
-    Use one method at a time. `wait_ms` is how long the broker may hold an empty fetch. The committed offsets
-    of `group` can be read and set.
+    Use one method at a time. `wait_ms` is how long the broker may hold an empty fetch. The reader can read
+    and set the committed offsets of `group`.
     """
 
     def __init__(
@@ -399,8 +398,8 @@ class PartitionReader:
     async def ends(self, patience_seconds: float = PATIENCE_SECONDS) -> dict[PartitionId, int]:
         """The present end of each partition, without open transactions. Ask before reading.
 
-        A reader that has fetched before may still have a fetch on its way with an older answer, so it waits
-        for a second one. Raises TopicUnreadable after `patience_seconds` without an answer.
+        After earlier reads, a fetch with an older answer may be on its way, so it waits for a second one.
+        Raises TopicUnreadable after `patience_seconds` without an answer.
         """
         answers = 2 if self._consumer.assignment() else 1
         reported: Mapping[PartitionId, int] = await self._consumer.end_offsets(self._places)
@@ -429,8 +428,8 @@ class PartitionReader:
     ) -> AsyncIterator[list[LogRecord]]:
         """Records with `start` <= offset < `stop`, in nonempty batches of one partition, in offset order.
 
-        Without `stop` it reads on without end. It raises TopicUnreadable after `patience_seconds` without
-        news; None: never.
+        Without `stop` it never ends. Raises TopicUnreadable after `patience_seconds` without an answer; None:
+        never.
         """
         begin = start if len(start) == len(self._places) else {**await self.beginnings(), **start}
         left = self._assigned(begin)
@@ -462,8 +461,8 @@ class PartitionReader:
     def _assigned(self, start: Mapping[PartitionId, int]) -> set[TopicPartition]:
         """All partitions, fetched from `start` on.
 
-        They are assigned once, with their offsets, and sought from then on. While aiokafka looks for an
-        offset, or gives up the fetches of an earlier assignment, a stop is lost and never ends.
+        They are assigned once, with their offsets, and sought later. If a stop comes while aiokafka looks up
+        an offset, or drops the fetches of an earlier assignment, it is lost and never ends.
         """
         if not self._consumer.assignment():
             self._consumer.assign(self._places)
@@ -545,7 +544,7 @@ async def read_partition(settings: Settings, place: PartitionId) -> list[LogReco
 async def records_between(
     settings: Settings, place: PartitionId, start: int | None, stop: int
 ) -> AsyncGenerator[list[LogRecord]]:
-    """Batches of the records with `start` <= offset < `stop`; waits as long as the broker is away."""
+    """Batches of the records with `start` <= offset < `stop`; waits while the broker is away."""
     async with PartitionReader(settings, [place]) as reader:
         begin = {} if start is None else {place: start}
         async for batch in reader.read(begin, {place: stop}, patience_seconds=None):
@@ -553,13 +552,13 @@ async def records_between(
 
 
 async def beginning_of(settings: Settings, topic: str, run_id: str) -> int:
-    """The first offset that still exists in a run's partition; raises TopicMissing, KafkaError."""
+    """The first remaining offset in a run's partition; raises TopicMissing, KafkaError."""
     beginnings = await beginnings_of(settings, topic)
     return beginnings[partition_of(run_id, len(beginnings))]
 
 
 async def beginnings_of(settings: Settings, topic: str) -> dict[int, int]:
-    """The first offset that still exists in each partition; raises TopicMissing, KafkaError."""
+    """The first remaining offset in each partition; raises TopicMissing, KafkaError."""
     places = [(topic, number) for number in sorted(await partitions_of(settings, topic))]
     async with PartitionReader(settings, places) as reader:
         return {number: offset for (_, number), offset in (await reader.beginnings()).items()}
@@ -578,11 +577,10 @@ async def ends_of(settings: Settings, places: Collection[PartitionId]) -> dict[P
 
 _SAID_AT_MOST = 10_000
 _said: set[tuple[str, int, int]] = set()
-"""Places of the records that the log has named; each is named once per process."""
 
 
 def leave_out(record: Any, why: str) -> None:
-    """Log that a record is left out, and where it is; `why` ends the sentence "The record ..."."""
+    """Log which record is left out; `why` ends the sentence "The record ..."."""
     place = (record.topic, record.partition, record.offset)
     if place not in _said and len(_said) < _SAID_AT_MOST:
         _said.add(place)
@@ -612,7 +610,7 @@ _QUARANTINED, _REPAIR = "/quarantined/", "/repair/"
 
 
 def quarantine_key(run_id: str) -> str:
-    """Key of the record of a run that is set apart.
+    """Key of the record of a quarantined run.
 
     >>> quarantine_key("a/b"), quarantined_run(quarantine_key("a/b")), quarantined_run("a/w/1")
     ('/quarantined/a%2Fb', 'a/b', None)
@@ -647,13 +645,13 @@ def run_to_repair(key: str) -> str | None:
 FIRST_EPOCH = 1
 EPOCH_KEY = b"epoch"
 LOG_KEY = b"log"
-"""Key of the log's name: rows on local disk and the state in Redis belong to this log alone.
+"""Key of the log's name: rows on local disk and the state in Redis belong to this log only.
 
-Several workers may start at once, so the first record counts. A tombstone removes the name.
+Several workers may start together, so the first record counts. A tombstone removes the name.
 """
 
 CONFIGURATION_KEY = b"made_with"
-"""Key of the current configuration's fingerprint: only workers that have it publish."""
+"""Key of the current configuration's fingerprint: only workers with this one publish."""
 
 
 async def meta_records(settings: Settings) -> list[Any]:
@@ -661,7 +659,7 @@ async def meta_records(settings: Settings) -> list[Any]:
 
 
 def epoch_value(epoch: int) -> bytes:
-    """The value of the record that makes an epoch the current one.
+    """The value of the record that starts an epoch.
 
     >>> epoch_value(3)
     b'{"epoch":3}'
@@ -674,11 +672,10 @@ class _EpochRecord(msgspec.Struct):
 
 
 _NAME = re.compile(rb"[0-9A-Za-z_-]{1,64}")
-"""Pattern of a log's name and of a configuration's fingerprint."""
 
 
 def greatest_epoch(records: Iterable[Any]) -> int:
-    """The current epoch by the topic's records (anything with key and value); 1 without a record of it.
+    """The current epoch by the topic's records (anything with key and value); 1 if they have none.
 
     >>> from types import SimpleNamespace as Record
     >>> greatest_epoch([Record(key=EPOCH_KEY, value=epoch_value(n)) for n in (2, 3, 2)]), greatest_epoch([])
@@ -709,7 +706,7 @@ def _names(records: Iterable[Any], key: bytes, what: str) -> Iterator[str | None
 
 
 def current_log(records: Iterable[Any]) -> str | None:
-    """The name of the log: the first since the last tombstone, None without one.
+    """The name of the log: the first since the last tombstone, if any.
 
     >>> from types import SimpleNamespace as Record
     >>> records = [Record(key=LOG_KEY, value=v) for v in (b"a", b"b", None, b"c", b"d")]
@@ -727,7 +724,7 @@ def epoch_by(settings: Settings, records: Iterable[Any]) -> int:
 
 
 def current_configuration(records: Iterable[Any]) -> str | None:
-    """Fingerprint of the current configuration; None if the topic has none.
+    """Fingerprint of the current configuration, if the topic has one.
 
     >>> from types import SimpleNamespace as Record
     >>> current_configuration([Record(key=CONFIGURATION_KEY, value=v) for v in (b"4d3d", b"9a01")])

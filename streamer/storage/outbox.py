@@ -1,7 +1,7 @@
 """The outbox, through which everything goes to Kafka: each record is known to be stored or not.
 
-`Outbox` writes to any topic, `EventOutbox` writes events; both are for asyncio code. `ThreadedPublisher` is
-for blocking code: its loop runs in a thread of its own.
+`Outbox` writes to any topic and `EventOutbox` writes events, both for asyncio code. `ThreadedPublisher` is
+for blocking code, with its loop in a separate thread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LOGGERS = (
     "aiokafka",
     *(f"aiokafka.{name}" for name in ("cluster", "conn", "producer.producer", "producer.sender")),
 )
-"""The loggers of a producer. A filter on one does not reach the loggers below it."""
+"""The loggers of a producer; a filter on one does not affect its children."""
 
 _quiet: set[int] = set()
 
@@ -63,7 +63,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def stop(self) -> None:
-        """End the loop when its work has ended, or after one second."""
+        """End the loop when its work is done, or after one second."""
         self.submit(self._stop())
         self._thread.join(JOIN_SECONDS)
 
@@ -81,7 +81,7 @@ class LoopThread:
 
 @contextmanager
 def _quiet_thread() -> Iterator[None]:
-    """Silence aiokafka in this thread: it must not write on the caller's terminal.
+    """Silence aiokafka in this thread, so that it does not write to the caller's terminal.
 
     It logs every failed attempt, dozens a second while the broker is away. The logger `streamer.client`
     reports a problem once, and everything at level DEBUG.
@@ -106,25 +106,24 @@ def _is_heard(record: logging.LogRecord) -> bool:
 log = logging.getLogger(__name__)
 
 BATCH_BYTES = 512 * 1024
-"""Approximate size of the record batches of one topic and partition."""
 
 MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 16 * 1024
-"""Largest key and value together, before compression: the record batch around them needs some room."""
+"""Largest key and value together, before compression, which leaves room for the record batch around them."""
 
 DELIVERY_SECONDS = 30.0
-"""A record batch without an acknowledgement is given up after so long; but see `Outbox`."""
+"""Time after which a record batch without an acknowledgement is given up; but see `Outbox`."""
 
 STOP_SECONDS = 3.0
 MAX_IN_FLIGHT = 10_000
-"""Most records on their way at once: about 5 MB of events."""
+"""The most records on their way at once: about 5 MB of events."""
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 NO_HEADERS: list[tuple[str, bytes]] = []
-"""Headers of nearly all records; aiokafka wants a list."""
+"""Headers of most records; aiokafka requires a list."""
 
 
 class ProducerRecord(NamedTuple):
-    """One record to write; `value` None is a tombstone, `timestamp_ms` None is now."""
+    """One record to write. `value` None is a tombstone, `timestamp_ms` None is now."""
 
     topic: str
     partition: int
@@ -140,7 +139,7 @@ class ProducerRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotStored:
-    """A record without an acknowledgement. Unless it is refused, it may be stored, now or later."""
+    """A record without an acknowledgement. Unless refused, it may be stored, now or later."""
 
     error: Exception
 
@@ -150,12 +149,12 @@ class NotStored:
 
     @property
     def refused(self) -> bool:
-        """Whether the broker refuses the record, however often it is sent."""
+        """Whether the broker refuses the record however often it is sent."""
         return isinstance(self.error, (*_TOO_LARGE, *REFUSED_FOR_GOOD))
 
 
 Result: TypeAlias = int | NotStored
-"""The offset at which a record is stored, or why it may not be stored."""
+"""The offset of a stored record, or why it may not be stored."""
 
 
 def missing(results: Iterable[Result]) -> list[NotStored]:
@@ -178,11 +177,11 @@ class _Lane:
 
 
 class Outbox:
-    """A writer of records to Kafka; an async context manager, or to be started and stopped.
+    """A writer of records to Kafka: an async context manager, or use `start` and `stop`.
 
-    The records of a write keep their order in each partition: one record batch is on its way at a time. If
-    the broker refuses its size, its records are sent in smaller ones, until the one that is too large is
-    alone. After any other failure nothing more of that write goes to the partition.
+    The records of a write keep their order in each partition, with one record batch on its way at a time. If
+    the broker refuses its size, smaller batches follow, until the record that is too large is alone. After
+    any other failure the partition gets no more of this write.
 
     Args:
         idempotent: send each record batch until it arrives or is refused; none arrives after a later one.
@@ -218,7 +217,7 @@ class Outbox:
         self._producer: AIOKafkaProducer = None
 
     async def start(self) -> None:
-        """Connect. Several tasks may wait for it; cancelling one of them does not end the start.
+        """Connect. Several tasks may wait for it, and cancelling one of them does not stop it.
 
         Raises BrokerRefuses for wrong credentials or an untrusted certificate, else KafkaError.
         """
@@ -227,7 +226,7 @@ class Outbox:
         await asyncio.shield(self._starting)
 
     async def stop(self) -> None:
-        """Disconnect without waiting for records on their way. A hanging start is dropped when it ends."""
+        """Disconnect without waiting for records on their way. A start that hangs is dropped when it ends."""
         if self._starting is not None:
             self._stopping = asyncio.create_task(self._stop(self._starting))
             if self._starting.done():
@@ -271,7 +270,7 @@ class Outbox:
             raise result.error
 
     async def _send(self, lane: _Lane, seconds: float | None) -> None:
-        """Send the record batches in turn; returns early if the rest has to be sent in another way."""
+        """Send the record batches in turn; returns early if the rest must be sent in another way."""
         while lane.due:
             usual_time = self._usual_time
             batch, count = self._packed(lane.records[number] for number in lane.due[: lane.most])
@@ -304,7 +303,6 @@ class Outbox:
         return None
 
     def _packed(self, records: Iterable[ProducerRecord]) -> tuple[Any, int]:
-        """A record batch with the first of these records, and their number; one always fits."""
         batch, usual_time = self._producer.create_batch(), self._usual_time
 
         def fits(record: ProducerRecord) -> bool:
@@ -315,7 +313,7 @@ class Outbox:
         return batch, sum(1 for _ in takewhile(fits, records))
 
     async def _renew(self) -> None:
-        """Replace the producer after a refusal: the sequence numbers of the old one have a lasting gap."""
+        """Replace the producer after a refusal, which leaves a permanent gap in its sequence numbers."""
         async with self._renewing:  # refusals of several partitions at once need one new producer
             if self._out_of_order and self._idempotent:
                 old, new = self._producer, self._new_producer()
@@ -338,7 +336,7 @@ class Outbox:
             raise
 
     async def _look(self) -> None:
-        """Ask the broker for what the first record needs."""
+        """Fetch from the broker what the first record needs."""
 
     async def _stop(self, starting: asyncio.Task[None]) -> None:
         await asyncio.wait([starting])
@@ -363,7 +361,7 @@ class Outbox:
 
 
 async def store(settings: Settings, records: Sequence[ProducerRecord]) -> None:
-    """Write a few records over a connection of their own; raises BrokerRefuses, KafkaError."""
+    """Write a few records over a separate connection; raises BrokerRefuses, KafkaError."""
     async with Outbox(settings) as outbox:
         await outbox.store(records)
 
@@ -373,7 +371,7 @@ async def store(settings: Settings, records: Sequence[ProducerRecord]) -> None:
 
 
 class Outgoing(NamedTuple):
-    """One record for the event topic: `key` is the run id in UTF-8, None if the record names no run."""
+    """One record for the event topic: `key` is the run id in UTF-8, None without a run."""
 
     key: bytes | None
     value: bytes
@@ -414,7 +412,6 @@ class EventOutbox(Outbox):
         return await self.write(records, seconds)
 
     async def _look(self) -> None:
-        """Count the partitions. Asks for all topics: asking for one by name may create it."""
         await self._producer.client.force_metadata_update()
         self._topic = Names(self._settings.namespace).trial_events
         self._partitions = len(self._producer.client.cluster.partitions_for_topic(self._topic) or ())
@@ -423,7 +420,7 @@ class EventOutbox(Outbox):
 
 
 class ThreadedPublisher:
-    """A publisher for blocking code; a context manager that flushes at its end."""
+    """A publisher for blocking code: a context manager that flushes at its end."""
 
     def __init__(self, settings: Settings) -> None:
         self.acknowledged = 0
@@ -435,7 +432,7 @@ class ThreadedPublisher:
         self._outbox = EventOutbox(settings)
 
     def send(self, record: Outgoing) -> None:
-        """Queue a record; blocks only while too many are waiting. `flush` reports failures."""
+        """Queue a record; blocks only while too many wait. `flush` reports failures."""
         self._room.acquire()
         self._waiting.append(record)
         if len(self._waiting) == 1:  # nobody else wakes the loop

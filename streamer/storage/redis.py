@@ -1,4 +1,4 @@
-"""Clients of Redis, of one server or a cluster, and the sink through which a worker writes to it.
+"""Clients of Redis, for one server or a cluster, and the sink through which a worker writes to it.
 
 >>> split_url("redis://host:6379/0?cluster=true")
 ('redis://host:6379/0', True)
@@ -60,7 +60,7 @@ from streamer.storage.entries import (
 
 
 UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError)
-"""Every way in which Redis can fail to take a write, including its refusals (read-only, out of memory)."""
+"""Every way in which Redis can fail a write, including refusals (read-only, out of memory)."""
 
 
 # -----------------------------------------------------------------------------
@@ -74,7 +74,7 @@ SCHEMES = ("redis", "rediss", "unix")
 FIRST_ANSWER_SECONDS = 3.0
 REDIS_HELLO = b"PING\r\n"
 RESP = 2
-"""Protocol version: replies have one shape in every version of redis-py."""
+"""Protocol version that gives replies one shape in every version of redis-py."""
 
 
 class BadRedisUrl(ValueError):
@@ -98,7 +98,7 @@ def split_url(url: str) -> tuple[str, bool]:
 
 
 def address(url: str) -> str:
-    """`host:port` for messages: a URL may hold a password."""
+    """`host:port` for messages, because a URL may contain a password."""
     parts = _split(url)
     return f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
 
@@ -115,7 +115,7 @@ def other_protocol(url: str) -> str | None:
 
 
 def refuse_plaintext(url: str) -> None:
-    """Raise ConnectionError for a server without TLS if the URL has TLS: redis-py would wait long."""
+    """Raise ConnectionError if the URL has TLS and the server has not; redis-py would wait long."""
     if url.startswith("rediss:") and other_protocol(url):
         raise ConnectionError("no TLS")
 
@@ -148,7 +148,7 @@ def async_client(
 
 
 def listening_client(url: str, options: Mapping[str, Any], timeout_seconds: float) -> redis.asyncio.Redis:
-    """A client for subscriptions: of one node, since the nodes of a cluster share what is published."""
+    """A client for subscriptions, connected to one node, because a cluster shares published messages."""
     return async_client(split_url(url)[0], options, timeout_seconds)
 
 
@@ -167,7 +167,6 @@ def _common(options: Mapping[str, Any], timeout_seconds: float) -> dict[str, Any
 
 
 def _split(url: str) -> SplitResult:
-    """The parts of a URL. Errors quote nothing, since each part may be a piece of a password."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018  (parsed, and checked, when it is asked for)
@@ -203,7 +202,7 @@ class Truth:
 
 
 class AcrossRuns:
-    """Writes the keys across runs; remembers which benchmark each run names."""
+    """Writes the keys across runs, and remembers each run's benchmark."""
 
     def __init__(self, client: Redis, keys: Keys, expire_seconds: int | None) -> None:
         self._client = client
@@ -230,7 +229,7 @@ class AcrossRuns:
             yield from self._place(benchmark, boards)
 
     async def rewrite(self, runs: Mapping[str, set[str]]) -> None:
-        """Correct the keys across runs, whose present and given benchmarks may list them."""
+        """Correct the keys across runs, for the benchmarks that list these runs now or should do so."""
         truths = await self._read(runs)
         self._benchmarks.update({run_id: truth.benchmark for run_id, truth in truths.items()})
         pipe = self._client.pipeline(transaction=False)
@@ -267,7 +266,6 @@ class AcrossRuns:
         return [[*BOARD_METRICS, *sorted(map(as_text, named))] for named in await pipe.execute()]
 
     async def _corrections(self, benchmark: str, truths: Mapping[str, Truth]) -> list[RedisCommand]:
-        """Entries of these runs that the boards of a benchmark lack, and the ones to remove."""
         [named] = await self._metrics([self._keys.benchmark_named_boards(benchmark)])
         of_runs = {
             metric for truth in truths.values() if truth.benchmark == benchmark for metric in truth.boards
@@ -307,7 +305,7 @@ class AcrossRuns:
     def _place(
         self, benchmark: str, boards: Mapping[str, Mapping[str, str | bool]]
     ) -> Iterator[RedisCommand]:
-        """Put members on the boards of a benchmark or take them off: member to METRIC to score or False."""
+        """Put members on a benchmark's boards, or take them off if the score is False."""
         named = {metric for board in boards.values() for metric in board}.difference(BOARD_METRICS)
         stored = self._named.setdefault(benchmark, set())
         if new := named - stored:
@@ -343,9 +341,9 @@ T = TypeVar("T")
 async def cancellable(work: Awaitable[T]) -> T:
     """Await `work`, and raise `CancelledError` if the task was cancelled meanwhile.
 
-    redis-py sends each command inside `asyncio.wait_for`. Until Python 3.12 that function drops a
-    cancellation which arrives in the same turn of the loop in which the command has gone out (CPython issue
-    86296). Then a loop that follows Redis would never end.
+    redis-py sends each command inside `asyncio.wait_for`. Until Python 3.12 this drops a cancellation that
+    arrives in the same turn of the loop as the sent command (CPython issue 86296). A loop that follows Redis
+    would then never end.
     """
     task = asyncio.current_task()
     assert task is not None, "only a task can await"
@@ -372,7 +370,7 @@ class Listener:
         self._timeout = timeout_seconds
 
     async def next_messages(self, seconds: float) -> list[dict[str, Any]]:
-        """All messages that have come, as soon as there is one; [] if none came for `seconds`.
+        """All messages that have arrived, waiting for the first one; [] if none arrives for `seconds`.
 
         Raises a RedisError or OSError if the connection is lost, or Redis does not answer a ping.
         """
@@ -396,7 +394,7 @@ class Listener:
 
 
 FORGET_AFTER = timedelta(days=1)
-"""Age from which a heartbeat counts as left by a killed worker."""
+"""Age at which a heartbeat is taken for a killed worker's."""
 
 
 class Heartbeats:
@@ -409,8 +407,8 @@ class Heartbeats:
     async def beat(self, worker_id: str, status: Mapping[str, Any], at: datetime) -> bool:
         """Write a heartbeat; True if the last one is missing, so that Redis must have lost its data.
 
-        Then this one is removed too: its status is from before the loss. Its `at` is the time of Redis, or
-        the argument if the worker's account may not ask Redis for its time.
+        This heartbeat is then removed, because its status is from before the loss. Its `at` is the time of
+        Redis, or the argument if the worker may not ask Redis for its time.
         """
         command = write_heartbeat(self._keys, worker_id, orjson.dumps(status), at.isoformat())
         added, written = await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
@@ -440,13 +438,13 @@ class Heartbeats:
 log = logging.getLogger(__name__)
 
 ENTRIES_PER_ROUND_TRIP = 500
-"""About 2 MiB a pipeline."""
+"""Makes a pipeline of about 2 MiB."""
 
 
 class Sending:
     """Sends the values in `unsent`, or whole runs; not for two tasks at once.
 
-    Redis holds newer versions of the `outdated` keys. A run is `refused` if somebody gave a key another type.
+    Redis holds newer versions of the `outdated` keys. A run is `refused` if one of its keys has another type.
     """
 
     def __init__(
@@ -464,9 +462,9 @@ class Sending:
         self._not_taken: set[str] = set()
 
     async def send_unsent(self, runs: Collection[str] | None) -> None:
-        """Send the unsent values of some runs (None: all); whole runs if Redis refuses the changes.
+        """Send the unsent values of these runs (None: all), or whole runs if Redis refuses the changes.
 
-        Raises ResponseError if Redis takes no writes at all, being read-only or out of memory for example.
+        Raises ResponseError if Redis takes no writes at all, for example because it is read-only.
         """
         await self._send(self._waiting(self._unsent.runs() if runs is None else runs))
         if not_taken := list(self._not_taken):
@@ -475,7 +473,7 @@ class Sending:
         await self._rewrite()
 
     async def send_whole(self, writes: Sequence[Write]) -> None:
-        """Send whole runs, and correct the keys across runs; raises ResponseError as `send_unsent`."""
+        """Send whole runs, and correct the keys across runs; raises ResponseError like `send_unsent`."""
         for write in writes:
             benchmark = self._across.benchmark(write.run_id)
             self.rewrite_due[write.run_id] |= {benchmark} if benchmark else set()
@@ -483,7 +481,9 @@ class Sending:
         await self._rewrite()
 
     def _waiting(self, runs: Collection[str]) -> Iterator[Write]:
-        """The writes of the unsent values, short ones first: a run too large for Redis delays no other."""
+        """The writes of the unsent values, short ones first, so that a run too large for Redis delays no
+        other.
+        """
         for run_id in sorted(runs, key=lambda run_id: len(self._unsent.of(run_id))):
             if run_id in self._unsent.incomplete:
                 self._writes.forget(run_id)
@@ -495,7 +495,7 @@ class Sending:
                 self._forget(entries)
 
     async def _send(self, writes: Iterable[Write]) -> None:
-        """Send batch by batch. A run that Redis refuses for a foreign key does not hold up the others."""
+        """Send batch by batch. A run that Redis refuses for a foreign key does not delay the others."""
         for batch in _batches(writes):
             refusals = await self._round_trip(batch)
             self.refused = (self.refused - {write.run_id for write in batch}) | refusals.keys()
@@ -539,7 +539,7 @@ class Sending:
             self.rewrite_due[run_id] |= {name for name in (before, benchmark, now) if name}
 
     def _note_refusals(self, write: Write, refused: set[str]) -> None:
-        """Count refusals. Keys that this write leaves out and Redis refused before are still refused."""
+        """Count refusals. A refused key that this write leaves out is still refused."""
         run_id = write.run_id
         before = self.outdated.pop(run_id, set())
         left_out = set() if write.whole else before.difference(entry.suffix for entry in write.entries)
@@ -566,7 +566,7 @@ class Sending:
 
 
 def _batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
-    """Groups of writes that fit a round trip, taken lazily; one that does not fit goes alone."""
+    """Groups of writes that fit a round trip, lazily; a write that does not fit goes alone."""
     batch: list[Write] = []
     for write in writes:
         if batch and sum(len(one.entries) for one in (*batch, write)) > ENTRIES_PER_ROUND_TRIP:
@@ -582,24 +582,24 @@ def _batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
 
 
 MAX_UNSENT_KEYS = 100_000
-"""At about 4 KiB a summary, 400 MiB of memory in the worst outage."""
+"""At about 4 KiB a summary, this is 400 MiB of memory in the worst outage."""
 KEYS_AT_ONCE = 1_000
 RUNS_PER_RECONCILE = 50
-"""Runs that are sent whole before others may write in between."""
+"""Runs sent whole before other writes get a turn."""
 
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
 
 
 class RedisSink:
-    """The sink that keeps Redis equal to what the workers publish.
+    """The sink that keeps Redis equal to the workers' results.
 
     It never raises because of Redis. Values that Redis did not take are kept, the latest per key, and sent
     when it is back. Use it from one event loop; calls may overlap.
 
     Args:
-        owner: knows the present runs of this worker, for when Redis may lack something. None: the sink only
-            sends written values.
+        owner: knows the present runs of this worker, in case Redis lacks data. None: the sink only sends
+            written values.
         expire_seconds: expiry of a run's keys after its last write; None: never.
         max_unsent: most keys remembered while Redis is away; a reconcile restores dropped ones.
         clock: Unix seconds; runs that have expired by it are not sent again.
@@ -663,18 +663,20 @@ class RedisSink:
 
     @property
     def outdated(self) -> list[str]:
-        """Runs of this worker with newer values in Redis, which therefore refuses the worker's."""
+        """Runs of this worker with newer values in Redis, which therefore refuses its writes."""
         outdated = self._sending.outdated
         return sorted(outdated.keys() & set(self._owner.run_ids())) if outdated and self._owner else []
 
     @property
     def settled(self) -> bool:
-        """True if Redis has everything published, as far as known: nothing waits, no run is sent whole."""
+        """Whether Redis has everything published, as far as known."""
         recovering = self._recovery is not None and not self._recovery.done()
         return not (self._away or self.unsent or self._reconciling or recovering or self._is_due())
 
     async def write(self, updates: Sequence[RunUpdate]) -> None:
-        """Send changes with history and news, one script per run; a background task repeats what fails."""
+        """Send changes with history and announcements, one script per run; a background task repeats
+        failures.
+        """
         for update in updates:
             for entry in entries_of(update, notify=True):
                 self._unsent.put(entry)
@@ -687,7 +689,7 @@ class RedisSink:
             await self._attempt(self._flush(runs))
 
     async def reconcile(self, run_ids: Iterable[str]) -> None:
-        """Send whole runs silently, to correct what Redis lacks, has lower or has too much.
+        """Send whole runs without announcements, to correct missing, older or surplus data in Redis.
 
         If Redis is away, all runs of the owner are sent when it is back.
         """
@@ -699,11 +701,11 @@ class RedisSink:
             self._reconciling -= 1
 
     async def heartbeat(self, worker_id: str, status: Mapping[str, Any], *, at: datetime) -> None:
-        """Write that a worker is alive: field `worker_id` of `streamer:workers`, JSON of `status` and `at`.
+        """Write a heartbeat to field `worker_id` of `streamer:workers`: JSON of `status` and `at`.
 
-        The field of a killed worker stays, and is known by its old `at` (see `Heartbeats.beat`). A field that
-        vanished shows that Redis lost its data, so everything is reconciled. A heartbeat that arrives while
-        nothing waits shows that Redis takes writes again.
+        A killed worker's field stays, with its old `at` (see `Heartbeats.beat`). A field that vanished shows
+        that Redis lost its data, so everything is reconciled. A successful heartbeat also shows that Redis
+        takes writes again.
         """
         if self._away or not await self._attempt(self._beat(worker_id, status, at)):
             return
@@ -712,12 +714,12 @@ class RedisSink:
             log.warning("Redis at %s takes writes again", self._url)
 
     async def log_name(self) -> str | None:
-        """The name of the log whose state Redis holds, None without one; raises one of `UNREACHABLE`."""
+        """The name of the log whose state Redis holds, if any; raises one of `UNREACHABLE`."""
         name = await cancellable(self._client.get(self._keys.log))
         return None if name is None else as_text(name)
 
     async def take_log_name(self, name: str) -> None:
-        """Declare whose log's state Redis holds from now on; raises one of `UNREACHABLE`."""
+        """Declare which log's state Redis holds from now on; raises one of `UNREACHABLE`."""
         await cancellable(self._client.set(self._keys.log, name))
 
     async def greatest_epoch(self) -> int:
@@ -747,7 +749,6 @@ class RedisSink:
         await self._client.aclose()
 
     async def _attempt(self, work: Awaitable[None]) -> bool:
-        """True if the work succeeded; otherwise the background task takes over."""
         try:
             await cancellable(work)
         except UNREACHABLE as error:
@@ -762,7 +763,7 @@ class RedisSink:
             await self._sending.send_unsent(runs)
 
     async def _reconcile(self, run_ids: Iterable[str]) -> None:
-        """Send whole runs under the lock, from reading to sending: nothing newer may come between."""
+        """Send whole runs under a lock from reading to sending, so that nothing newer comes between."""
         lifetime = self._expire_seconds
         writes = self._writes.alive(run_ids, self._clock() - lifetime if lifetime else None)
         while True:
@@ -785,7 +786,7 @@ class RedisSink:
             self._reconcile_due = True
 
     async def _connected(self, connection: Connection) -> None:
-        """Ask for a reconcile on each reconnection: Redis may have restarted, empty or older."""
+        """Ask for a reconcile on each reconnection: Redis may have restarted, empty or with older data."""
         await connection.on_connect()
         self._connections += 1
         if self._connections > 1:
@@ -805,7 +806,9 @@ class RedisSink:
             self._recovery = asyncio.create_task(self._recover())
 
     async def _recover(self) -> None:
-        """Retry until Redis has everything: first the unsent values with their news, then whole runs."""
+        """Retry until Redis has everything: first the unsent values with their announcements, then whole
+        runs.
+        """
         delay = FIRST_RETRY_SECONDS
         while True:
             try:

@@ -1,6 +1,6 @@
-"""Rights of users in Kafka, and a deployment on Kubernetes by Strimzi: topics, users, workers, page.
+"""Rights of Kafka users, and a deployment on Kubernetes with Strimzi: topics, users, workers, page.
 
-The rights are declared here alone. docs/security.md has them as commands, and a test compares the two.
+This is the only declaration of rights. docs/security.md has them as commands; a test compares the two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a user may do with some topics and consumer groups, named without their namespace."""
+    """The rights of a user on topics and consumer groups, named without a namespace."""
 
     user: User
     operations: tuple[str, ...]
@@ -57,7 +57,7 @@ RIGHTS = (
     Right("operator", ("Describe",), _PRIVATE),
     Right("operator", ("Describe",), groups=_GROUP),
 )
-"""All that each user may do. `Create` is needed only if no operator creates the topics."""
+"""The rights of every user. `Create` is needed only if no operator creates the topics."""
 
 # -----------------------------------------------------------------------------
 # The manifests.
@@ -76,7 +76,7 @@ class BadName(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A deployment on Kubernetes; `namespace` is streamer's, a prefix of every name ("": the default)."""
+    """A deployment on Kubernetes; `namespace` is streamer's prefix of every name ("": the default)."""
 
     cluster: str
     namespace: str
@@ -86,7 +86,8 @@ class Deployment:
     host_names: tuple[str, ...] = ()
 
     def named(self, name: str) -> str:
-        """The name of an object, in lower case; raises BadName, since a changed name may be taken.
+        """The name of an object, in lower case; raises BadName for an invalid one, since a changed name may
+        be taken.
 
         >>> Deployment("kafka", "Team-A", "streamer:1", 8, 3).named("streamer-page")
         'team-a-streamer-page'
@@ -154,7 +155,7 @@ def _acls(of: Deployment, user: User) -> Iterator[Manifest]:
 
 
 def _probe(port: str, path: str | None, **more: int) -> Manifest:
-    """A probe of a path, or of the port alone: the page asks for its token on every path."""
+    """A probe of a path, or only of the port, because every path of the page needs its token."""
     how = {"tcpSocket": {"port": port}} if path is None else {"httpGet": {"port": port, "path": path}}
     return how | {"periodSeconds": 10, "timeoutSeconds": 5} | more
 
@@ -164,7 +165,7 @@ _WORKER_PROBES = {
     "livenessProbe": _probe("metrics", "/healthz", failureThreshold=3),
     "readinessProbe": _probe("metrics", "/readyz", failureThreshold=1),
 }
-"""A worker is ready once it has caught up, so an upgrade waits for each before it stops the next one."""
+"""A worker is ready once it has caught up, so an upgrade waits for each before it stops the next."""
 
 
 def _workload(of: Deployment, user: User, name: str) -> Manifest:
@@ -232,7 +233,7 @@ def _secret_variable(of: Deployment, variable: str, secret: str, key: str) -> Ma
 
 
 def _autoscaler(of: Deployment) -> Manifest:
-    """An autoscaler; fewer workers come only after ten quiet minutes, since each change moves partitions."""
+    """An autoscaler. It removes workers only after ten quiet minutes, since each change moves partitions."""
     name = of.named("streamer-worker")
     spec = {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},

@@ -330,7 +330,6 @@ def without_password(url: str) -> str:
 
 
 def _broker_problem(error: Exception, bootstrap: str) -> str:
-    """A broker's error as a sentence, imported late: other commands do not load Kafka's client."""
     from streamer.storage.kafka import broker_problem, is_away
 
     return broker_problem(error, bootstrap) + ", or name one with --bootstrap" * is_away(error)

@@ -112,7 +112,6 @@ def _archive(archive: Archive, digest: str | None) -> bool:
 def _archive_plan(
     settings: Settings, folder: Path, older_than: str | None, labels: tuple[str, ...], plan_hash: str | None
 ) -> ArchivePlan:
-    """The plan of that hash; without a hash the present plan, also printed."""
     if plan_hash is not None and (confirmed := ArchivePlan.confirmed(folder, plan_hash)):
         return confirmed
     before = None if older_than is None else since(older_than)

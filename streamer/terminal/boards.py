@@ -431,7 +431,6 @@ def _lines(agent: Summary) -> Iterator[tuple[str, object]]:
 
 
 def _print_run_lines(run: Summary) -> None:
-    """Print the run's numbers of `runs summarize`, except accuracy and pass@k, which the header has."""
     speedup = run["mean_speedup_percentage"]
     tokens, trials = run["tokens"], run["trials"]
     if speedup is not None:

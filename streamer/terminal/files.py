@@ -289,7 +289,6 @@ def _price_row(table: PriceTable, model: str) -> PriceRow:
 
 
 def _rates(price: Price) -> dict[str, float | None]:
-    """USD per 1 million tokens; None: unknown, and charged as `input`."""
     rates = {name: getattr(price, name) for name in ("input", "output", "cache_read", "cache_write")}
     return {name: None if rate is None else float(rate * TOKENS) for name, rate in rates.items()}
 
@@ -421,7 +420,6 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
 
 
 def _progress(file: Path, read: int, acknowledged: int, seconds: float) -> str:
-    """The progress of publishing, as a share only if the file's size is known."""
     size = file.stat().st_size if file.is_file() and file.suffix != ".gz" else 0
     share = f"{min(100, 100 * read // size)} % read, " if size else ""
     return f"{share}{counted(acknowledged, 'event')} acknowledged, {timedelta(seconds=int(seconds))}"
@@ -662,7 +660,6 @@ def shuffle_command(
 
 
 def _tasks(source: str) -> list[str]:
-    """The names of the tasks; a usage error without any, or if one comes twice."""
     if source != "-" and Path(source).is_dir():
         entries = Path(source).iterdir()
         tasks = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
@@ -707,7 +704,6 @@ def _by_history(
 
 
 def _harbor_task(source: str, task: str) -> dict[str, str]:
-    """A task as harbor's job configuration names it (`TaskConfig`)."""
     if source != "-" and Path(source).is_dir():
         return {"path": str(Path(source) / task)}
     if task.count("/") == 1:

@@ -456,8 +456,6 @@ def print_lines(reader: StateReader, is_over: Callable[[], bool]) -> None:
 
 
 class _Lines:
-    """A line for each of the latest runs, and for each changed grade."""
-
     def __init__(self, reader: StateReader) -> None:
         self._reader = reader
         self._grades: dict[tuple[str, str], str | None] = {}
@@ -594,7 +592,6 @@ def _notices(
 
 @contextmanager
 def _stack(settings: Settings, ephemeral: bool) -> Iterator[Settings]:
-    """Settings of a running or named stack, or else of one that is started for the block."""
     if read_discovery() is not None or settings.bootstrap != Settings.model_fields["bootstrap"].default:
         yield settings
         return

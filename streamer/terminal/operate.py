@@ -229,8 +229,6 @@ def kept_lines(settings: Settings, runs: list[RunSummary], run: str, revision: i
 
 
 def _trials(reader: StateReader, run: str) -> int:
-    """Number of a run's trials; 0 for an unpublished one in quarantine."""
-
     from streamer.client.queries import UnknownRun
 
     try:
@@ -591,7 +589,6 @@ def _notification(message: MessageFields) -> str:
 
 
 def _flat(scored: MessageFields) -> MessageFields:
-    """The single values of a score, including FormulaCode's; lists have no place on a line."""
     single = {name: value for name, value in scored.items() if not isinstance(value, dict | list)}
     return single | (_flat(scored["formulacode"]) if scored.get("formulacode") else {})
 

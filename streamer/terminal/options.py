@@ -327,8 +327,6 @@ def _unpacked(file: Path, stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _lines(file: Path, stream: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
-    """The lines, each read up to the limit only, since a gzip file may unpack to any size."""
-
     from streamer.schemas.base import MAX_RECORD_BYTES
 
     number = 0

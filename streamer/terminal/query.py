@@ -209,7 +209,6 @@ def _print_by_run(
 
 
 def _limited(board: BenchmarkBoard, limit: int | None) -> BenchmarkBoard:
-    """The board cut to `limit` rows, ranked ones first."""
     if limit is None:
         return board
     left = max(0, limit - len(board.rows))
@@ -578,7 +577,6 @@ def _by_subtest(settings: Settings, run_id: str, as_of: Position | None) -> list
 
 
 def _published(messages: Iterable[Message]) -> list[Summary]:
-    """The JSON as published, which may lack fields of this version."""
     return [message.model_dump(mode="json", exclude_unset=True) for message in messages]
 
 

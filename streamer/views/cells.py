@@ -455,7 +455,6 @@ def _progress(done: int, planned: int | None, run: Any) -> str:
 
 
 def _verdict(resolved: bool | None, source: str | None, _: Any) -> str:
-    """The verdict; a derived one is marked (R27)."""
     return shown(resolved) + " (derived)" * (source == "derived")
 
 

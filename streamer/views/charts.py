@@ -107,7 +107,6 @@ MOST_PLACES = 800
 """The most places tried for such a name, since a drawing holds up all viewers of the server."""
 _LINE = 14
 _EXTREME = 1e300
-"""Numbers beyond this are drawn there, so that no distance is infinite."""
 _OFFSETS = (4, -10, 18, 32, -24, 46, -38)
 
 

@@ -333,11 +333,9 @@ MOST_NAMED_COLUMNS = 6
 
 _FORMATS = {"USD": "dollars", "seconds": "span"}
 _FORMAT = "number"
-"""Unit to its format; other units use the last one."""
 
 _BEHIND = ("pass_rate",)
 _BEHIND_OF_TRIALS = ("duration_seconds",)
-"""The columns that named metrics follow on boards of trials."""
 
 
 def format_of(unit: str) -> str:
@@ -448,7 +446,6 @@ _METRICS: dict[str, tuple[str, str, int]] = {
     "cost_of_pass": ("cost/pass", "dollars", 5),
     "mean_duration": ("duration", "span", 13),
 }
-"""METRIC to title, format and rank of its column; other metrics derive them from their name."""
 
 
 def metric(name: str, **changes: Any) -> Column:

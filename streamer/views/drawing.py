@@ -620,7 +620,6 @@ SPREADS = {
     "duration_seconds": "Duration",
 }
 _UNLIMITED = ("cost_usd", "duration_seconds")
-"""Spreads without an upper limit; the others lie between 0 and 1."""
 
 
 def spreads_of(tiers: Iterable[Mapping[str, Any]]) -> dict[str, str]:

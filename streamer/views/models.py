@@ -411,7 +411,6 @@ _DIFFERS = (
     (re.compile(r"(?<![\w/])/(?:[\w.@+-]+/)+[\w.@+-]*"), "PATH"),
     (re.compile(r"\d+(?:[.,:]\d+)*"), "N"),
 )
-"""Parts in which messages of one kind differ, and their placeholders, in order."""
 
 _TRACEBACK = "Traceback (most recent call last)"
 

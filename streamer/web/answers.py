@@ -96,7 +96,6 @@ POOLED_RUNS = 400
 
 
 def _metrics(asked: str, runs: Iterable[RunSummary]) -> list[tuple[str, str]]:
-    """The metrics of a leaderboard: built in, named by plans, and the requested one."""
     said: dict[str, Any] = {}
     for run in runs:
         for metric, says in (run.metrics or {}).items():
@@ -218,7 +217,6 @@ def _change(change: Change) -> drawing.Content:
 
 
 def _trend(row: BoardRow, write: Callable[[Any], str]) -> drawing.Element:
-    """The values of the finished runs as a line, and as text for screen readers."""
     values = [float(p.value) for p in row.trend if isfinite(float(p.value))]
     said = "\n".join(f"{visible(point.run)}: {write(point.value)}" for point in row.trend)
     (width, height), low, high = SPARK, min(values, default=0.0), max(values, default=0.0)
@@ -339,7 +337,6 @@ def _flips(found: Comparison) -> drawing.Drawn:
 def _listed(
     tasks: Sequence[str], whole: int, show: Callable[[str], drawing.Content], what: str = ""
 ) -> drawing.Element:
-    """A list to unfold: the number of tasks, and the first of them by name."""
     more = whole - len(tasks)
     rest = drawing.h("li", {}, f"and {drawing.count(more)} more") if more > 0 else None
     items = [drawing.h("li", {}, show(task)) for task in tasks]

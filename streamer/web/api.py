@@ -614,8 +614,6 @@ async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The location of a trial's file, from its event."""
-
     run: DirectoryRun
     event: TrialResult
     path: str
@@ -855,6 +853,5 @@ async def download(web: Web, query: AsOfQuery, run_id: str, ending: str) -> Resp
 
 
 def _written(ending: str, trials: Sequence[bytes], run: RunSummary) -> bytes:
-    """The trials as a file; the run's plan describes its named metrics."""
     write, _ = WRITERS[ending]
     return write([orjson.loads(value) for value in trials], run.model_dump(mode="json")["metrics"])

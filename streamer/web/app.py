@@ -292,7 +292,6 @@ def player(recording: str, name: str) -> Response:
 
 @cache
 def _fixed() -> tuple[str, str, str]:
-    """Style, script and policy of the player, which never change."""
     licence = (_VENDORED / "LICENSE").read_text(encoding="utf-8").strip()
     code = (_VENDORED / "asciinema-player.min.js").read_text(encoding="utf-8")
     style = (_VENDORED / "asciinema-player.css").read_text(encoding="utf-8") + _STYLE
@@ -406,7 +405,6 @@ def create_app(
 
 
 def _tools(web: Web) -> OverHttp | None:
-    """Tools for language models; None without the extra `mcp`, or with another package of that name."""
     try:
         if tuple(map(int, version("mcp").split(".")[:2])) < LEAST_MCP:
             raise ImportError(f"package mcp has version {version('mcp')}")
@@ -453,7 +451,6 @@ async def _answer(web: Web, operation: Operation, request: Request, **parameters
 
 
 def _query(model: type[Q], request: Request) -> Q:
-    """The parsed query; BadQuery explains what is wrong."""
     if "as_of" not in model.model_fields:
         _refuse_as_of(request)
     given: dict[str, Any] = {}
@@ -472,7 +469,6 @@ def _query(model: type[Q], request: Request) -> Q:
 
 
 def _view_query(request: Request) -> ViewQuery:
-    """The drawing options of a stream; other parameters are ignored."""
     given = request.query_params.items()
     try:
         return ViewQuery.model_validate({name: v for name, v in given if name in ViewQuery.model_fields})
@@ -551,7 +547,6 @@ def _paths() -> frozenset[str]:
 
 @cache
 def _packed(path: str) -> _Packed:
-    """A file by its path below `static`, read and compressed once."""
     content = JOINED[path]().encode() if path in JOINED else (STATIC / path).read_bytes()
     zipped = gzip.compress(content, mtime=0)
     tag = f'"{hashlib.sha256(content).hexdigest()}"'

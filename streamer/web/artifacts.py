@@ -395,7 +395,6 @@ _SEQUENCE = re.compile(
     r"|\x1b[ -/]*[0-~]?"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-"""A pattern in linear time: no alternative looks beyond the next escape."""
 
 
 class Span(Message):
@@ -411,7 +410,6 @@ class Span(Message):
 
 
 _Look = Mapping[str, Any]
-"""Fields of a :class:`Span` besides its text that differ from their defaults."""
 
 _FLAGS = {1: "bold", 2: "dim", 3: "italic", 4: "underline"}
 _ENDS = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 39: ("color",), 49: ("background",)}
@@ -454,7 +452,6 @@ def _spans(line: str, look: _Look) -> tuple[list[Span], _Look]:
 
 
 def _pieces(line: str) -> Iterator[tuple[str, str | None]]:
-    """Pieces of text, each with the SGR parameters that follow it."""
     at = 0
     for match in _SEQUENCE.finditer(line):
         yield line[at : match.start()], None
@@ -480,7 +477,6 @@ def _after(look: _Look, parameters: str) -> _Look:
 
 
 def _extended(codes: list[int]) -> tuple[int | None, int]:
-    """One of the 16 colours, if the extended colour is one, and how many codes it takes."""
     if codes[:1] == [5]:
         return (codes[1] if len(codes) > 1 and codes[1] < 16 else None), 2
     return None, 4 if codes[:1] == [2] else 0
@@ -630,7 +626,6 @@ def _step(events: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _is_call(event: Mapping[str, Any]) -> bool:
-    """Whether an event is a tool call, or the result of one."""
     action = event.get("action")
     return "observation" in event or (isinstance(action, str) and action not in SAID)
 

@@ -83,7 +83,6 @@ MOST_VIEWS = 32
 """The most views kept of a room, the most recently requested ones."""
 
 _CHOICES = {"board": ("cost", "quality", "narrow"), "tiers": ("within", "spread"), "part": (), "runs": ()}
-"""View to its options besides grades."""
 
 
 def view_of(web: Web, room: Room, query: ViewQuery, run_id: str | None) -> View | None:
@@ -116,7 +115,6 @@ def _drawn_runs(room: Room) -> Iterable[Part]:
 
 
 def _drawn_run(room: Room, outlook: RunOutlook, query: ViewQuery) -> Iterable[Part]:
-    """A run: its head, and the chosen part of its page."""
     states = room.states
     run = next((state for state in states if state["type"] == "run_summary"), None)
     if run is None:
@@ -228,7 +226,6 @@ def drawn_head(run: Json, outlook: Outlook | None) -> Json:
 
 
 def _short_progress(run: Json) -> str:
-    """Progress for the title of a browser tab: the share of the plan, or the number of trials."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     return f"{int(100 * min(1.0, done / planned))} %" if planned else drawing.count(done)
 

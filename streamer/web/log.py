@@ -541,8 +541,6 @@ class StoredTrial(Struct, frozen=True, gc=False):
 
 
 class _TrialsOfRun:
-    """The trials of one run by id, the most recently changed one last."""
-
     def __init__(self, run_id: str) -> None:
         self.stored: dict[str, StoredTrial] = {}
         self._reader = ScoredTrialReader(run_id, StoredRow.of, attrgetter("version"))

@@ -418,7 +418,6 @@ _KINDS: dict[int, tuple[type[Exception], ...]] = {
     502: (UnreadableSummary,),
     503: (RedisUnavailable, KafkaError, TopicMissing, TopicUnreadable),
 }
-"""HTTP status to the outside errors that get it."""
 
 
 def problem(status: int, detail: str, *, again: bool = False) -> Response:

@@ -51,7 +51,6 @@ def opened_trial(
 
 
 def _as_written(text: str) -> str:
-    """Text with its lines and tabs; other control characters are written out."""
     return "".join(part if part in ("\n", "\t") else visible(part) for part in re.split(r"([\n\t])", text))
 
 
@@ -255,7 +254,6 @@ _BENCHMARKS_LOOK = drawing.Look(
 
 
 def _files(event: TrialEvent) -> Element | None:
-    """The list of files; the page fills the pane with the chosen one."""
     if not event.artifacts:
         return None
     closed = next((file.closed for file in event.artifacts if file.closed), None)
@@ -320,7 +318,6 @@ def _changed(line: Sequence[Span]) -> Element:
 
 
 def _steps(view: ArtifactView) -> Element:
-    """The steps of a trajectory, which the page searches."""
     failed = sum(step.error for step in view.steps)
     said = f"{counted(len(view.steps), 'step')}, {count(failed)} with an error"
     hidden = f"; not shown: {view.left_out}" if view.left_out else ""

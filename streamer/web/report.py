@@ -291,7 +291,6 @@ PLAIN = frozenset(" -.:/;@,%()$")
 """Punctuation that means nothing inside a line, except in an address."""
 
 _MENTION = re.compile(r"@|&#64;|&#35;|GH(?:-|&#45;)", re.IGNORECASE)
-"""The start of a mention of a person, team, issue or pull request, once escaped."""
 
 NO_MENTION = "&#8203;"
 """A space without width."""
@@ -495,7 +494,6 @@ def _embedded(data: RunData) -> str:
 
 
 def _in_cells(rows: Sequence[TrialRow], agents: Sequence[Json]) -> Json:
-    """The trials that a cell of the matrix opens, with their column heads."""
     trials = [row.model_dump(mode="json") for row in rows]
     drawn = draw_trials(trials, agents, caption="Trials of the cell")
     texts = ([text_of(cell) for cell in cells] for _, (_, _, *cells) in drawn.rows)
@@ -507,7 +505,6 @@ def _in_cells(rows: Sequence[TrialRow], agents: Sequence[Json]) -> Json:
 
 
 def _plot() -> str:
-    """uPlot with its licence, as the licence asks."""
     licence = static_file("vendor/uplot/LICENSE").strip()
     return f"/*\n{licence}\n*/\n{static_file('vendor/uplot/uPlot.iife.min.js')}"
 

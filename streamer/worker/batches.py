@@ -336,7 +336,6 @@ class Processor:
         await self.publish_passed()
 
     async def _relieve(self) -> None:
-        """Limit the memory of runs that wait for their summaries, however long they wait."""
         for partition in self._owned():
             if partition.abandoned:
                 continue

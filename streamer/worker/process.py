@@ -663,7 +663,6 @@ async def _wait_for_end(worker: Worker, stop: asyncio.Event, starting: asyncio.F
 
 
 async def _flush(worker: Worker) -> None:
-    """Publish a backlog's queue as far as time allows; the next worker publishes the rest."""
     try:
         async with worker.processor.lock:
             await worker.processor.publish_last(FLUSH_SECONDS)

@@ -556,7 +556,6 @@ class SummaryPublisher:
     def _orphans(
         self, partition: Partition, run_id: str, current: list[SummaryChange]
     ) -> list[SummaryChange]:
-        """Tombstones of the groups that a run no longer has; of everything, if the run is deleted."""
         version = partition.pipeline.run(run_id).state.state_version
         orphans = self.encoder.orphans(partition.number, {run_id: current}, partition.epoch)
         missing = [replace(orphan, state_version=version) for orphan in orphans if orphan.kind != "run"]
@@ -645,7 +644,6 @@ class SummaryPublisher:
 
 
 def _shares(ready: list[Partition]) -> list[tuple[Partition, list[str]]]:
-    """The next runs of each partition: an equal share, and what shorter queues leave of theirs."""
     shares, left = [], RUNS_PER_WRITE
     for before, partition in enumerate(
         sorted(ready, key=lambda partition: len(partition.publish_queue.runs))

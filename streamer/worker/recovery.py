@@ -159,7 +159,6 @@ class LogIdentity:
         return records
 
     async def _begin_epoch(self, stored: str, epoch: int) -> None:
-        """Begin an epoch above all in Redis, unless that was done or a setting fixes the epoch."""
         seen = await self.sink.greatest_epoch()
         if epoch <= seen and self.settings.epoch is None:
             epoch = seen + 1
@@ -343,7 +342,6 @@ class PartitionRecovery:
         return pipeline
 
     def _greatest(self, field: str, number: int) -> int:
-        """Greatest epoch or state version among the run summaries of the partition, -1 without any."""
         greatest = -1
         for _, value in self.tables.summaries["run"].of_partition(number):
             with suppress(ValueError, TypeError, KeyError):  # a row as a local disk may have it
@@ -644,7 +642,6 @@ def _by_key(written: Iterable[Any]) -> dict[str, bytes | None]:
 
 
 def _note_requests(partition: Partition, written: Mapping[str, bytes | None]) -> None:
-    """Take over requests to fold runs again. Pages that a zombie writes do no harm."""
     for key, value in written.items():
         if (run_id := run_to_repair(key)) is not None and value is not None:
             partition.repairs[run_id] = value.decode("utf-8", "replace")
@@ -677,7 +674,6 @@ def _has_digest(written: bytes | None, current: bytes | None) -> bool:
 
 
 def _is_newer(written: bytes | None, own: Version) -> bool:
-    """Whether a value has a later version than the owner's; an unreadable one does not."""
     try:
         return is_older(own, version_of(orjson.loads(written or b"")))
     except (ValueError, TypeError, KeyError):

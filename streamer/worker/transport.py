@@ -139,7 +139,6 @@ def _unfolded(items: deque[_Handed]) -> Iterator[_Handed]:
 
 
 def _weight(records: list[Any]) -> int:
-    """Number of records of the usual size that take as much memory; at least the number of records."""
     size = sum(len(record.value or b"") for record in records)
     return max(len(records), size // USUAL_RECORD_BYTES)
 

@@ -146,7 +146,6 @@ def _valid(value: Any) -> float | None:
 
 _KEPT_NAMES = 100_000
 _MOST_REMEMBERED = 2_000
-"""Groupings of more benchmarks are not cached."""
 
 
 class BenchmarkName(NamedTuple):
@@ -402,7 +401,6 @@ def _percentage(task_speedup: float | None) -> float | None:
 
 
 def _claims(claimed: Mapping[str, JsonValue] | None) -> tuple[float | None, ...] | None:
-    """The advantages that a log claims, each None if missing; None if there are none."""
     values = tuple(_number((claimed or {}).get(name)) for name in ADVANTAGES)
     return values if any(value is not None for value in values) else None
 

@@ -135,7 +135,6 @@ def accepted(records: bytes | None) -> RecordBatch:
 
 
 def _checked(records: bytes | None, most_bytes: int) -> tuple[int, bytes]:
-    """The number of events in a batch, and the batch without compression. Raises BatchRefused."""
     if records is None or len(records) < _HEADER.size:
         raise BatchRefused(INVALID)
     _, length, _, magic, crc, attributes, last_delta, *_, events = _HEADER.unpack_from(records)
@@ -225,7 +224,6 @@ def _records(plain: bytes) -> Iterator[Any]:
 
 
 def _plain(batch: bytes) -> bytes:
-    """The batch without compression, still with its old length and checksum."""
     (attributes,) = struct.unpack_from(">h", batch, _ATTRIBUTES_AT)
     number = attributes & _CODEC_BITS
     if not number:
@@ -643,7 +641,6 @@ class EventLog:
                 await self._append(group)
 
     async def _journalled(self, group: list[_QueuedBatch], journal: Journal) -> bool:
-        """Whether the journal has the group; if not, its producers have their answers."""
         batches = [(waiting.partition, *waiting.batch) for waiting in group]
         try:
             await asyncio.to_thread(journal.write, batches)

@@ -527,7 +527,6 @@ class Follower:
         return time.monotonic() - self._read_at >= max(least, times * self._took)
 
     def _emit(self, events: Iterable[EventFields]) -> bool:
-        """Hand events over after writing them to the journal; True if there were any."""
         batch = list(events)
         lines, self._ledger.lines = self._ledger.lines, []
         self._note(lines)

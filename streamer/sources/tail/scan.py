@@ -265,7 +265,6 @@ class FileStability:
 
 
 def _look(path: Path) -> tuple[Signature, float] | None:
-    """The signature of a path, and its last change in Unix seconds; None if it does not exist."""
     try:
         status = _stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -505,7 +504,6 @@ def _above(paths: set[Path], homes: set[Path]) -> set[Path]:
 
 
 def _is_there(path: Path) -> bool | None:
-    """Whether the file exists; None without permission to look, or if the disk fails."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -240,7 +240,6 @@ class ServerCopy:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write a file atomically, because a follower reads it meanwhile."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = file.with_name(f".{file.name}.new")
     partial.write_bytes(content)

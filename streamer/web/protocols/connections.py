@@ -174,7 +174,6 @@ class LimitedProtocol(H11Protocol):
 
 
 def _affordable() -> int:
-    """The number of connections for which the process may open files."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return MOST_CONNECTIONS

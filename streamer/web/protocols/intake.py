@@ -46,7 +46,6 @@ MAX_EVENT_BYTES = MAX_KEPT_BYTES
 SHOWN_REJECTIONS = 100
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},]', re.DOTALL)
-"""A text, or a mark that nests or separates, in valid JSON."""
 
 
 class BodyKind(StrEnum):
@@ -134,7 +133,6 @@ def read_events(kind: BodyKind, body: bytes) -> EventsRead:
 
 
 def _numbered(kind: BodyKind, body: bytes) -> Iterable[tuple[int, bytes]]:
-    """Each event as written, with the number of its line or element from 1."""
     if kind is BodyKind.LINES:
         return ((record.offset + 1, record.value or b"") for record in records_of_lines(BytesIO(body)))
     try:
@@ -360,7 +358,6 @@ def _kind(request: Request) -> BodyKind:
 
 
 async def _body(request: Request) -> bytes:
-    """The whole body; raises BodyTooLarge as soon as it exceeds the limit."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

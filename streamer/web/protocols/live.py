@@ -258,7 +258,6 @@ class View:
         self._revision, self._at, self._fragments = revision, self._clock(), {}
 
     def _fragment(self, position: int) -> bytes:
-        """Changed parts by table; "" holds a table's content besides its rows."""
         changed: dict[str, dict[str, orjson.Fragment]] = {}
         for (table, row), (revision, written) in self._parts.items():
             if revision > position:
