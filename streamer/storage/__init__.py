@@ -1,5 +1,5 @@
 """Adapters for Kafka and Redis: names, clients and wire formats.
 
-- `kafka`: topics and errors. `log`: readers, and the workers' own records. `outbox`: acknowledged writes. -
-`entries`: keys of Redis and their values. `redis`: clients, and the sink of a worker.
+`kafka` has topics and errors, `log` readers and the workers' own records, `outbox` acknowledged writes.
+`entries` has keys of Redis and their values, `redis` clients and the sink of a worker.
 """

@@ -1,4 +1,4 @@
-"""Cells of boards as text: spans, shares, places, and the words for conclusions. Pure."""
+"""Cells of boards as text: spans, shares, places, and conclusions in words. Pure."""
 
 from __future__ import annotations
 
@@ -41,10 +41,8 @@ AHEAD = timedelta(minutes=1)
 """The lead over this machine's clock from which a run must be simulated or replayed."""
 
 THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
-"""Rounding of time spans. Python's own format would make 12.2 of 12.25, the page 12.3."""
 
 EVENT_TIME = "event time, ahead of this clock: the run is simulated or replayed"
-"""The remark beside a last event in the future."""
 
 
 def span(seconds: float | None) -> str:
@@ -87,7 +85,7 @@ def age(at: datetime | None, now: datetime) -> str:
 
 
 def event_time_note(last_event_at: datetime | str | None, now: datetime) -> str | None:
-    """Why the time of a last event is not by this clock; None if it may be.
+    """The remark that a last event is ahead of this clock; None if it is not.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -232,14 +230,13 @@ PLACES = (
     "place: with 95 % probability no agent truly stands outside of its places, "
     "however often you look, all agents at once."
 )
-"""Meaning of the places beside the agents (inference 7)."""
 
 _NEARLY = 1e-9
 """A tolerance: a share such as 0.57 is stored slightly below 57 %, and must not be rounded down."""
 
 
 def pass_rate(group: Summary) -> str:
-    """The pass rate with the interval of the final one; where results are missing, "so far" or "incomplete".
+    """The pass rate with the interval of the final one, and "so far" or "incomplete" if results are missing.
 
     A true `over` in the row means that the run has ended.
 
@@ -267,7 +264,7 @@ def missing_word(group: Summary) -> str:
 
 
 def short_pass_rate(group: Summary) -> str:
-    """The pass rate in little room: an interval alone says that results are missing.
+    """The short pass rate: the interval implies that results are missing.
 
     >>> final = {"low": 0.553, "high": 0.674, "unknown": 40, "order_kind": "shuffled"}
     >>> running = {"statistics": {"pass_rate": {"mean": 0.617}}, "provisional": True, "in_flight": 8}
@@ -281,9 +278,9 @@ def short_pass_rate(group: Summary) -> str:
 
 
 def interval(group: Summary) -> str:
-    """The range of the final pass rate in whole percent, rounded outwards; "" if it is known or unbounded.
+    """The range of the final pass rate in whole percent, rounded outwards; "" if known or unbounded.
 
-    Brackets mark the interval `final`; parentheses mark the hard bounds, if there is no such interval.
+    Brackets mark the interval `final`; parentheses mark hard bounds, if there is no such interval.
 
     >>> final = {"low": 0.57, "high": 0.674, "unknown": 40, "order_kind": "shuffled"}
     >>> interval({"uncertainty": {"final": final}})
@@ -337,7 +334,7 @@ def decided(group: Summary) -> str:
 
 
 def footnotes(groups: Sequence[Summary], *, short: bool = False) -> list[str]:
-    """Meanings of the marks in rows, and why intervals are missing; `short` is for `short_pass_rate`."""
+    """Meanings of the marks in rows, and reasons for missing intervals; `short` is for `short_pass_rate`."""
     rates = [(short_pass_rate if short else pass_rate)(group) for group in groups]
     rated = [group for rate, group in zip(rates, groups, strict=True) if rate != UNSEEN]
     marks = {
@@ -402,13 +399,11 @@ def sort_value(column: Column, row: Any) -> Any:
 
 
 def text(column: Column, row: Any) -> str:
-    """A cell of a table of a command or a report; an unknown value is a dash."""
     second = value_at(row, column.beside) if column.beside else None
     return FORMATS[column.format](value_at(row, column.path), second, row)
 
 
 def short(column: Column, row: Any, now: datetime) -> str:
-    """A cell of a screen: a grade with marks instead of words, an age instead of a time."""
     if column.format == "grade":
         return marked_grade(row)
     if column.format == "pass_rate":
@@ -419,7 +414,7 @@ def short(column: Column, row: Any, now: datetime) -> str:
 
 
 def filled_columns(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
-    """The first column, and all others that some row has a value for."""
+    """The first column, and all others with a value in any row."""
     filled = (c for at, c in enumerate(columns) if not at or any(text(c, row) != c.empty for row in rows))
     return [replace(column, about=question(column, rows)) for column in filled]
 

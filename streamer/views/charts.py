@@ -26,7 +26,6 @@ _CHARTED = {column.name: column for column in AGENTS.shown_on("page")}
 
 
 def charts_of(agents: Sequence[Json], tiers: Sequence[Json], primary: str) -> Json:
-    """The choices of both charts, and the order in which lines get a colour."""
     qualities = _known([*(_CHARTED[name] for name in QUALITIES), *named_of(agents)], agents)
     pooled = sorted(tier["tier"] for tier in tiers if tier["agent_model"] is None)
     return {
@@ -76,8 +75,6 @@ def _number_at(group: Json, column: Column) -> float | None:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Width and height of the drawing, and its margins, in pixels."""
-
     width: int = 560
     height: int = 330
     left: int = 58
@@ -100,11 +97,10 @@ _LOG_FROM = 20
 """The factor between costs from which their axis is logarithmic."""
 _LETTER = 6.8
 MOST_LABELS = 60
-"""The most names with a place on the drawing; others appear only at the pointer."""
 MOST_LEADS = 40
-"""The most names of the frontier that stand apart from their points, with a line."""
+"""The most names of the frontier that are drawn away from their points, with a line."""
 MOST_PLACES = 800
-"""The most places tried for such a name, since a drawing holds up all viewers of the server."""
+"""The most places tried for such a name, because drawing blocks all viewers of the server."""
 _LINE = 14
 _EXTREME = 1e300
 _OFFSETS = (4, -10, 18, 32, -24, 46, -38)
@@ -115,7 +111,6 @@ class _Point(NamedTuple):
     x: float
     y: float
     place: int = 0
-    """Place of the agent in the order of the lines."""
 
 
 def _within(value: float) -> float:
@@ -132,7 +127,7 @@ class _Axis:
 
     @classmethod
     def of(cls, values: Sequence[float], start: float, end: float, *, log: bool, limited: bool) -> _Axis:
-        """The axis of some values. Costs begin at 0; shares stay within 0 and 1."""
+        """The axis of these values. Costs begin at 0; shares stay within 0 and 1."""
         low, high = _within(min(values)), _within(max(values))
         if log:
             low, high = math.log10(low), math.log10(high)
@@ -184,7 +179,7 @@ def draw_frontier(
 ) -> Element:
     """Cost against quality of all agents except baselines; the page colours the points.
 
-    `cost` is one of COSTS. A `quality` that these agents do not know is replaced by the primary metric.
+    `cost` is one of COSTS. A `quality` that these agents lack is replaced by the primary metric.
     """
     columns = {**_CHARTED, **{column.name: column for column in named_of(agents)}}
     across = columns[cost if cost in COSTS else COSTS[0]]
@@ -278,8 +273,8 @@ def _labels(
 ) -> dict[str, _Label]:
     """Places of names: the frontier first, then the others from the best.
 
-    A name stands right of its point, or left without room there, at the first free height. Otherwise, the
-    first names of the frontier go to the nearest free place.
+    A name is to the right of its point, or to the left if there is no room, at the first free height.
+    Otherwise the first names of the frontier go to the nearest free place.
     """
     taken = defaultdict[int, list[_Label]](list)
     dots = (_Label("", x.at(point.x) - 7, y.at(point.y) + 4, 14.0) for point in points)

@@ -1,4 +1,4 @@
-"""A column of a board, and a board as a title with columns."""
+"""Columns of a board, and a board as a title with columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ LIVE: tuple[Surface, ...] = ("page", "terminal")
 EVERYWHERE: tuple[Surface, ...] = ("page", "terminal", "text")
 
 NAMES = frozenset(("agent", "failure", "id", "list", "name", "run", "task", "tier"))
-"""Formats of text from outside."""
 
 THIS_RUN, ALIKE = "this run, final", "tasks like these"
 """Questions that columns answer: how this run ends, and how good an agent is (inference)."""
@@ -43,15 +42,14 @@ class Column:
 
     Attributes:
         title: text above it, which the page capitalises.
-        format: how a cell is written, one of the formats in `streamer/views/tables.py`.
+        format: one of the formats in `streamer/views/tables.py`.
         path: fields from the row to the value, which is also the sort key.
         beside: path of a second value in the cell; () without one.
-        sort: the first direction of sorting; None if the column is not sortable.
+        sort: the first direction of sorting; None: not sortable.
         rank: columns of a lower rank stay longer as the terminal narrows; 0 is the first column.
-        least: fewest characters to which the terminal cuts the text; 0 means it is never cut.
+        least: fewest characters to which the terminal cuts the text; 0: it is never cut.
         empty: a text without information; a column with nothing else is left out.
-        hint: explanation on the page; "" without one.
-        outside: the title comes from outside: a plan or a harness wrote it.
+        outside: the title comes from a plan or a harness.
         about: the question at the head of the column; "" without one.
     """
 
@@ -71,17 +69,14 @@ class Column:
 
     @property
     def left(self) -> bool:
-        """Whether the column holds words, which are aligned to the left."""
         return self.format in WORDS
 
     @property
     def named(self) -> bool:
-        """Whether agents and harnesses wrote the text: HTML and Markdown mark it as a name."""
         return self.format in NAMES
 
 
 Write = Callable[[Column, float | None], str]
-"""A function that writes a value of a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +108,6 @@ def sorted_rows(rows: Iterable[R], value: Callable[[R], Any], *, descending: boo
 
 
 def unsorted(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """The same columns, not sortable."""
     return tuple(replace(column, sort=None) for column in columns)
 
 
@@ -127,18 +121,15 @@ Json = Mapping[str, Any]
 Summary = BaseModel | Json
 
 BASES = {"composite_median": "composite", "mean_pass_rate": "pass rate"}
-"""`grade_basis` to its name for people (R13)."""
 
 GRADES = "SABCDF"
 MARKS = {"*": "planned trials are missing", "?": "trials have no judge's score", "!": "decided"}
-"""Short meanings of the marks beside a grade."""
 
 GRADE_MARKS = "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
 OUTCOMES = {"passed": "passed", "failed": "failed", "fell_back": "fell back", "no_verdict": "no verdict"}
-"""`outcome` of a trial to its name for people."""
 
 MIXED = "No pass@k of mixed trials: each agent has its own, in tiered runs within each tier (R11)"
-"""Why pass@k is null where a group has trials."""
+"""The reason why pass@k is null although a group has trials."""
 
 
 def grade(group: Summary) -> str:
@@ -183,7 +174,7 @@ def is_open(group: Summary) -> bool:
 
 
 def marked_grade(group: Summary) -> str:
-    """The grade in little room, with :data:`GRADE_MARKS`.
+    """The grade in short form, with :data:`GRADE_MARKS`.
 
     >>> marked_grade({"grade": "B", "provisional": True, "grade_provisional": True})
     'B*?'
@@ -204,10 +195,9 @@ def basis(group: Summary) -> str:
 
 
 def shows_grades(run: Summary | None, groups: Iterable[Summary]) -> bool:
-    """Whether a run's boards show grades by default: it has tiers or a judge, or is not known.
+    """Whether a run's boards show grades by default: it has tiers or a judge, or is unknown.
 
-    Without either, a grade only repeats the pass rate as a letter. A row with `graded` false hides its
-    grade.
+    Otherwise a grade only repeats the pass rate as a letter. A row with `graded` false hides its grade.
 
     >>> shows_grades({"tiers": 0}, [{"grade_basis": "mean_pass_rate"}]), shows_grades({"tiers": 2}, [])
     (False, True)
@@ -250,12 +240,11 @@ def accuracy(summary: Summary) -> str:
 
 
 def accuracy_name(run: Summary) -> str:
-    """Name of a run's accuracy: "all agents" if it mixes several agents."""
     return "all agents" if of(run, "agent_models") > 1 else "accuracy"
 
 
 def pass_owner(run: Summary) -> str:
-    """The place of pass@k in a run whose own is missing, since its trials mix agents or tiers (R11).
+    """Where pass@k is if a run has none, because its trials mix agents or tiers (R11).
 
     >>> [pass_owner({"agent_models": agents, "tiers": tiers}) for agents, tiers in ((2, 0), (1, 3), (2, 3))]
     ['by agent only', 'within tiers', 'within tiers']
@@ -316,7 +305,6 @@ def leading(run: Any) -> tuple[Column, str]:
 
 
 def primary_of(run: Json | None) -> str:
-    """The metric that orders a run's boards; the pass rate if an older version made the summary."""
     return (run or {}).get("primary_metric") or PRIMARY_METRIC
 
 
@@ -329,7 +317,6 @@ def of(summary: Summary, name: str) -> Any:
 
 
 MOST_NAMED_COLUMNS = 6
-"""The most named metrics with a column; summaries have all."""
 
 _FORMATS = {"USD": "dollars", "seconds": "span"}
 _FORMAT = "number"
@@ -348,7 +335,6 @@ def format_of(unit: str) -> str:
 
 
 def named(metric: str, says: Any) -> Column:
-    """The column of a named metric, `metrics/NAME`, whose `says` has `direction`, `unit` and `label`."""
     of = read_as(metric.removeprefix(NAMED), says)
     first: Literal["greatest", "least"] = "greatest" if of.higher_is_better else "least"
     return Column(
@@ -376,7 +362,7 @@ def named_of(groups: Iterable[Any], *, planned: bool = False) -> list[Column]:
 
 
 def with_named(board: Board, groups: Iterable[Any]) -> Board:
-    """The board with columns of named metrics behind the pass rate: planned first, then the most frequent."""
+    """The board with named metrics after the pass rate: planned first, then the most frequent."""
     says = _said(groups)
     return _behind(board, _BEHIND, [named(NAMED + name, of) for name, of in says.items()])
 
@@ -394,7 +380,6 @@ def _said(groups: Iterable[Any], least: int = 0, most: int | None = MOST_NAMED_C
 
 
 def with_values_of(board: Board, groups: Iterable[Any]) -> Board:
-    """The board of trials with columns of these groups' named metrics."""
     columns = [_of_trial(name, of) for name, of in _said(groups, least=1).items()]
     return _behind(board, _BEHIND_OF_TRIALS, columns)
 
@@ -406,7 +391,7 @@ def _of_trial(name: str, says: Any) -> Column:
 def with_values(
     board: Board, trials: Iterable[Mapping[str, Any]], planned: Mapping[str, Any] | None = None
 ) -> Board:
-    """The board of trials with columns of their named metrics, behind the duration, planned ones first."""
+    """The board of trials with their named metrics after the duration, planned ones first."""
     reading = planned or {}
     counts = Counter(name for trial in trials for name in trial.get("metrics") or ())
     names = foremost(counts, reading, MOST_NAMED_COLUMNS)
@@ -449,7 +434,6 @@ _METRICS: dict[str, tuple[str, str, int]] = {
 
 
 def metric(name: str, **changes: Any) -> Column:
-    """The column of a METRIC of leaderboards, best first, with these attributes changed."""
     of = BOARD_METRICS[name]
     plain = (name.replace("_", " "), format_of(of.unit), 14)
     title, format, rank = _METRICS.get(name, plain)
@@ -656,7 +640,6 @@ LEADERS = Board(
 
 
 def leaders_of(name: str) -> Board:
-    """The leaderboard of one METRIC, built-in or `metrics/NAME`."""
     value = replace(metric(name) if name in BOARD_METRICS else named(name, {}), path=("value",), sort=None)
     return replace(LEADERS, columns=tuple(value if c.name == "value" else c for c in LEADERS.columns))
 

@@ -1,8 +1,8 @@
 """Every board as elements: one function draws the tables of the page, of reports and of saved files. Pure.
 
-An element is a list: its tag, its attributes, its children, each a text or an element. So an agent's text
-stays text and cannot become markup. The page makes nodes of elements (`streamer/web/static/js/dom.js`), and
-`html_of` writes them as escaped HTML.
+An element is a list of tag, attributes and children, each a text or an element. So an agent's text cannot
+become markup. The page makes nodes of elements (`streamer/web/static/js/dom.js`), and `html_of` writes them
+as escaped HTML.
 
 >>> html_of(h("b", {"title": '"'}, "a<b"))
 '<b title="&quot;">a&lt;b</b>'
@@ -54,7 +54,6 @@ from streamer.views.models import stated_mode
 
 
 Element = list[Any]
-"""Tag, attributes, children."""
 
 Content = str | Element | Sequence[Any]
 """A text, an element, or a tuple of both; None in a tuple is left out."""
@@ -105,12 +104,11 @@ def html_of(node: str | Element) -> str:
 
 
 def text_of(node: str | Element) -> str:
-    """The text that people read in an element."""
     return node if isinstance(node, str) else "".join(map(text_of, node[2:]))
 
 
 def name(value: object) -> Content:
-    """A name from outside: in its own direction of text, with places to break it; a dash for None."""
+    """A name from outside, isolated in its text direction, with places to break it; a dash for None."""
     if value is None:
         return UNSEEN
     whole = visible(value)
@@ -120,7 +118,6 @@ def name(value: object) -> Content:
 
 
 def badge(text: str, mood: str = "", title: str | None = None) -> Element:
-    """A word in a coloured pill."""
     return h("span", {"class": f"badge {mood}".strip(), "title": title}, text)
 
 
@@ -197,14 +194,12 @@ _METERS = ("composite_score",)
 
 
 def grade_badge(letter: str | None, marks: str = "", title: str = "") -> Content:
-    """A grade, coloured; a dash for None."""
     if not letter:
         return UNSEEN
     return badge(f"{letter}{marks}", f"grade {_GRADE_MOODS.get(letter, '')}".strip(), title or None)
 
 
 def outcome_badge(word: str) -> Element:
-    """How a trial ended."""
     return badge(OUTCOMES.get(word, word), _OUTCOME_MOODS.get(word, ""))
 
 
@@ -268,7 +263,6 @@ def _pass_at_most(found: Any, _: Any, __: Any) -> str:
 
 
 def progress_bar(done: int, planned: int) -> Element:
-    """A bar for the done share of the plan."""
     filled = max(0.0, min(1.0, done / planned)) if planned else 0
     return h("div", {"class": "progress", "aria-hidden": "true"}, h("i", {"--share": filled}))
 
@@ -297,7 +291,6 @@ def _moved(write: Callable[[Any], str]) -> Callable[[Any], Content]:
 
 
 def time(at: datetime | str | None) -> Content:
-    """A time to the minute, UTC."""
     if at is None:
         return UNSEEN
     text = at if isinstance(at, str) else at.isoformat()
@@ -349,7 +342,6 @@ NUMBERS: dict[str, Callable[[Any], str]] = {
     "span": duration,
     "times": times,
 }
-"""Formats that need only the value, as text."""
 
 DRAWN: dict[str, Draw] = {
     **{format: _value(write) for format, write in NUMBERS.items()},
@@ -379,11 +371,9 @@ DRAWN: dict[str, Draw] = {
     "task": lambda task, shard, _: name(f"{shard}: {task}" if shard else task),
     "tier": lambda tier, subtest, _: name(tier if tier is None or subtest is None else f"{tier}/{subtest}"),
 }
-"""Format to the function that draws the value, the second value and the row."""
 
 
 def cell(column: Column, row: Any) -> Content:
-    """The content of a cell."""
     value = value_at(row, column.path)
     if column.name in _METERS:
         return _meter(value, NUMBERS[column.format])
@@ -395,7 +385,6 @@ def cell(column: Column, row: Any) -> Content:
 
 
 MAJOR = 5
-"""The number of columns on a phone besides the first, unless the user asks for all."""
 
 
 @dataclass(frozen=True)
@@ -407,11 +396,9 @@ class Look:
         primary: the column beside the name on a phone.
         sort: the first sort column, and whether descending; None keeps the rows' order.
         cells: column to the content of its cells, if this place draws more than the format.
-        empty: text in place of rows.
         elsewhere: the rows come sorted, and sorting them again takes another request.
         keeps_order: the rows are in order of arrival.
-        whole: keep columns without values, and name the column in each cell, for rows from other tables of
-            the board.
+        whole: keep empty columns and name the column in each cell, for rows from other tables of the board.
     """
 
     caption: str
@@ -539,7 +526,6 @@ def _sorted_by(column: Column, row: Any) -> str | None:
 
 
 def table(drawn: Drawn) -> Element:
-    """A whole table in its scrolling box, for a file."""
     look = drawn.look
     none = h("tr", {"role": "row"}, h("td", {"class": "empty", "role": "cell"}, look.empty))
     body = [row for _, row in drawn.rows] or [none]
@@ -577,7 +563,6 @@ def _folded(board: Board, agents: Sequence[Mapping[str, Any]]) -> Board:
 
 
 Link = Callable[[str], str]
-"""A function from a name to the address of its page."""
 
 
 def swatched(label: str, link: Link | None, row: Any) -> Element:
@@ -623,7 +608,6 @@ _UNLIMITED = ("cost_usd", "duration_seconds")
 
 
 def spreads_of(tiers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The spreads that some tier knows, with their titles."""
     known = {name for tier in tiers for name, of in tier["statistics"].items() if of and of["count"]}
     return {name: title for name, title in SPREADS.items() if name in known}
 
@@ -732,7 +716,7 @@ def draw_trials(
 ) -> Drawn:
     """A page of trials, or the trials of a cell of the matrix.
 
-    `link` gives the address of a trial by its id; without it, the table cannot be sorted.
+    `link` gives a trial's address by its id; without it, the table cannot be sorted.
     """
     look = Look(
         caption,
@@ -805,7 +789,6 @@ def draw_failures(groups: Sequence[Mapping[str, Any]], link: Callable[[str, str]
 
 
 MOST_CHIPS = 8
-"""The most labels drawn of a listed run."""
 
 
 def _chip(key: str, value: str) -> Element:
@@ -851,7 +834,6 @@ _SLOT = ("agent_model", "task", "attempt", "tier", "subtest")
 
 
 def draw_running(running: Sequence[Mapping[str, Any]]) -> Drawn:
-    """Trials that have started and have no result, in their order."""
     look = Look(
         "Trials that are running", key=lambda one: json.dumps([one[part] for part in _SLOT]), primary="age"
     )

@@ -1,4 +1,4 @@
-"""Shared data besides the summaries, also for the API: listed trials, points of charts, comparisons."""
+"""Data models besides the summaries, shared with the API: listed trials, points of charts, comparisons."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ TrialOutcome = Literal["passed", "failed", "fell_back", "no_verdict"]
 
 
 def described(model: type[BaseModel], name: str) -> Any:
-    """A field with the description that it has in another model."""
+    """A field with its description from another model."""
     return Field(description=model.model_fields[name].description)
 
 
 class RunNow(RunSummary):
-    """One run as published, and its state when it was asked for."""
+    """One run as published, with its state at the time of the request."""
 
     state: State = Field(
         description="As of the moment of asking: complete (all planned trials are in), finished (the harness "
@@ -50,7 +50,6 @@ class RunNow(RunSummary):
 
     @classmethod
     def of(cls, run: RunSummary, now: datetime) -> Self:
-        """The run as it stands at a moment."""
         return cast("Self", cls.model_construct(**dict(run), state=state_of(run, now)))
 
 
@@ -60,12 +59,11 @@ class ListedRun(RunNow):
     leader: Leader | None = optional("Who leads by `primary_metric`; null: no agent has a known value.")
 
     def led_by(self, leader: Leader | None) -> ListedRun:
-        """The same run with its leader."""
         return self.model_copy(update={"leader": leader})
 
 
 class AgentNow(AgentModelSummary):
-    """One agent:model as published, its place among the others, and how its board shows it."""
+    """One agent:model as published, with its place and board options."""
 
     place: str | None = Field(description="The places that it may truly have: `1`, `1-3`; null: not ranked.")
     over: bool = Field(description="The harness said that the run is over.")
@@ -77,7 +75,7 @@ class AgentNow(AgentModelSummary):
 
 
 class HistoryPoint(Message):
-    """One emission: the headline numbers of a group at an event time. Unknown values are null."""
+    """One update: the headline numbers of a group at an event time. Unknown values are null."""
 
     id: str = Field(description="Entry of the stream; grows.")
     kind: Literal["run", "agent_model", "tier"] = Field(description="What the group is.")
@@ -105,7 +103,7 @@ class HistoryPoint(Message):
 
 
 class TrialRow(Message):
-    """One scored trial in a list; the whole of it is at `/api/runs/{run}/trials/{trial}`."""
+    """One scored trial in a list; `/api/runs/{run}/trials/{trial}` has all of it."""
 
     id: str = Field(description="Names the slot within the run, 24 hexadecimal digits.")
     shard: str = described(ScoredTrial, "shard")
@@ -128,7 +126,6 @@ class TrialRow(Message):
 
     @classmethod
     def of(cls, trial_id: str, trial: Mapping[str, Any]) -> TrialRow:
-        """The row of a scored trial (as parsed from JSON)."""
         formulacode = trial["formulacode"] or {}
         return cls(
             id=trial_id,
@@ -164,7 +161,6 @@ class TrialPlace(Message):
 
 
 def outcome_of(trial: Mapping[str, Any]) -> TrialOutcome:
-    """The outcome of a scored trial (as parsed from JSON)."""
     formulacode = trial["formulacode"]
     fell_back = None if formulacode is None else bool(formulacode.get("fallback_to_baseline"))
     return _outcome(trial["success"], trial["resolved"], fell_back)
@@ -190,7 +186,7 @@ class _StoredFormulaCode(Struct, gc=False):
 
 
 class StoredRow(Struct, gc=False):
-    """A compact :class:`TrialRow`, at a quarter of the time and memory; it also identifies the result."""
+    """A compact :class:`TrialRow`, in a quarter of the time and memory, which also identifies the result."""
 
     shard: str
     task_id: str
@@ -214,7 +210,6 @@ class StoredRow(Struct, gc=False):
 
     @classmethod
     def of(cls, value: bytes) -> StoredRow:
-        """The row of a scored trial as published, without its id."""
         row = _stored_row(value)
         row.task_id, row.agent_model = sys.intern(row.task_id), sys.intern(row.agent_model)
         row.tier, row.failure_mode = _interned(row.tier), _interned(row.failure_mode)
@@ -248,7 +243,7 @@ AnyRow = TrialRow | StoredRow
 
 
 class SideMeans(Message):
-    """Means that measure a side of a comparison; null if unknown, or if no trial has the value."""
+    """Means of one side of a comparison; null if unknown, or if no trial has the value."""
 
     composite_score: float | None = Field(description="Mean composite score, 0 to 1.")
     cost_usd: float | None = Field(description="Mean known cost of a trial in USD.")
@@ -279,7 +274,7 @@ class TaskPair(Message):
 
 
 class SideTotals(SideMeans):
-    """One side over the tasks that both have done; each task counts once, whatever its attempts.
+    """One side over the common tasks; each task counts once, whatever its attempts.
 
     Each mean is over the tasks where both sides know the value. At the end the pass rate is over all trials.
     """
@@ -292,14 +287,14 @@ class SideTotals(SideMeans):
 
 
 class Ends(Message):
-    """Both ends of an interval, in the unit of what it is about."""
+    """Both ends of an interval, in the unit of the estimate."""
 
     low: float = Field(description="Lower end.")
     high: float = Field(description="Upper end.")
 
 
 class Difference(Message):
-    """How the second side differs from the first in one metric, over the tasks where both know it."""
+    """The difference of the sides in one metric, second minus first, over the tasks where both know it."""
 
     tasks: int = Field(ge=0, description="Tasks where both know it.")
     mean: float | None = Field(description="Mean of second minus first, in the unit of the metric.")
@@ -323,7 +318,7 @@ class Difference(Message):
 
 
 class FlipGroup(Message):
-    """Tasks that one side passes and the other does not, alike in tier and in how the other side failed."""
+    """Tasks that only one side passes, in the same tier and with the same failure of the other side."""
 
     passed_by: Literal["a", "b"] = Field(description="The side that passes them.")
     tier: str | None = Field(description="Null: tasks without a tier.")
@@ -338,7 +333,6 @@ NO_PREFIX = {
     "order_from_a_side": "the order was made from results of a compared run",
     "order_chosen": "the order was chosen, and the plan does not say from what",
 }
-"""`evidence_missing` to the reason why only the whole plan counts."""
 
 DIFFERENT_TASKS = (
     "the sides ran different tasks, and no side is known to have planned exactly the common ones before "
@@ -399,7 +393,7 @@ class Comparison(Message):
 
 
 NO_FAILURE = ("", "none", "unset")
-"""Failure modes by which harnesses say that there was no failure (G6)."""
+"""Failure modes that mean no failure (G6)."""
 
 MAX_KIND_CHARACTERS = 160
 MAX_GROUPS = 200
@@ -495,7 +489,6 @@ MatrixMetric = Literal["outcome", "composite_score", "cost_usd", "duration_secon
 MatrixSort = Literal["difficulty", "disagreement", "task"]
 
 MAX_CELLS = 500_000
-"""The largest matrix, in tasks times agents."""
 
 Cell = tuple[int, int, int, int, float | None]
 """Trials, passes, trials without a verdict, trials in flight, mean of the metric."""
@@ -544,7 +537,7 @@ class MetricMeans(Message):
 
 
 class WholeMatrix(Message):
-    """A matrix in every colour and order, for a file that cannot ask for another."""
+    """A matrix in every colour and order, for a file, which cannot request another."""
 
     matrix: Matrix = Field(description="Of outcomes, the hardest task first.")
     orders: dict[MatrixSort, list[int]] = Field(description="Order to the places of its tasks in `matrix`.")
@@ -660,7 +653,7 @@ _ORDERS: dict[MatrixSort, Callable[[MatrixTask], Any]] = {
 
 
 def name_of(task: tuple[str, str | None]) -> str:
-    """A task as lists show it: behind its tier, if it has one.
+    """A task as in lists: after its tier, if it has one.
 
     >>> name_of(("fix", None)), name_of(("fix", "T0"))
     ('fix', 'T0/fix')

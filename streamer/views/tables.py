@@ -1,4 +1,4 @@
-"""Tables of text for people, and documents of tables, shared by terminal, Markdown and HTML."""
+"""Tables of text, and documents of tables, shared by terminal, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -54,11 +54,10 @@ SummaryFields = Mapping[str, Any]
 
 
 NOTED_RUNS = 3
-"""The most runs named in a note below the runs."""
 
 
 class Table(NamedTuple):
-    """One table, safe to print on a terminal; escape it for HTML, since it holds names of agents."""
+    """One table, safe to print on a terminal; escape it for HTML, because it has names of agents."""
 
     title: str
     columns: Sequence[Column]
@@ -67,7 +66,6 @@ class Table(NamedTuple):
 
     @property
     def heads(self) -> list[str]:
-        """The titles of the columns."""
         return [column.title for column in self.columns]
 
 
@@ -85,14 +83,12 @@ class Document(NamedTuple):
 
 
 def table_of(board: Board, rows: Sequence[Any], title: str = "") -> Table:
-    """The rows of a board in the given order; columns without any value are left out."""
     columns = filled_columns(board.shown_on("text"), rows)
     texts = [[text(column, row) for column in columns] for row in rows]
     return Table(title or board.title, columns, texts)
 
 
 def runs_table(runs: Iterable[SummaryFields], now: datetime) -> Table:
-    """Several runs, a line each, in the given order; `now` determines their states."""
     rows = [{**run, "state": state_of(run, now)} for run in runs]
     ahead = [row["run_id"] for row in rows if event_time_note(row["last_event_at"], now)]
     more = f" and {len(ahead) - NOTED_RUNS:,} more" if len(ahead) > NOTED_RUNS else ""
@@ -140,7 +136,6 @@ def tiers_tables(tiers: Iterable[SummaryFields], run: SummaryFields | None = Non
 
 
 def subtests_table(subtests: Iterable[SummaryFields], run: SummaryFields | None = None) -> Table:
-    """Tiers broken down by subtest."""
     rows = [{**subtest, "agent_model": subtest["agent_model"] or "all"} for subtest in subtests]
     return _groups_table(WITHIN_TIERS, rows, "Subtests", run)
 
@@ -148,7 +143,6 @@ def subtests_table(subtests: Iterable[SummaryFields], run: SummaryFields | None 
 def labels_table(
     groups: Sequence[SummaryFields], run: SummaryFields | None = None, *, grades: bool = False
 ) -> Table:
-    """A run broken down by a label of its trials."""
     own = {"baseline": False, "graded": grades or shows_grades(run, groups)}
     rows = [{**group, "agent_model": group["agent_model"] or "all", **own} for group in groups]
     return _groups_table(LABELLED, rows, f"By {visible(groups[0]['label'])}" if groups else "By label", run)
@@ -165,13 +159,11 @@ def _groups_table(
 
 
 def trials_table(trials: Iterable[SummaryFields], planned: Mapping[str, Any] | None = None) -> Table:
-    """Scored trials, a line each; `planned` is how to read named metrics, from a run summary."""
     rows = [{**trial, **dict(TrialRow.of("", trial))} for trial in trials]
     return table_of(with_values(TRIALS, rows, planned), rows)
 
 
 def leaders_table(metric: str, places: Sequence[object]) -> Table:
-    """The leaderboard of a METRIC, in the given order."""
     of = BOARD_METRICS.get(metric)
     if of is None:
         return table_of(leaders_of(metric), places, f"{shown(metric)}: best first")
@@ -181,7 +173,7 @@ def leaders_table(metric: str, places: Sequence[object]) -> Table:
 
 
 def failures_table(run: SummaryFields) -> Table:
-    """How the trials ended, by failure mode, the most frequent first."""
+    """Outcomes of the trials by failure mode, the most frequent first."""
     trials = run["trials"]
     modes = sorted(run["failure_modes"].items(), key=lambda item: (-item[1], item[0]))
     rows = [{"mode": mode, "count": count, "share": count / trials} for mode, count in modes if trials]
@@ -207,7 +199,6 @@ REMARKS = {
     ),
     "score_out_of_range": ("score", "outside 0 to 1 counted as none"),
 }
-"""Count of a run's summary to its noun and the problem."""
 
 
 def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
@@ -259,7 +250,7 @@ def run_document(
     places: Mapping[str, str] | None = None,
     notes: Iterable[str] = (),
 ) -> Document:
-    """A run in sentences and tables: agents, tiers, a label, FormulaCode, how trials ended.
+    """A run in sentences and tables: agents, tiers, a label, FormulaCode, outcomes.
 
     `now` determines its state, see `state_of`. `places` has the range of true places of each agent:model.
     Notes are lines below the agents.
@@ -278,7 +269,6 @@ def run_document(
 
 
 NAMED_METRIC_COLUMNS = 64
-"""The most named metrics with a column."""
 
 _NAMED_FIELD = "metrics"
 
@@ -305,7 +295,6 @@ class TrialColumn:
 
     @property
     def description(self) -> str:
-        """The field's description, from the model."""
         if not self.path:
             return "In one word: passed, failed, fell_back (C1) or no_verdict (R19)."
         if self.path[0] == _NAMED_FIELD:
@@ -374,7 +363,6 @@ COLUMNS: tuple[TrialColumn, ...] = (
     *_of_trial("integer", "semantics_version", "epoch", "state_version"),
     *_of_trial("text", "digest"),
 )
-"""Columns in the order of the file; named metrics follow them."""
 
 
 def columns_of(
@@ -382,8 +370,7 @@ def columns_of(
 ) -> tuple[TrialColumn, ...]:
     """The columns of a file of trials: COLUMNS, and one `metrics/NAME` for each named metric, by name (R30).
 
-    If trials have more than :data:`MOST_NAMED` metrics, planned ones are kept first, then the most frequent
-    ones.
+    If trials have more than :data:`MOST_NAMED` metrics, planned ones are kept first, then the most frequent.
     """
     reading = planned or {}
     counts = Counter(name for trial in trials for name in trial.get(_NAMED_FIELD) or ())
@@ -397,6 +384,5 @@ def columns_of(
 def rows(
     trials: Sequence[Mapping[str, Any]], columns: Sequence[TrialColumn] = COLUMNS
 ) -> Iterator[list[Value]]:
-    """One row per trial, in the given order."""
     for trial in trials:
         yield [column.of(trial) for column in columns]

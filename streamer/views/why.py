@@ -62,8 +62,8 @@ class Move:
     """One event that moved the number of one agent:model.
 
     Attributes:
-        offset: of the event's record; in a file the line's number from 0.
-        at: the record's timestamp; None: it has none.
+        offset: the event's offset; in a file the line's number from 0.
+        at: the record's timestamp, if any.
         before, after: the number, in the unit of the metric; may be inf. None: unknown.
     """
 
@@ -80,7 +80,7 @@ class Move:
 class Total:
     """The sum of all moves of one agent:model.
 
-    `moves` counts the events that moved it. Those outside `up` and `down` made the number known or unknown.
+    `moves` counts all events that moved it. Those not in `up` or `down` made the number known or unknown.
     """
 
     agent_model: str
@@ -109,8 +109,8 @@ class Why:
 class Question(NamedTuple):
     """A question about moves of a METRIC.
 
-    Without `agent`, it covers all but baselines. `since` limits it to events after this position, `most` to
-    the latest moves.
+    Without `agent`, it covers all except baselines. `since` limits it to events after this position, `most`
+    to the latest moves.
     """
 
     metric: BoardMetric
@@ -139,7 +139,7 @@ class _RunSeen:
 
 
 class Moves:
-    """A reader of every agent:model's number after each event that can have moved it."""
+    """A reader of every agent:model's number after each event that may have moved it."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
@@ -258,7 +258,6 @@ def _is_baseline(run: RunState, group_id: GroupId) -> bool:
 
 
 def metric_of(name: str) -> BoardMetric:
-    """The METRIC of that name; raises UnknownMetric if no board can have it."""
     if not can_have_board(name):
         raise UnknownMetric(name)
     return BOARD_METRICS.get(name) or named_metric(name.removeprefix(NAMED), {})
@@ -353,7 +352,6 @@ class MetricMoves(Message):
 
     @classmethod
     def of(cls, why: Why) -> MetricMoves:
-        """The model of an answer."""
         return cls(
             run_id=why.run_id,
             metric=why.metric.name,
@@ -366,7 +364,6 @@ class MetricMoves(Message):
 
 
 def moves_table(moves: MetricMoves) -> Table:
-    """The moves, newest first; without moves the table has no rows."""
     number, change = _writers(moves.metric)
     columns = (
         Column("offset", "offset", "count", ("offset",)),
@@ -397,7 +394,6 @@ def moves_table(moves: MetricMoves) -> Table:
 
 
 def totals_lines(moves: MetricMoves) -> list[str]:
-    """One sentence for each agent:model; safe to print."""
     number, change = _writers(moves.metric)
     lines = []
     for total in moves.totals:

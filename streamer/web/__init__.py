@@ -1,4 +1,4 @@
-"""Live boards in a browser: a JSON API, Server-Sent Events, and one page without a build step.
+"""Live boards in a browser: a JSON API, Server-Sent Events, and a page without a build step.
 
 Answers come from Redis, single trials and folded runs from the log. Only `POST /api/events` writes: it
 publishes events to the broker.
@@ -16,13 +16,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 STATIC = Path(__file__).with_name("static")
-"""The page's files, also used by reports."""
+"""The page's files, which reports use, too."""
 
 DOCUMENT_FORMATS = ("text", "json", "md", "html")
-"""Formats of comparisons and ledgers; text is for the terminal."""
 
 REPORT_FORMATS = ("md", "html", "csv", "parquet", "json")
-"""Formats and file endings of `streamer report`."""
 
 
 # -----------------------------------------------------------------------------
@@ -39,7 +37,7 @@ class ServeError(Exception):
 
 
 class AddressInUse(ServeError):
-    """The port is taken, or the address is not this machine's."""
+    """The port is taken, or the address belongs to another machine."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
         super().__init__(f"Cannot listen on {host} port {port}: {error.strerror}. Name another with --port")
@@ -110,16 +108,15 @@ def is_loopback(host: str) -> bool:
 
 
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - it is compared with, not listened on
-"""Hosts that stand for every address of this machine."""
+"""Hosts that mean every address of this machine."""
 
 _ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 """Addresses of documentation (RFC 5737, RFC 3849): no packet is sent there."""
 
 
 def addresses(host: str, port: int, own: Sequence[str] = ()) -> list[str]:
-    """The addresses of the page that can be opened, the one for other machines first.
+    """The page's addresses, the one for other machines first; `own` are this machine's network addresses.
 
-        `own` are addresses of this machine in its networks.
     >>> addresses("127.0.0.1", 8720), addresses("::1", 8720)
     (['http://127.0.0.1:8720/'], ['http://[::1]:8720/'])
     >>> addresses("0.0.0.0", 8720, ["10.1.2.3"])
@@ -131,7 +128,7 @@ def addresses(host: str, port: int, own: Sequence[str] = ()) -> list[str]:
 
 
 def own_addresses(host: str) -> list[str]:
-    """The addresses under which other machines find this one; [] without a network.
+    """The addresses at which other machines find this one; [] without a network.
 
     "0.0.0.0" has no IPv6 addresses.
     """
@@ -145,9 +142,10 @@ def own_addresses(host: str) -> list[str]:
 
 
 def announcement(host: str, port: int, token: str | None, *, on_terminal: bool) -> list[str]:
-    """The address of the page in lines; with a QR code on a terminal, if other machines can open it.
+    """The address of the page in lines, with a QR code on a terminal if other machines can open it.
 
-    The QR code holds the token, the printed addresses do not.
+    Only the QR code contains the token.
+
     >>> announcement("127.0.0.1", 8720, None, on_terminal=True)
     ['http://127.0.0.1:8720/']
     """

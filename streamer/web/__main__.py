@@ -1,6 +1,6 @@
 """Entry point of the page for `streamer up`: `python -m streamer.web [PORT]`.
 
-STREAMER_WEB_HOST and STREAMER_WEB_TOKEN say who may open it; without them, only this machine.
+STREAMER_WEB_HOST and STREAMER_WEB_TOKEN decide who may open it; without them, only this machine.
 """
 
 import os

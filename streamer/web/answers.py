@@ -121,7 +121,7 @@ async def _trial_answer(web: Web, query: Query, found: bytes, run: str, trial: s
 
 
 def refusal(web: Web, error: Exception) -> str:
-    """An error as a person reads it, if the server has a status for it."""
+    """An error as readable text, if the server has a status for it."""
     if isinstance(error, KafkaError):
         return f"This needs the broker, and {broker_problem(error, web.settings.bootstrap)}"
     return str(error)
@@ -157,11 +157,10 @@ DRAWN: dict[str, Callable[..., Awaitable[Json]]] = {
 
 
 SPARK = (72, 18)
-"""Width and height of the run-by-run values, in pixels."""
 
 
 def draw_leaders(board: BenchmarkBoard) -> drawing.Drawn:
-    """A leaderboard: ranked agents, and below them the excluded runs."""
+    """A leaderboard: ranked agents, then the excluded runs."""
     rows, value = [*board.rows, *board.below], replace(value_column(board), name="value", hint="")
     write = drawing.NUMBERS["percent" if value.format == "pass_rate" else value.format]
     is_share = board.metric in BOARD_METRICS and value.format in ("percent", "score")
@@ -237,7 +236,6 @@ def _trend(row: BoardRow, write: Callable[[Any], str]) -> drawing.Element:
 
 
 def drawn_comparison(found: Comparison) -> list[drawing.Element]:
-    """The comparison and the tasks of its page, as elements in their order."""
     if not found.tasks:
         return [drawing.h("p", {"class": "empty"}, "They have no task in common.")]
     said = [drawing.h("p", {}, f"{side.upper()}  ", *_whose(getattr(found, side))) for side in "ab"]
@@ -357,7 +355,6 @@ PAIRS = (
     Column("a_cost", "cost, A", "dollars", ("a", "cost_usd"), sort="least"),
     Column("b_cost", "cost, B", "dollars", ("b", "cost_usd"), sort="least"),
 )
-"""The tasks of one page, the most different first."""
 
 
 def _pairs(found: Comparison) -> drawing.Drawn:

@@ -156,16 +156,15 @@ LARGE = 20_000
 """Trials from which a run is read ahead: reading takes a second or more."""
 
 GROWTH = 1.25
-"""The growth after which an unfinished run is read ahead again."""
 
 LOOK_SECONDS = 5.0
 """Seconds between two looks for large runs among the latest ones."""
 
 
 class Web:
-    """Resources that all answers share, and the way to the broker; one per process.
+    """Resources that all answers share, and access to the broker; one per process.
 
-    `prices` apply to runs folded here (R2). `reading` is a lock: reading a file of a trial takes as much
+    `prices` apply to runs folded here (R2). `reading` is a lock, because reading a trial's file takes as much
     memory as the file.
     """
 
@@ -191,13 +190,12 @@ class Web:
         self._histories: Recent[list[HistoryEntry]] = Recent(HISTORY_SECONDS, MAX_HISTORIES, time.monotonic)
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
-        """The history of a run, read once for simultaneous requests."""
         return await self._histories.answer(run_id, partial(self.reader.history, run_id))
 
     def read_ahead(self, run_id: str) -> None:
         """Start reading the trials of a run whose page was opened.
 
-        Errors are ignored here, since the question itself meets them.
+        Errors are ignored here, because the later question meets them again.
         """
         if run_id not in self._reading_ahead and len(self._reading_ahead) < MAX_READ_AHEAD:
             reading = asyncio.gather(self._read_ahead(run_id), return_exceptions=True)
@@ -220,8 +218,8 @@ class Web:
     async def read_large_runs(self) -> None:
         """Read the latest large runs, viewed ones first, as far as this server holds them.
 
-        Each is read again once it has grown a lot, or has changed and is over. Errors of one run are
-        ignored here, since the question itself meets them.
+        A run is read again once it has grown a lot, or has changed and is over. Errors of one run are ignored
+        here, because the later question meets them again.
         """
         room, before, self._large = MAX_TRIALS, self._large, {}
         runs = (await self.reader.page_of_runs()).runs
@@ -253,16 +251,13 @@ class LiveRun:
         self._web, self._run_id = web, run_id
 
     async def answers(self, *parts: str) -> RunAnswers:
-        """These parts of the run, all from one moment."""
         return await self._web.reader.answers(self._run_id, *parts)
 
     async def curves(self) -> RunCurves:
-        """The learning curves of the run."""
         run = await self._web.reader.run(self._run_id)
         return await self._web.curves.curves(self._run_id, (run.epoch, run.state_version))
 
     async def matrix(self, query: MatrixQuery) -> Matrix:
-        """Each agent on each task."""
         in_flight = (await self._web.reader.snapshot(self._run_id)).in_flight
         trials = await self._web.trials.trials(self._run_id)
         rows = [trial.row for trial in trials.values()]
@@ -276,7 +271,7 @@ class LiveRun:
 
 
 class FoldedAgain:
-    """A run folded again: it answers what a LiveRun answers, and what only a fold knows.
+    """A run folded again, with the answers of a LiveRun and those that need a fold.
 
     Nothing after `position` is read; None: the fold goes to the present end of the log.
     """
@@ -297,18 +292,14 @@ class FoldedAgain:
         return await web.folds.answer((question, run_id, version, position), folded)
 
     async def answers(self, *_: str) -> RunAnswers:
-        """All parts of the run."""
         return await self.answer("answers", lambda folded: folded.answers)
 
     async def curves(self) -> RunCurves:
-        """The learning curves up to the position."""
         return await self.answer(
             "curves", lambda folded: run_curves(folded.run.state, folded.answers.run.state_version)
         )
 
     async def matrix(self, query: MatrixQuery) -> Matrix:
-        """Each agent on each task."""
-
         def of(folded: FoldedRun) -> Matrix:
             trials = enumerate(map(orjson.loads, folded.scored_trials()))
             rows = [TrialRow.of(str(number), trial) for number, trial in trials]
@@ -317,21 +308,20 @@ class FoldedAgain:
         return await self.answer(("matrix", query.metric, query.sort), of)
 
     async def file(self, ending: str) -> bytes:
-        """All scored trials as a file."""
         return await self.answer(
             ("download", ending), lambda folded: _written(ending, folded.scored_trials(), folded.answers.run)
         )
 
 
 def run_at(web: Web, run_id: str, as_of: str | None) -> LiveRun | FoldedAgain:
-    """A run now, or as of a position as a user writes it; raises BadPosition."""
+    """A run now, or as of a position in a user's words; raises BadPosition."""
     return LiveRun(web, run_id) if as_of is None else FoldedAgain(web, run_id, Position.of(as_of))
 
 
 async def live_comparison(web: Web, comparison: Comparison, allowed: Sequence[str] = ()) -> Comparison:
-    """A comparison of two runs, and what the order of their trials permits to say; see `in_order`.
+    """A comparison of two runs, with the conclusions that the order of their trials allows; see `in_order`.
 
-    It is returned unchanged if the log lacks events of either run, or this server may not read them.
+    It is unchanged if the log lacks events of either run, or this server may not read them.
     """
     if not needs_order(comparison):
         return comparison
@@ -446,7 +436,6 @@ async def moves_of(web: Web, query: WhyQuery, run: str) -> MetricMoves:
     "The trials of a run by the values of one of their labels; folds the log of the run again.",
 )
 async def labels(web: Web, query: AsOfQuery, run: str, label: str) -> list[LabelGroup]:
-    """A run broken down by a label."""
     folded_again = FoldedAgain(web, run, _position(query.as_of))
     groups = await folded_again.answer(("labels", label), lambda folded: by_label(folded.run.state, label))
     return [LabelGroup.model_validate(group) for group in groups]
@@ -469,7 +458,6 @@ async def curves_of(web: Web, query: AsOfQuery, run: str) -> RunCurves:
     "/api/runs/{run}/outlook", "What a run still has before it: forecasts, running trials, places, a budget."
 )
 async def outlook(web: Web, query: OutlookQuery, run: str) -> Outlook:
-    """What a run still has before it."""
     at = await run_at(web, run, query.as_of).answers(*OF_SNAPSHOT, *OF_COMPARISON)
     return outlook_of(at.run, at.agents, at.in_flight, at.compared, at.moment, query.budget)
 
@@ -506,8 +494,8 @@ async def _stored(
 ) -> tuple[dict[str, StoredTrial], Callable[[StoredTrial], EventFacts | None]]:
     """The trials of a run, and a lookup in the log; both topics are read concurrently.
 
-    The lookup gives None if the log has too many results, including withdrawn ones. With `every`, it covers
-    all trials, and EventsClosed is raised if the server may not read events.
+    The lookup returns None if the log has too many results, including withdrawn ones. With `every` it covers
+    all trials, and raises EventsClosed if the server may not read events.
     """
     return await asyncio.gather(web.trials.trials(run), _facts(web, run, every=every))
 
@@ -606,7 +594,6 @@ async def _artifact(web: Web, query: NoQuery, run: str, trial: str, artifact: st
 
 
 async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
-    """The terminal recording that a trial left."""
     place = await _place(web, run, trial, artifact)
     async with web.reading:
         return await asyncio.to_thread(lambda: recording(place.checked(), place.path))
@@ -758,7 +745,6 @@ def values_of(answer: Answer) -> Any:
 
 
 async def ledgers_sheet(web: Web, query: TimeQuery) -> bytes:
-    """The ledgers by name, as a page."""
     names = await _ledgers(web, query)
     document = names_document(names)
     if not names:
@@ -769,7 +755,6 @@ async def ledgers_sheet(web: Web, query: TimeQuery) -> bytes:
 
 
 async def ledger_sheet(web: Web, query: TimeQuery, name: str) -> bytes:
-    """A ledger as a page; each candidate links to its run."""
     result = await _ledger(web, query, name)
     links = [{"run": f"/#/run/{quote(one.run_id, safe='')}"} for one in result.candidates]
     return sheet(ledger_document(result), links, is_ledger=True)
@@ -817,7 +802,6 @@ SHEETS: dict[str, tuple[type[Query], Callable[..., Awaitable[bytes]]]] = {
     "/pages/runs/{run}": (RunSheetQuery, run_sheet),
     "/pages/tasks/{task}": (TaskSheetQuery, task_sheet),
 }
-"""Path to its query and the function that draws it."""
 
 
 # -----------------------------------------------------------------------------
@@ -836,9 +820,7 @@ DOWNLOADS = {f"/api/runs/{{run}}/trials.{ending}": ending for ending in WRITERS}
 async def download(web: Web, query: AsOfQuery, run_id: str, ending: str) -> Response:
     """All scored trials of a run as a file.
 
-    Raises:
-        TooManyTrials: the run has more than this server holds.
-        ParquetMissing: pyarrow is not installed.
+    Raises TooManyTrials if the run has more than this server holds, and ParquetMissing without pyarrow.
     """
     run = await web.reader.run(run_id)
     if run.progress.done > log.MAX_TRIALS:

@@ -96,7 +96,6 @@ STREAMS = {
     "/api/updates": "The runs that change, after a page of the latest ones.",
     "/api/runs/{run}/updates": "A run, its agents and its tiers as they change.",
 }
-"""Paths that answer with Server-Sent Events."""
 
 _ABOUT_STREAMS = (
     "Server-Sent Events. `snapshot`: forget what you know, everything follows. `run_summary`, "
@@ -126,7 +125,6 @@ _REFUSALS = {
 
 
 def openapi() -> dict[str, Any]:
-    """The whole OpenAPI document."""
     models: set[type[BaseModel]] = {operation.model for operation in OPERATIONS}
     models |= {Problem, PublishedEvents}
     in_order = sorted(models, key=lambda model: model.__name__)
@@ -318,7 +316,6 @@ log = logging.getLogger("streamer.web")
 Q = TypeVar("Q", bound=Query)
 
 LEAST_MCP = (2, 3)
-"""The oldest `mcp` package that the extra allows."""
 
 PLAYER_PATH = "/api/runs/{run}/trials/{trial}/artifacts/{artifact}/player"
 
@@ -326,7 +323,7 @@ PLAYER_PATH = "/api/runs/{run}/trials/{trial}/artifacts/{artifact}/player"
 def create_app(
     web: Web, *, token: str | None = None, publish_token: str | None = None, host_names: Iterable[str] = ()
 ) -> ASGIApp:
-    """The ASGI application; `web` is followed and closed with its lifespan.
+    """The ASGI application; its lifespan follows and closes `web`.
 
     Clients need `token` for data and `publish_token` to publish; see `RequestChecks`. `host_names` are names
     of this server besides localhost and addresses.
@@ -583,7 +580,7 @@ class _Encoded:
 
 
 AppStatus.enable_automatic_graceful_drain = False
-"""A switch off: the hub ends its streams itself. Browsers report streams that the library cuts."""
+"""Off, because the hub ends its streams itself, and browsers report streams that the library cuts."""
 
 
 class _Stream(EventSourceResponse):
@@ -633,13 +630,13 @@ def run_server(
     Clients need `token` for data and `publish_token` to publish. Without a publish token, only this machine
     may publish, and only without `token`.
 
-    `connections_per_address` limits connections, and also streams. A proxy that `settings.trusted_proxies`
-    does not name counts as one address. `artifacts` are directories of runs, or above some, whose files the
-    page may show.
+    `connections_per_address` limits connections and streams. A proxy that `settings.trusted_proxies` omits
+    counts as one address. `artifacts` are directories of runs, or their parents, whose files the page may
+    show.
 
     Raises:
         ServeError: the options do not allow a start.
-        OtherProtocol: Redis speaks TLS and the URL does not say so, or the reverse.
+        OtherProtocol: only one of Redis and the URL uses TLS.
     """
     check_tokens(host, token, publish_token)
     gc.freeze()
@@ -675,13 +672,12 @@ def configured(app: ASGIApp, connections: Connections) -> uvicorn.Config:
 
 
 class Server(uvicorn.Server):
-    """A server that ends its streams first, since viewers would keep it running."""
+    """A server that ends its streams first, because viewers would keep it running."""
 
     def __init__(self, config: uvicorn.Config, web: Web) -> None:
         super().__init__(config)
         self._web = web
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, then the server."""
         self._web.hub.close()
         await super().shutdown(sockets)

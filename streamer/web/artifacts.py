@@ -1,9 +1,9 @@
-"""The directories of runs whose files may be shown: those that somebody named on this machine.
+"""The directories of runs whose files may be shown: those named on this machine.
 
 `serve --artifacts DIR` names them; `live` and `tail` keep a list of what they followed. A directory may hold
-several runs, told apart as `tail` does it. Nothing above it is read.
+several runs, distinguished as in `tail`. Nothing above it is read.
 
-Events are no authority here, since a publisher may write any path into them. Only files that the run's
+Events cannot grant access, because a publisher may write any path into them. Only files that the run's
 connector names for the same trial are shown.
 """
 
@@ -52,8 +52,7 @@ class CannotBeOpened(Exception):
 class FilePart:
     """The bytes of a file, or its end.
 
-    `size` is of the whole file when it was opened. `left_out` counts the bytes before `content` that were not
-    read.
+    `size` is the whole file's when it was opened. `left_out` counts the unread bytes before `content`.
     """
 
     content: bytes
@@ -62,9 +61,7 @@ class FilePart:
 
 
 def read_below(home: Path, relative: str, limit: int, *, from_end: bool = False) -> FilePart:
-    """A file below a directory, of at most `limit` bytes.
-
-    With `from_end`, the end of a larger file is read instead of refusing it.
+    """A file below a directory, of at most `limit` bytes; `from_end` reads the end of a larger file.
 
     Raises:
         CannotBeOpened: the file is missing, not regular, behind a link, outside the directory, or too large.
@@ -137,7 +134,6 @@ class DirectoryRun:
 
     @property
     def home(self) -> Path:
-        """The directory that paths of artifacts are relative to."""
         return self.source_run.path if self.source_run.path.is_dir() else self.source_run.path.parent
 
     def check(self, event: TrialResult, path: str) -> None:
@@ -173,7 +169,6 @@ class _Named:
     pools: tuple[str | None] | None
 
     def fitting(self, run_id: str, shard: str) -> Iterator[DirectoryRun]:
-        """The runs here that may hold the trial, the trial's own run last."""
         for pool in (run_id, None) if self.pools is None else self.pools:
             for run in self.runs:
                 own = pool is None and run.run_id == run_id
@@ -184,8 +179,8 @@ class _Named:
 class RunDirectories:
     """The directory of each run. The methods read files, so call them in a thread.
 
-    `settings` are of the deployment whose followed directories count; `named` are directories given to the
-    server.
+    `settings` belong to the deployment whose followed directories count. `named` are the server's
+    directories.
     """
 
     def __init__(self, settings: Settings, named: Sequence[Path], clock: Callable[[], float]) -> None:
@@ -198,9 +193,7 @@ class RunDirectories:
         self._looked_at = float("-inf")
 
     def of(self, run_id: str, shard: str) -> DirectoryRun:
-        """The run that a trial's paths are relative to.
-
-        The shard holds the original run where several were pooled.
+        """The run that a trial's paths are relative to; the shard holds the original run of pooled ones.
 
         Raises:
             CannotBeOpened: no directory of the run was named, or several are.
@@ -244,7 +237,6 @@ def _runs_in(root: Path) -> list[SourceRun]:
 
 MAX_STEPS = 2_000
 MAX_CALLS = 100
-"""The most calls shown of one step."""
 
 MAX_CHARACTERS = 8_000_000
 """The greatest length of all steps together, as JSON."""
@@ -291,7 +283,7 @@ class NotThisFormat(Exception):
 
 
 def trimmed(value: Any) -> str:
-    """A value as text; the middle of a long one is left out, and the text says how much.
+    """A value as text; a long one loses its middle and says how much.
 
     >>> trimmed({"b": 1, "a": None}), trimmed(None), trimmed("text")
     ('{"b": 1, "a": null}', '', 'text')
@@ -318,7 +310,7 @@ def says_error(output: str | None) -> bool:
 
 
 def numbered(logged: Sequence[T], fields_of: Callable[[T], dict[str, Any]]) -> tuple[list[Step], int]:
-    """The first steps with their numbers, and how many more there are.
+    """The first steps with their numbers, and the number of further ones.
 
     At most :data:`MAX_STEPS` are read, up to :data:`MAX_CHARACTERS`. `fields_of` leaves out number and error.
     """
@@ -349,7 +341,6 @@ def object_of(value: Any) -> Mapping[str, Any]:
 
 
 def objects_of(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list in a log; any other value becomes an empty list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -387,7 +378,6 @@ def amount_of(value: Any) -> float | None:
 MAX_LINES = 5_000
 MAX_LINE_CHARACTERS = 4_000
 MAX_CODES = 64
-"""The most codes read from one SGR sequence."""
 
 _SEQUENCE = re.compile(
     r"\x1b\[([0-?]*)[ -/]*([@-~])"  # control sequence
@@ -504,14 +494,12 @@ def _one(look: _Look, code: int) -> _Look:
 SOURCES = ("system", "user", "agent")
 
 MAX_PARTS = 200
-"""The most parts shown of one message."""
 
 
 def atif_steps(content: Any) -> tuple[list[Step], int]:
-    """The steps, and how many more there are.
+    """The steps, and the number of further ones.
 
-    Raises:
-        NotThisFormat: it is not an object with `schema_version` ATIF and a list under `steps`.
+    Raises NotThisFormat unless it is an object with `schema_version` ATIF and a list under `steps`.
     """
     if not isinstance(content, dict) or not isinstance(content.get("steps"), list):
         raise NotThisFormat
@@ -537,7 +525,7 @@ def _atif_fields(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _atif_calls(step: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
-    """The calls with their outputs, and the outputs without a call. Of calls with one id, the first has the
+    """The calls with their outputs, and the outputs without a call. If calls share an id, the first has the
     outputs.
     """
     calls = objects_of(step.get("tool_calls"))
@@ -594,10 +582,9 @@ _OPENHANDS_WORDS = ("content", "thought", "final_thought", "message")
 
 
 def openhands_steps(content: Any) -> tuple[list[Step], int]:
-    """The steps, and how many more there are; an observation belongs to the action that caused it.
+    """The steps, and the number of further ones; an observation belongs to the action that caused it.
 
-    Raises:
-        NotThisFormat: the content is not a list of objects with `action` or `observation`.
+    Raises NotThisFormat unless the content is a list of objects with `action` or `observation`.
     """
     if not isinstance(content, list):
         raise NotThisFormat
@@ -679,10 +666,9 @@ _DONE = ("is_task_complete", "task_complete")
 
 
 def terminus_steps(content: Any) -> tuple[list[Step], int]:
-    """The steps of one answer, or of a list of them, and how many more there are.
+    """The steps of one answer, or of a list of them, and the number of further ones.
 
-    Raises:
-        NotThisFormat: an answer has no list of `commands` with `keystrokes`.
+    Raises NotThisFormat if an answer has no list of `commands` with `keystrokes`.
     """
     answers = content if isinstance(content, list) else [content]
     if not answers or not all(_is_answer(answer) for answer in answers):
@@ -710,7 +696,7 @@ def _terminus_fields(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MAX_LOG_BYTES = 1 << 20
-"""The most bytes shown of a text; the end is shown, since the reason stands there."""
+"""The most bytes shown of a text, from its end, which has the reason."""
 
 MAX_TRAJECTORY_BYTES = 32 << 20
 MAX_CAST_BYTES = 16 << 20
@@ -752,7 +738,6 @@ def view_of(home: Path, path: str, name: str) -> ArtifactView:
 
 
 def recording(home: Path, path: str) -> str:
-    """The text of a terminal recording; raises CannotBeOpened, also if it is no recording."""
     if PurePosixPath(path).suffix.lower() not in _CASTS:
         raise CannotBeOpened(f"{path!r} is not a recording: only files that end in .cast are played")
     return _text_view(read_below(home, path, MAX_CAST_BYTES), path)

@@ -24,7 +24,7 @@ REST_SECONDS = 2.0
 """Seconds between two requests for an outlook while the run changes."""
 
 AGE_SECONDS = 30.0
-"""Seconds between two requests without an event, since running trials grow older."""
+"""Seconds between two requests without an event, because running trials age."""
 
 
 class RunOutlook:
@@ -39,13 +39,11 @@ class RunOutlook:
         self._older: asyncio.TimerHandle | None = None
 
     def want(self, digest: str) -> None:
-        """Request an outlook if the run's summary has another digest."""
         self._wanted = digest
         if self._loading is None and digest != self._asked:
             self._loading = asyncio.create_task(self._answer())
 
     def forget(self) -> None:
-        """Forget the deleted run; a new run under its name starts over."""
         self.found, self._asked = None, ""
 
     async def _answer(self) -> None:
@@ -74,7 +72,6 @@ class RunOutlook:
 
 
 def run_link(run_id: str, rest: str = "", **options: str) -> str:
-    """The address of a run, or of a part of it, on the page."""
     query = f"?{urlencode(options)}" if options else ""
     return f"#/run/{quote(run_id, safe='')}{rest}{query}"
 
@@ -186,11 +183,10 @@ def _parts_of(table: str, drawn: drawing.Drawn) -> Iterable[Part]:
 
 
 MOST_ATTEMPTS = 5
-"""The greatest k whose pass@k stands in a tile."""
 
 
 def drawn_head(run: Json, outlook: Outlook | None) -> Json:
-    """The head above every part of a run's page, and the values that the page itself needs."""
+    """The head of every part of a run's page, with the values that the page itself needs."""
     facts = [run["run_id"], run["harness"], run["benchmark"]]
     facts += [f"{key}={value}" for key, value in run["labels"].items() if value]
     provisional = drawing.badge("provisional", "warn") if run["provisional"] else None
@@ -274,7 +270,6 @@ def drawn_tiles(run: Json, outlook: Outlook | None) -> list[drawing.Element]:
 
 
 def of_done(done: int, planned: int | None) -> str:
-    """How many trials are in, of how many."""
     return drawing.count(done) if planned is None else f"{drawing.count(done)} / {drawing.count(planned)}"
 
 

@@ -62,8 +62,6 @@ AT_ONCE = 200
 
 
 class TooManyTrials(Refused):
-    """A run is too large for this view."""
-
     status = 422
 
     def __init__(self, run_id: str) -> None:
@@ -96,7 +94,7 @@ class _Run(Generic[R]):
 
 
 class CachedRunLog(Generic[R]):
-    """A topic's records by run, read on request; the runs requested longest ago are dropped.
+    """A topic's records by run, read on request; the least recently requested runs are dropped.
 
     `start` makes an empty reading of a run. `clock` is monotonic, in seconds.
     """
@@ -130,7 +128,6 @@ class CachedRunLog(Generic[R]):
             self._runs[run_id].read_at = float("-inf")
 
     async def record_at(self, run_id: str, offset: int) -> LogRecord | None:
-        """The record at an offset of the run's partition; None if it was deleted."""
         batches = read_batches(self._settings, self._topic, run_id=run_id, start=offset)
         try:
             records = (record for record in await anext(batches, []) if record.offset == offset)
@@ -171,12 +168,10 @@ MAX_KEPT = 64
 """Small answers that are kept, the most recently requested ones."""
 
 MAX_WAITING = 8
-"""Questions that may wait while one is worked out."""
+"""Questions that may wait while another is computed."""
 
 
 class TooManyFolds(Refused):
-    """Too many questions wait already."""
-
     status = 503
     again = True
 
@@ -190,7 +185,7 @@ class TooManyFolds(Refused):
 class LogTruncated(Refused):
     """A log has lost its beginning, so it cannot be folded as of an earlier position.
 
-    `whose` names the log: `run 'r'` or `partition 3`. `begins_at` is its first offset now.
+    `whose` names the log: `run 'r'` or `partition 3`. `begins_at` is its first remaining offset.
     """
 
     status = 409
@@ -213,7 +208,7 @@ class Folds:
     async def answer(
         self, question: Hashable, work: Callable[[], T], *, keep: bool = False, beside: bool = False
     ) -> T:
-        """What `work` returns; an equal question that is under way is not worked out twice.
+        """The result of `work`; equal concurrent questions share one computation.
 
         Args:
             question: everything the answer depends on, with its kind and the run.
@@ -259,10 +254,9 @@ def _seen(task: asyncio.Task[Any]) -> None:
 
 
 class Recent(Generic[T]):
-    """Answers of the last seconds, each worked out once for everybody who asks meanwhile.
+    """Answers of the last seconds, each computed once for all simultaneous requests.
 
-    An answer older than `seconds` is worked out again. `most` answers are kept, the most recently requested
-    ones.
+    An answer older than `seconds` is computed again. The `most` recently requested answers are kept.
     """
 
     def __init__(self, seconds: float, most: int, clock: Callable[[], float]) -> None:
@@ -270,7 +264,7 @@ class Recent(Generic[T]):
         self._stored: dict[Hashable, tuple[float, asyncio.Task[T]]] = {}
 
     async def answer(self, question: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The answer of `work`, which may be some seconds old."""
+        """The answer of `work`, which may be a few seconds old."""
         read_at, reading = self._stored.pop(question, (float("-inf"), None))
         now = self._clock()
         if reading is None or now - read_at >= self._seconds:
@@ -324,7 +318,7 @@ class RunsAt:
 
         Raises:
             LogTruncated: a log has lost its beginning.
-            CannotBeFolded: a run that an exception sets apart would be missing from the answer.
+            CannotBeFolded: the answer would lack a run that failed.
         """
         if as_of is None:
             return self._reader, datetime.now(UTC)
@@ -348,11 +342,11 @@ class RunsAt:
 
 MAX_CURVES = 16
 REST = 8
-"""Seconds that pass before curves are worked out again, if that took a second."""
+"""Seconds before curves are computed again, for each second that the computation took."""
 
 
 class CurvePoint(Message):
-    """The values of a board once so many trials had ended; unknown ones are null."""
+    """The values of a board after this many trials; unknown ones are null."""
 
     at: Instant | None = Field(description="When the last of them ended; null: no time is known up to there.")
     trials: int = Field(ge=0, description="Trials that had ended.")
@@ -386,7 +380,6 @@ class RunCurves(Message):
 
 
 def run_curves(run: RunState, state_version: int, known: EndedTrials | None = None) -> RunCurves:
-    """The learning curves of a folded run."""
     return RunCurves.model_validate({"state_version": state_version, "curves": curves(run, POINTS, known)})
 
 
@@ -401,7 +394,7 @@ class _StoredCurves(NamedTuple):
 
 
 class CurveCache:
-    """The curves of the runs that people look at; a changed run is folded again after a rest."""
+    """The curves of viewed runs; a changed run is folded again after a pause."""
 
     def __init__(
         self,
@@ -415,10 +408,9 @@ class CurveCache:
         self._closed = False
 
     async def curves(self, run_id: str, version: tuple[int, int]) -> RunCurves:
-        """The curves of a run, of this version or of an earlier one that was current when they were begun.
+        """The curves of a run, of this version or of an earlier one.
 
-        The first answer takes as long as folding the run. Later ones take :data:`WAIT_SECONDS` at
-        most.
+        The first answer takes as long as folding the run, later ones at most :data:`WAIT_SECONDS`.
         """
         stored = self._stored.get(run_id)
         if stored is None or (stored.version != version and self.has_rested(run_id)):
@@ -430,17 +422,15 @@ class CurveCache:
         return stored.curves
 
     async def work_ahead(self, run_id: str, version: tuple[int, int]) -> None:
-        """Have the curves of a run ready before a viewer asks; raises what `curves` raises."""
+        """Prepare the curves of a run before a viewer asks; raises what `curves` raises."""
         stored = self._stored.get(run_id)
         if stored is None or stored.version < version:
             await self._renewed(run_id, version, beside=True)
 
     def has_rested(self, run_id: str) -> bool:
-        """Whether the curves of a run may be worked out again."""
         return run_id not in self._stored or self._clock() >= self._stored[run_id].until
 
     def close(self) -> None:
-        """Cancel the work under way, which would delay the end of the process."""
         self._closed = True
 
     async def _renewed(self, run_id: str, version: tuple[int, int], *, beside: bool = False) -> _StoredCurves:
@@ -495,7 +485,6 @@ class Leaderboards:
         return await self._recent.answer(query.model_dump_json(), partial(self._read, query, labels))
 
     async def document(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> Document:
-        """The same boards as a document, for one HTML file."""
         past = query.as_of and f"as of {Position.of(query.as_of)}"
         facts = [fact for fact in (query.run, query.benchmark, *query.label, past) if fact]
         return leaderboard_document(await self.boards(query, labels), facts)
@@ -516,7 +505,7 @@ class Leaderboards:
 
 
 class TrialMoved(Refused):
-    """The trial was scored again while it was being read."""
+    """The trial was scored again during the request."""
 
     status = 409
 
@@ -527,7 +516,7 @@ class TrialMoved(Refused):
 class StoredTrial(Struct, frozen=True, gc=False):
     """The stored facts about a trial.
 
-    `key` and `offset` are its record's. `fingerprint` is of the content of the event that won the slot (R17).
+    `key` and `offset` are its record's. `fingerprint` is the winning event's content (R17).
     """
 
     row: AnyRow
@@ -561,13 +550,11 @@ class TrialLog:
         self._log = CachedRunLog(settings, Names(settings.namespace).scored_trials, _TrialsOfRun, clock)
 
     async def trials(self, run_id: str) -> dict[str, StoredTrial]:
-        """Trials by id, the most recently changed one last; not to be changed."""
+        """Trials by id, the most recently changed one last; read-only."""
         return (await self._log.of(run_id)).stored
 
     async def payload(self, run_id: str, trial_id: str) -> bytes | None:
-        """The scored trial as published; None if the run has no such trial. Raises TrialMoved if it changed
-        meanwhile.
-        """
+        """The scored trial as published, if the run has it. Raises TrialMoved if it changed meanwhile."""
         trial = (await self.trials(run_id)).get(trial_id)
         if trial is None:
             return None
@@ -586,8 +573,6 @@ class TrialLog:
 
 
 class EventsClosed(Refused):
-    """The server's account may not read events."""
-
     status = 501
 
     def __init__(self, topic: str) -> None:
@@ -598,13 +583,13 @@ class EventsClosed(Refused):
 
 
 class EventFacts(Struct, frozen=True, gc=False):
-    """The facts that lists need about an event.
+    """The facts about an event that lists need.
 
     Attributes:
-        rank: what decides which event of a slot wins (R17).
+        rank: decides which event of a slot wins (R17).
         finished_at, trial_name: None if not stated.
         reason: the line of its message that says why it failed; None without a message.
-        kind: of its message, for groups of failures; "" without one.
+        kind: the message's kind, for groups of failures; "" without one.
     """
 
     rank: SlotRank
@@ -649,10 +634,10 @@ def _named(value: bytes | None) -> _Named | None:
 
 
 class EventsOfRun(Mapping[str, EventFacts]):
-    """The results that win the slots of one run, by slot.
+    """The winning results of one run's slots.
 
-    A page shows few of many trials, so small events wait undecoded, by task and attempt. A retraction
-    that withdraws the greatest standing empties its whole slot, so retractions are not read.
+    A page shows few of many trials, so small events wait undecoded, by task and attempt. A retraction that
+    withdraws a winner empties its whole slot, so retractions are not read.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -679,13 +664,12 @@ class EventsOfRun(Mapping[str, EventFacts]):
         return len(self._facts)
 
     def read_on(self) -> Iterator[None]:
-        """Decode waiting events, one attempt of a task at each step."""
+        """Decode waiting events, one attempt of a task per step."""
         for place in list(self._pending):
             self._read_pending(place)
             yield
 
     def take(self, record: LogRecord) -> None:
-        """Keep a result of this run."""
         offset, value = record.offset, record.value
         named = _named(value)
         if named is None:
@@ -728,17 +712,16 @@ class EventsOfRun(Mapping[str, EventFacts]):
 
 
 class TrialEvents:
-    """The results that harnesses published, by run."""
+    """The results of harnesses, by run."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._topic = Names(settings.namespace).trial_events
         self._log = CachedRunLog(settings, self._topic, EventsOfRun, clock)
 
     async def facts(self, run_id: str, *, every: bool = False) -> Mapping[str, EventFacts]:
-        """The facts about the winning result of each slot; `every` asks for all of them, not only for a page.
+        """The facts about the winning result of each slot; `every`: of all, not only a page's.
 
-        Raises:
-            EventsClosed: the broker does not show the topic of events.
+        Raises EventsClosed if the broker hides the topic of events.
         """
         try:
             reading = await self._log.of(run_id)
@@ -750,9 +733,7 @@ class TrialEvents:
         return reading
 
     async def event(self, run_id: str, trial: StoredTrial) -> TrialResult | None:
-        """The result of a trial as published; None if the log has deleted it. Raises TrialMoved if another
-        one wins by now.
-        """
+        """The result of a trial as published, unless deleted. Raises TrialMoved if another one wins now."""
         facts = (await self.facts(run_id)).get(trial.slot)
         if facts is not None and facts.rank[2] != trial.fingerprint:
             raise TrialMoved
@@ -777,9 +758,9 @@ ORDERS: dict[str, Callable[[AnyRow], Any]] = {
 
 
 def page_of(rows: Sequence[AnyRow], query: TrialsQuery, kind: Collection[str] | None = None) -> TrialPage:
-    """The page that the query asks for, from all trials of the run.
+    """The requested page, out of all trials of the run.
 
-    `kind` has the ids of the trials whose message is of the requested kind; None if no kind is requested.
+    `kind` has the ids of trials whose message is of the requested kind; None if no kind is requested.
     """
     matching = [row for row in rows if _matches(row, query) and (kind is None or row.id in kind)]
     if query.sort == "latest":

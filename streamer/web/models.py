@@ -87,7 +87,7 @@ Allowed = Annotated[str, AfterValidator(_allowed), Field(json_schema_extra={"enu
 
 
 class LabelGroup(Message):
-    """The trials of a run with one value of a label, as `streamer query run --by label:KEY --json` has them.
+    """The trials of a run with one value of a label, as in `streamer query run --by label:KEY --json`.
 
     Its other fields are a summary's.
     """
@@ -119,7 +119,7 @@ class LeaderboardRow(Message):
 
 
 class ListedTrial(TrialRow):
-    """A trial in a list, with what tells repeats apart, and why it failed; null: the harness did not say."""
+    """A trial in a list, with its repeat and the reason of a failure; null: the harness did not say."""
 
     trial_name: str | None = described(TrialResult, "trial_name")
     finished_at: Instant | None = optional("When it ended.")
@@ -138,7 +138,7 @@ class TrialArtifact(Message):
 
 
 class TrialEvent(Message):
-    """What a harness said of a trial besides its numbers; null: it did not say."""
+    """Facts from the harness about a trial besides its numbers; null: it did not say."""
 
     trial_id: str | None = described(TrialResult, "trial_id")
     trial_name: str | None = described(TrialResult, "trial_name")
@@ -159,7 +159,7 @@ class TrialPage(Message):
 
 
 class RunSnapshot(Message):
-    """Everything of a run, all from one moment."""
+    """Everything about a run, from one moment."""
 
     run: RunSummary = Field(description="The run.")
     agents: list[AgentModelSummary] = Field(description="Its agent:models, baselines too, by label.")
@@ -170,7 +170,7 @@ class RunSnapshot(Message):
 
 
 class ComparedAgents(Message):
-    """The agents of a run compared, all from one moment."""
+    """The comparison of a run's agents, from one moment."""
 
     comparison: RunComparison | None = Field(description="As published; null: fewer than two agents.")
     pairs: list[PairStanding] = Field(description="Every two agents, in the order of `comparison.pairs`.")
@@ -195,7 +195,7 @@ class RejectedEvent(Message):
 
 
 class PublishedEvents(Message):
-    """What became of the events in a body; the broker has acknowledged all of them."""
+    """The result of publishing a body of events, all of which the broker has acknowledged."""
 
     accepted: int = Field(ge=0, description="Valid events.")
     rejected: int = Field(ge=0, description="Invalid events; the worker puts them into the rejection topic.")
@@ -209,7 +209,7 @@ class PublishedEvents(Message):
 
 
 class Problem(Message):
-    """A problem that the API answers with (RFC 9457, `application/problem+json`)."""
+    """A problem as an answer of the API (RFC 9457, `application/problem+json`)."""
 
     title: str = Field(description="The kind of problem.")
     status: int = Field(ge=400, le=599, description="HTTP status.")
@@ -217,7 +217,7 @@ class Problem(Message):
 
 
 class Query(BaseModel):
-    """Base of the parameters behind the question mark; any other parameter is refused."""
+    """Base of query parameters; unknown parameters are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -227,7 +227,7 @@ class NoQuery(Query):
 
 
 class ViewQuery(Query):
-    """What the page asks a stream to draw for it, besides the summaries."""
+    """The drawings that the page requests from a stream, besides the summaries."""
 
     view: Literal["runs", "board", "tiers", "part"] | None = optional("Tables of this view, as elements.")
     grades: bool = optional("Show grades also in a run without tiers and judge.", False)
@@ -239,8 +239,6 @@ class ViewQuery(Query):
 
 
 class AsOfQuery(Query):
-    """The query of a run that can be folded again."""
-
     as_of: str | None = optional(
         "Count only events up to this offset (a `state_version`) or time (with zone); folds the "
         "log of the run again.",
@@ -249,24 +247,18 @@ class AsOfQuery(Query):
 
 
 class RunSheetQuery(AsOfQuery):
-    """The query of the page of a run as of a time."""
-
     tab: Literal["board", "tiers", "tasks", "trials", "compare"] | None = optional(
         "Part of the live page that the page links to."
     )
 
 
 class TimeQuery(Query):
-    """The query of several runs that can be folded again."""
-
     as_of: str | None = optional(
         "Count only events up to this time (with zone); folds the whole log again.", max_length=64
     )
 
 
 class RunsQuery(TimeQuery):
-    """The query of a page of runs."""
-
     search: str = optional(
         "In run id, name, benchmark or label (KEY=VALUE), in any case.", "", max_length=512
     )
@@ -278,8 +270,6 @@ class RunsQuery(TimeQuery):
 
 
 class WhyQuery(AsOfQuery):
-    """The query of what moved a number."""
-
     metric: MetricName = optional("METRIC of docs/redis.md, or metrics/NAME.", PRIMARY_METRIC)
     agent: str | None = optional("Only this agent, or agent:model; all but baselines if not given.")
     since: str | None = optional("Only what moved it after this offset or time.", max_length=64)
@@ -287,26 +277,18 @@ class WhyQuery(AsOfQuery):
 
 
 class UnfinishedQuery(AsOfQuery):
-    """The query of the trials that are left to run."""
-
     limit: int = optional("List at most so many trials.", 100, ge=1, le=MAX_PAGE)
 
 
 class OutlookQuery(AsOfQuery):
-    """The query of an outlook."""
-
     budget: float | None = optional("USD that the run should not cost more than.", ge=0, allow_inf_nan=False)
 
 
 class TiersQuery(AsOfQuery):
-    """The query of tiers."""
-
     within: bool = optional("Also each agent:model within each tier.", False)
 
 
 class BoardsQuery(Query):
-    """What narrows a leaderboard."""
-
     metric: MetricName = optional("METRIC of docs/redis.md, or metrics/NAME.", "pass_rate")
     run: str | None = optional("Only this run.")
     benchmark: str | None = optional("Only runs of this benchmark.")
@@ -319,40 +301,28 @@ class BoardsQuery(Query):
 
 
 class LeaderboardQuery(BoardsQuery):
-    """The query of a leaderboard with a row for each run."""
-
     limit: int | None = optional("At most so many rows.", ge=1)
 
 
 class LeaderboardsQuery(BoardsQuery):
-    """The query of the leaderboards of benchmarks."""
-
     all_benchmarks: bool = optional("One board of all benchmarks, mixed.", False)
 
 
 class TasksQuery(Query):
-    """The query of the tasks of a benchmark."""
-
     benchmark: str = Field(description="Only runs of this benchmark.")
 
 
 class TaskSheetQuery(Query):
-    """The query of the page of a task: which runs it goes over."""
-
     benchmark: str | None = optional("Only runs of this benchmark.")
     run: str | None = optional("Runs of the same benchmark as this run; if it has none, this run alone.")
 
 
 class HistoryQuery(Query):
-    """The query of a run's history."""
-
     kind: Literal["run", "agent_model", "tier"] | None = optional("Only these.")
     points: int = optional("At most so many per group, the latest always.", 400, ge=2, le=MAX_POINTS)
 
 
 class TrialsQuery(Query):
-    """The query of a run's trials."""
-
     task: str | None = optional("Only this task.")
     tier: str | None = optional("Only this tier.")
     agent: str | None = optional("Only this agent, or agent:model.")
@@ -367,15 +337,11 @@ class TrialsQuery(Query):
 
 
 class MatrixQuery(AsOfQuery):
-    """The query of the matrix of agents and tasks."""
-
     metric: MatrixMetric = optional("Averaged in each cell; outcome: none.", "outcome")
     sort: MatrixSort = optional("Order of the tasks.", "difficulty")
 
 
 class CompareQuery(Query):
-    """The query of a comparison."""
-
     a: str = Field(description="Run of the first side.")
     b: str = Field(description="Run of the second side.")
     a_agent: str | None = optional("Agent:model of the first side; all if not given.")
@@ -397,7 +363,7 @@ RETRY_SECONDS = 2
 
 
 class Refused(Exception):
-    """A request that is refused; the message says what is allowed and what to do.
+    """A refused request; the message says what is allowed and what to do.
 
     `status` is the HTTP status. `again` says whether the same request may succeed soon.
     """
@@ -421,7 +387,7 @@ _KINDS: dict[int, tuple[type[Exception], ...]] = {
 
 
 def problem(status: int, detail: str, *, again: bool = False) -> Response:
-    """A problem as an answer; `again` adds when the client should repeat the request."""
+    """A problem as an answer; `again` adds when to repeat the request."""
     content = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
     answer = Response(canonical_json(content.model_dump()), status, media_type=MEDIA_TYPE)
     answer.headers["cache-control"] = "no-store"
@@ -431,7 +397,7 @@ def problem(status: int, detail: str, *, again: bool = False) -> Response:
 
 
 def status_of(error: Exception) -> int | None:
-    """HTTP status of an explainable error; None if it is our own mistake."""
+    """HTTP status of an expected error; None for our own mistakes."""
     if isinstance(error, Refused):
         return error.status
     return next((status for status, kinds in _KINDS.items() if isinstance(error, kinds)), None)
@@ -447,7 +413,7 @@ Item = TypeVar("Item", bound=BaseModel)
 
 
 class Page(list[Item]):
-    """A part of a list of `total` items, which the header X-Total-Count repeats."""
+    """A part of a list of `total` items, a number that the header X-Total-Count repeats."""
 
     def __init__(self, items: Iterable[Item], total: int) -> None:
         super().__init__(items)
@@ -458,14 +424,10 @@ Answer = BaseModel | Sequence[BaseModel] | bytes
 
 
 class BadQuery(Refused):
-    """The query of a request is invalid."""
-
     status = 400
 
 
 class NoSuchTrial(Refused):
-    """The run has no such trial."""
-
     status = 404
 
     def __init__(self, run_id: str, trial_id: str) -> None:
@@ -490,5 +452,4 @@ class Operation:
 
     @property
     def file_name(self) -> str | None:
-        """Name of the file; None for a JSON answer."""
         return None if self.media == JSON else self.path.rpartition("/")[2]

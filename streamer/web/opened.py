@@ -27,9 +27,9 @@ Json = dict[str, Any]
 def opened_trial(
     trial: Json, event: TrialEvent | None, problem: str | None, agent: AgentModelSummary | None
 ) -> Json:
-    """A trial as it is opened: its title, and everything below.
+    """An opened trial: its title, and everything below.
 
-    Without an event, `problem` says why. The summary of the agent:model tells whether a judge is still
+    Without an event, `problem` is the reason. The agent:model's summary says whether a judge is still
     expected (R13).
     """
     awaited = agent is not None and agent.grade_basis == "composite_median" and agent.grade_provisional
@@ -198,7 +198,6 @@ def _effort(trial: Json) -> Element:
 
 
 MOST_BENCHMARKS = 200
-"""The most benchmarks listed of a trial."""
 
 BENCHMARKS = (
     Column("name", "benchmark", "name", ("name",)),
@@ -206,7 +205,6 @@ BENCHMARKS = (
     Column("oracle", "oracle", "times", ("oracle/nop",), sort="greatest"),
     Column("advantage", "advantage", "ratio", ("advantage",), sort="greatest"),
 )
-"""Benchmarks of one trial, the least advantage first."""
 
 
 def _formulacode(code: Json) -> Iterable[Element]:

@@ -1,7 +1,7 @@
-"""One HTML file that needs nothing else: it holds its styles and its data.
+"""One HTML file that includes its styles and data.
 
-Reports, comparisons and leaderboards are built from these parts. The content security policy allows only the
-file's own scripts and styles, by hash, and no connections. What agents wrote is escaped here.
+Reports, comparisons and leaderboards consist of these parts. The content security policy allows only the
+file's own scripts and styles, by hash, and no connections. Text from agents is escaped here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ def one_file(document: Document) -> bytes:
 
 
 def in_words(lines: Iterable[str]) -> str:
-    """Sentences, as a section of their own."""
     body = "".join(f"<p>{text(line)}</p>" for line in lines)
     title = "<header><h2>In words</h2></header>"
     return f'<section class="card" aria-label="In words">{title}<div class="body">{body}</div></section>'
@@ -58,7 +57,7 @@ def filled(
     scripts: Sequence[str] = (),
     module: str = "",
 ) -> bytes:
-    """A self-contained file with this body; head, brand, colours and policy are the same in every file.
+    """A self-contained file with this body; head, brand, colours and policy are always the same.
 
     The title, `facts` and `foot` are texts and are escaped here. `body` and `tiles` (above the body) are
     HTML. `data` is JSON for the scripts, with `<` escaped. The scripts run at the end, the module after them.
@@ -88,7 +87,7 @@ def filled(
 
 
 Links = Sequence[Mapping[str, str]]
-"""For each row of a table the addresses of its linked cells, by the name of the column."""
+"""The addresses of each row's linked cells, by the name of the column."""
 
 
 def sheet(
@@ -101,8 +100,7 @@ def sheet(
 ) -> bytes:
     """A document as a page of the server, with the page's styles and navigation.
 
-    `links` belong to the rows of the last table. `lead` is the address and text of the link behind the
-    notice.
+    `links` belong to the rows of the last table. `lead` is the address and text of the link after the notice.
     """
     link = f'<a href="{escape(lead[0])}">{text(lead[1])}</a>'
     said = f'<div class="banner" role="status"><p>{text(notice)} {link}</p></div>' if notice else ""
@@ -126,7 +124,6 @@ def _paragraphs(lines: str) -> str:
 
 
 def card(table: Table, note: str = "", links: Links = (), below: str = "") -> str:
-    """A table with its title and a note beside it, or HTML below it."""
     title, note = escape(table.title), "" if below else note or table.note
     heads = "".join(f'<th scope="col"{_number(c)}>{escape(c.title)}{_about(c)}</th>' for c in table.columns)
     linked = zip(table.rows, links or repeat({}), strict=False)
@@ -155,7 +152,7 @@ def drawn_card(title: str, drawn: Drawn, note: str = "") -> str:
 
 
 def name(value: object) -> str:
-    """A name from outside, in its own direction of text."""
+    """A name from outside, isolated in its text direction."""
     return f'<bdi class="name">{text(value)}</bdi>'
 
 
@@ -178,17 +175,15 @@ def style_sheet() -> str:
 
 
 def page_styles() -> str:
-    """The page's styles as one file."""
     return "\n".join(map(static_file, STYLES))
 
 
 def static_file(path: str) -> str:
-    """A file of the page, by its path below `static`."""
     return (STATIC / path).read_text(encoding="utf-8")
 
 
 def hash_of(content: str) -> str:
-    """A script or a style as the policy names it."""
+    """The hash of a script or style, in the policy's form."""
     return f"'sha256-{b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
@@ -236,7 +231,7 @@ CHAPTERS = (
     "charts",
     "matrix",
 )
-"""Files of `static/js/shared` in the order of the module; they share one scope."""
+"""Files of `static/js/shared` in the module's order; they share one scope."""
 
 
 def shared_module() -> str:

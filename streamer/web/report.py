@@ -79,7 +79,6 @@ from streamer.web.pages import card, drawn_card, filled, in_words, shared_module
 Json = dict[str, Any]
 
 MAX_POINTS = 300
-"""The most history points kept of each group."""
 
 EMISSIONS = 200
 """The number of steps in which a file is folded; each is a point of the history."""
@@ -92,8 +91,7 @@ class RunData:
     Attributes:
         read_at: when the run was read; this moment decides its state, see `state_of`.
         curves, by_label: [] if not asked for.
-        folded: the run as folded from its events; None if the trials are not asked for, or the log is
-            truncated.
+        folded: the run folded from its events; None if trials are not asked for, or the log is truncated.
     """
 
     run: Json
@@ -125,7 +123,6 @@ class RunData:
 
     @property
     def state(self) -> State:
-        """State of the run at `read_at`."""
         return state_of(self.run, self.read_at)
 
     @property
@@ -134,7 +131,6 @@ class RunData:
 
     @property
     def places(self) -> dict[str, str]:
-        """The range of true places of each agent:model; {} if they are not known."""
         return places_of(self.compared.comparison if self.compared else None)
 
     @property
@@ -160,7 +156,7 @@ class RunData:
 
 
 def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool = True) -> RunData:
-    """A run as it stands in Redis, with its trials from the log; without `trials` the broker is not asked."""
+    """The current run in Redis, with its trials from the log; without `trials` the broker is not asked."""
     with StateReader(settings) as reader:
         answers = reader.answers(run_id, *OF_SNAPSHOT, *OF_COMPARISON)
         history = reader.history(run_id)
@@ -179,8 +175,8 @@ def from_log(
 ) -> tuple[RunData, int]:
     """A run as of an earlier position, folded from the event topic.
 
-    Its state is determined as of the position, where the time of that is known. The second value is the
-    offset at which the run's log begins; above 0, earlier events were deleted.
+    Its state is as of the position, if that has a known time. The second value is the first offset of the
+    run's log; above 0, earlier events were deleted.
     """
     log = RunLog(settings, run_id, as_of)
     records = list(log.records())
@@ -200,13 +196,13 @@ def from_events(
     as_of: Position | None = None,
     owns: Callable[[str], bool] | None = None,
 ) -> tuple[RunData, list[Rejected]]:
-    """A run folded from events without any server, and what could not be folded.
+    """A run folded from events without any server, and the unfoldable records.
 
     The records are held in memory. `run_id` may be None if there is only one run. Without `now`, the state is
-    determined without a clock. `owns` limits the fold to runs for whose id it returns true.
+    determined without a clock. `owns` limits the fold to some runs, by id.
 
     Raises:
-        NoSuchRun: no run has this id, or there are several and no choice was made.
+        NoSuchRun: no run has this id, or the id is missing and there are several.
     """
     chosen = list(up_to(records, as_of))
     steps, rejected = _Steps(), list[Rejected]()
@@ -243,7 +239,7 @@ class _Steps:
                     scored[trial.key] = trial.value
 
     def data(self, folding: Folding, run_id: str | None, now: datetime | None, label: str | None) -> RunData:
-        """The run as it stands; raises NoSuchRun if it is missing or ambiguous."""
+        """The current run; raises NoSuchRun if it is missing or ambiguous."""
         run_id = folding.chosen(run_id)
         folded = folding.pipeline.run(run_id)
         trials = [orjson.loads(value) for _, value in sorted(self._scored[run_id].items())]
@@ -299,7 +295,6 @@ _ADDRESS = re.compile(r"www\.|://|mailto:|xmpp:|(?<!\w)@|@\S*\.", re.IGNORECASE)
 
 
 def as_markdown(data: RunData) -> bytes:
-    """The run, its agents and tiers, without single trials."""
     return document_as_markdown(data.document)
 
 
@@ -397,7 +392,6 @@ MAX_OPENED = 20_000
 
 
 def as_html(data: RunData) -> bytes:
-    """The run as one self-contained file."""
     document, cards = data.document, {"agents": _agents(data), "tiers": _tiers(data), "more": ""}
     for table in document.tables:
         section = SECTIONS.get(table.title, "more")
@@ -432,7 +426,6 @@ def _tiers(data: RunData) -> str:
 
 
 SECTIONS = {"Agents within tiers": "tiers"}
-"""Title of a table to its section of the file."""
 
 
 def _tiles(run: Json) -> Iterable[str]:
@@ -516,10 +509,10 @@ def _plot() -> str:
 def as_json(data: RunData) -> bytes:
     """The whole run as one canonical JSON object and a line end.
 
-    Its fields: `run` (run_summary), `state` (of the run, when it was read), `agents`
-    (agent_model_summary), `tiers` (tier_summary), `trials` (scored_trial; null: not asked for), `history`
-    (as `/api/runs/{run}/history`), `by_label` (as `streamer query run --by label:KEY --json`).
-    And `comparison`: a run_comparison, or null with fewer than two agents.
+    Its fields: `run` (run_summary), `state` (when it was read), `agents` (agent_model_summary), `tiers`
+    (tier_summary), `trials` (scored_trial; null: not asked for), `history` (as `/api/runs/{run}/history`),
+    `by_label` (as `streamer query run --by label:KEY --json`), and `comparison`: a run_comparison, or null
+    with fewer than two agents.
     """
     comparison = data.compared and data.compared.comparison
     document = {
@@ -540,7 +533,6 @@ def as_json(data: RunData) -> bytes:
 
 
 FORMULA_STARTS = "=+-@\t\r\n＝＋－＠'"
-"""A text that begins with one of these gets an apostrophe before it."""
 
 
 def as_csv(trials: Sequence[Mapping[str, Any]], planned: Mapping[str, Any] | None = None) -> bytes:
@@ -552,7 +544,7 @@ def as_csv(trials: Sequence[Mapping[str, Any]], planned: Mapping[str, Any] | Non
 
 
 def cell(value: Value) -> str:
-    """One value: texts in quotes and harmless, numbers as in JSON, nothing for what is unknown."""
+    """One value: texts quoted and harmless, numbers as in JSON, unknown values empty."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -568,8 +560,6 @@ def cell(value: Value) -> str:
 
 
 class ParquetMissing(Exception):
-    """pyarrow is not installed."""
-
     def __init__(self) -> None:
         super().__init__(
             "Parquet needs pyarrow, which the extra `report` brings: pip install 'trialstream[report]'. "
@@ -621,11 +611,10 @@ _WRITERS: tuple[Callable[[RunData], bytes], ...] = (
 
 FORMATS = dict(zip(REPORT_FORMATS, _WRITERS, strict=True))
 WITHOUT_TRIALS = frozenset({"md"})
-"""Formats without single trials; they need no broker."""
 
 
 def format_of(file: Path) -> str | None:
-    """The format that the ending of a file name says; None: none of them.
+    """The format of a file name's ending, if it has one.
 
     >>> format_of(Path("run.HTML")), format_of(Path("run.txt"))
     ('html', None)

@@ -2,8 +2,8 @@
 
 uvicorn limits headers and idle time between requests, but waits without limit for the rest of a request. Here
 each connection has a timer until its request is complete. If there are too many connections, the one that has
-waited longest without a complete request is closed. So half requests never keep out whole ones, even from the
-same address (a proxy, a tunnel).
+waited longest without a complete request is closed. So incomplete requests never block complete ones, even
+from the same address (a proxy, a tunnel).
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ BODY_SECONDS = 10.0
 """The time for the body, from the end of the headers."""
 
 IDLE_SECONDS = 5
-"""The time between two requests."""
 
 MOST_PER_ADDRESS = 256
 MOST_CONNECTIONS = 1_200
@@ -54,11 +53,9 @@ WAITING = ("header", "body", "idle")
 class Connections:
     """Every connection of one server with its phase.
 
-    A stream counts among all connections, but not by its address: `Hub` limits streams.
-
-    `most` defaults to MOST_CONNECTIONS, or fewer if the process may open fewer files. `proxies` are addresses
-    and networks, separated by commas. Their connections are not counted by address, and they name the address
-    of a request.
+    A stream counts among all connections, but not by its address: `Hub` limits streams. `most` defaults to
+    MOST_CONNECTIONS, or fewer if the process may open fewer files. `proxies` are addresses and networks,
+    separated by commas. Their connections do not count by address, and they name the address of a request.
     """
 
     def __init__(
@@ -72,7 +69,6 @@ class Connections:
 
     @property
     def most_streams(self) -> int:
-        """The most streams, at least one."""
         return max(1, int(self._most * STREAMS_SHARE))
 
     def admit(self, new: LimitedProtocol) -> bool:
@@ -88,7 +84,7 @@ class Connections:
         return True
 
     def enter(self, connection: LimitedProtocol, phase: str) -> None:
-        """Note the phase of an open connection. Waiting ones stand in order of their start."""
+        """Note the phase of an open connection. Waiting ones are in order of their start."""
         if connection not in self._phases:
             return
         if self._phases[connection] not in WAITING:
@@ -96,7 +92,6 @@ class Connections:
         self._phases[connection] = phase
 
     def forget(self, connection: LimitedProtocol) -> None:
-        """Forget a connection that is closed."""
         self._phases.pop(connection, None)
 
     def _make_room(self, connections: Iterable[LimitedProtocol]) -> bool:
@@ -125,7 +120,6 @@ class LimitedProtocol(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Admit a client."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         if self._limits.admit(self):
@@ -134,13 +128,11 @@ class LimitedProtocol(H11Protocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a client."""
         self._enter("closed", None)
         self._limits.forget(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes, and set the timers."""
         super().data_received(data)
         self._look()
 
@@ -228,7 +220,7 @@ SECURITY_HEADERS = {
 class RequestChecks:
     """Checks of every request before the application sees it.
 
-    Clients need `token` for data and `publish_token` to publish. Without a publish token, publishing takes a
+    Clients need `token` for data and `publish_token` to publish. Without a publish token, publishing needs a
     loopback name of the server, and is closed if there is a `token`. `host_names` are further names of this
     server.
     """
@@ -282,8 +274,8 @@ class RequestChecks:
         return _token_needed("A token is needed: open /?token=TOKEN, or send Authorization: Bearer TOKEN")
 
     def _publish_refusal(self, headers: Headers, host: str) -> Response | None:
-        """A refusal for another site's page: a browser names the page's site in Origin, other programs send
-        no Origin.
+        """The refusal of another site's page, which the browser names in Origin; other programs send no
+        Origin.
         """
         ours = {f"http://{host}".lower(), f"https://{host}".lower()}
         if foreign := [origin for origin in headers.getlist("origin") if origin.lower() not in ours]:

@@ -49,8 +49,6 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},]', re.DOTALL)
 
 
 class BodyKind(StrEnum):
-    """The media types of a body."""
-
     LINES = "application/x-ndjson"
     JSON = "application/json"
 
@@ -78,7 +76,7 @@ class BodyTooLarge(Refused):
 
 @dataclass(frozen=True, slots=True)
 class EventsRead:
-    """The events of a body in their order, invalid ones too, and the answer once the broker has them.
+    """The events of a body in order, including invalid ones, and the answer once the broker has them.
 
     Events with a score outside 0 to 1 are left out.
     """
@@ -196,8 +194,6 @@ class TooBusy(Refused):
 
 
 class NotPublished(Refused):
-    """The broker did not acknowledge all events."""
-
     status = 503
     again = True
 
@@ -222,8 +218,6 @@ class RefusedForSize(Refused):
 
 
 class RefusedForGood(Refused):
-    """The broker rejects these events permanently."""
-
     status = 422
 
     def __init__(self, bootstrap: str, error: Exception) -> None:
@@ -236,7 +230,7 @@ class RefusedForGood(Refused):
 class EventIntake:
     """The intake of a process. It connects at the first body, and again after a failure.
 
-    `pending_bytes` is the size of the bodies that are read or wait for the broker.
+    `pending_bytes` is the size of bodies being read or waiting for the broker.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -316,7 +310,7 @@ _ALLOWED = f"{MAX_BODY_BYTES:,} bytes"
 class OtherMediaType(Refused):
     """A body whose media type is not JSON.
 
-    This also protects from pages of other sites: without a preflight, browsers send only other types.
+    This also keeps out other sites' pages: without a preflight, browsers send only other types.
     """
 
     status = 415
@@ -331,8 +325,7 @@ class OtherMediaType(Refused):
 async def publish_events(intake: EventIntake, request: Request) -> PublishedEvents:
     """Publish the events of a request's body, and return once the broker has acknowledged them.
 
-    Raises:
-        Refused: no event was published, unless the message says otherwise.
+    Raises Refused; no event was published, unless the message says otherwise.
     """
     kind = _kind(request)
     declared = request.headers.get("content-length")

@@ -55,8 +55,7 @@ def _wall_clock() -> datetime:
 class Room:
     """Summaries by key, in order of change; a deleted one stays, to announce the deletion.
 
-    `most_runs` runs are kept, the most recently changed ones (None: all). `kept` holds the drawings for
-    viewers, by query.
+    The `most_runs` most recently changed runs are kept (None: all). `kept` holds viewers' drawings by query.
     """
 
     def __init__(self, clock: Callable[[], datetime] = _wall_clock, most_runs: int | None = None) -> None:
@@ -77,7 +76,6 @@ class Room:
 
     @property
     def states(self) -> list[Json]:
-        """The summaries as they stand, as JSON values."""
         return [entry.state for entry in self._entries.values() if entry.state is not None]
 
     def touch(self) -> None:
@@ -87,15 +85,13 @@ class Room:
 
     @property
     def filled(self) -> bool:
-        """True once the content of Redis is known."""
         return self._from_stream is None
 
     def begin_fill(self) -> None:
-        """Note that Redis is about to be read: updates from now on are newer."""
         self._from_stream = self._from_stream or set()
 
     def fill(self, summaries: Iterable[AnyState], leaders: Mapping[str, Leader] | None = None) -> None:
-        """Take what Redis held a moment ago; updates since then stand, and so do deletions."""
+        """Take the content of Redis from a moment ago; later updates and deletions take precedence."""
         told, self._from_stream = self._from_stream or set(), None
         for summary in summaries:
             if (key := key_of(summary)) in self._runs:
@@ -119,7 +115,7 @@ class Room:
         self._tell(key, summary.type, version, summary.digest, summary.model_dump(mode="json"))
 
     def tell_states(self) -> None:
-        """Announce runs again whose state has changed through the passing of time."""
+        """Announce runs whose state has changed through the passing of time."""
         now = self._clock()
         for key, run in self._runs.items():
             if (state := state_of(run, now)) != run.state:
@@ -128,7 +124,6 @@ class Room:
                 self._tell(key, run.type, version, run.digest, run.model_dump(mode="json"))
 
     def remove(self, key: GroupKey) -> None:
-        """Note the deletion of a summary."""
         run_id, kind, tier, agent_model = key
         self._runs.pop(key, None)
         deleted = {"run_id": run_id, "type": kind, "tier": tier or None, "agent_model": agent_model or None}
@@ -142,9 +137,7 @@ class Room:
         return int(revision) if int(revision) <= self._revision else None
 
     def since(self, position: int, *, summaries: bool = True) -> tuple[list[bytes], int]:
-        """All changes after a position, oldest first, and the new position; without `summaries` only
-        deletions.
-        """
+        """All changes after a position, oldest first, and the new position; or only deletions."""
         frames = []
         for entry in reversed(self._entries.values()):
             if entry.revision <= position:
@@ -163,7 +156,6 @@ class Room:
             await self._changed.wait()
 
     def wake(self) -> None:
-        """Wake every viewer."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -184,7 +176,6 @@ class Room:
 
 
 def key_of(summary: AnyState) -> GroupKey:
-    """The key of the summary's run or group."""
     tier = summary.tier if isinstance(summary, TierSummary) else None
     agent_model = None if isinstance(summary, RunSummary) else summary.agent_model
     return summary.run_id, summary.type, tier or "", agent_model or ""
@@ -210,7 +201,7 @@ PACE_SECONDS = 0.25
 class Part(NamedTuple):
     """A part of a view: of a table, or a value.
 
-    An empty `row` means the table's or value's own content, besides its rows.
+    An empty `row` means the content of the table or value besides its rows.
     """
 
     table: str
@@ -219,9 +210,9 @@ class Part(NamedTuple):
 
 
 class View:
-    """The parts of a room as some viewers see them, each with the revision of its last change.
+    """The parts of a room as viewers see them, each with the revision of its last change.
 
-    A view is drawn at most once in :data:`PACE_SECONDS`.
+    A view is drawn at most once per :data:`PACE_SECONDS`.
     """
 
     def __init__(
@@ -272,7 +263,7 @@ class View:
 log = logging.getLogger("streamer.web")
 
 MAX_IDLE_ROOMS = 32
-"""Runs kept without viewers, so that returning viewers get only the changes."""
+"""Runs kept without viewers, so that returning viewers need only the changes."""
 
 RETRY_SECONDS = 2.0
 
@@ -283,7 +274,6 @@ RETRY = ServerSentEvent(retry=1000, sep="\n").encode()
 """The delay after which a browser reconnects: a second."""
 
 TOLD = event_bytes("told", {})
-"""The signal to draw: the viewer knows everything."""
 
 
 class TooManyViewers(Refused):
@@ -355,26 +345,24 @@ class Hub:
 
     @property
     def viewed(self) -> set[str | None]:
-        """The runs with viewers; None stands for the list of runs."""
+        """The runs with viewers; None is the list of runs."""
         return {name for name, room in self._rooms.items() if room.viewers}
 
     async def watch_states(self) -> None:
-        """Tell viewers of runs that have stalled or were left unfinished, until cancelled."""
+        """Notify viewers of runs that have stalled or are unfinished, until cancelled."""
         while True:
             await asyncio.sleep(STATES_SECONDS)
             for room in self._rooms.values():
                 room.tell_states()
 
     def close(self) -> None:
-        """End all streams."""
         self._closing = True
         for room in self._rooms.values():
             room.wake()
 
     async def enter(self, run_id: str | None, address: str) -> Room:
-        """The filled room of a run (None: of the list of runs), for a viewer from an address.
-
-        Every call needs a :meth:`leave` afterwards.
+        """The filled room of a run (None: the list of runs), for a viewer from an address; call `leave`
+        later.
 
         Raises:
             TooManyViewers: there is no room; try again later.
@@ -413,9 +401,9 @@ class Hub:
     async def stream(
         self, room: Room, last_event_id: str | None, view: View | None = None
     ) -> AsyncIterator[bytes]:
-        """Server-sent events for one viewer: first what it missed, or everything, then changes.
+        """Server-sent events for one viewer: missed changes or everything, then changes.
 
-        A view is drawn once for all its viewers; each gets the whole at first, then changed rows.
+        A view is drawn once for all its viewers; each first gets the whole, then changed rows.
         """
         yield RETRY
         position, drawn = room.position(last_event_id), 0

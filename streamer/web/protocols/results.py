@@ -30,7 +30,6 @@ GOING_ON = ("running", "stalled")
 RUN_LABELS, AGENT_LABELS = ["run", "benchmark"], ["run", "benchmark", "agent_model"]
 
 SHOWN = ("accuracy", "pass_rate", "total_cost", "mean_cost", "mean_duration", "cost_of_pass")
-"""Board numbers that have a metric."""
 
 
 class Results(Collector):
@@ -48,7 +47,6 @@ class Results(Collector):
         self._runs, self._running, self._agents_left_out = runs, running, agents_left_out
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics that Prometheus reads."""
         yield GaugeMetricFamily("streamer_runs_running", "Runs that go on.", self._running)
         left_out = self._running - len(self._runs)
         yield GaugeMetricFamily("streamer_runs_left_out", "Running runs without metrics.", left_out)
@@ -114,7 +112,6 @@ def _pairs(
 
 
 async def results(reader: AsyncStateReader, request: Request) -> Response:
-    """The running runs now; a run deleted meanwhile is left out."""
     now = datetime.now(UTC)
     states = [(run, state_of(run, now)) for run in await reader.runs()]
     going_on = [(run, state) for run, state in states if state in GOING_ON]
