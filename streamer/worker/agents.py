@@ -61,7 +61,7 @@ def run_worker(settings: Settings) -> int:
 
 
 def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> Worker:
-    """A worker, not yet started. `state` is the directory for its tables; None keeps them in memory."""
+    """A worker, not yet started. `state` is the directory of its tables; None keeps them in memory."""
     prices = price_table(settings.prices_file)
     names = Names(settings.namespace)
     host = gethostname().encode("ascii", "replace").decode()[:40]  # a container's id, or a pod
@@ -161,7 +161,7 @@ def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) ->
 
 
 async def _log_start(app: StreamerApp, settings: Settings, number: int) -> int:
-    """Offset of the first event in a partition's log; 0 on the embedded broker, which deletes none."""
+    """Offset of the first event in a partition's log; 0 on the embedded broker, which deletes no events."""
     if settings.embedded:
         return 0
     place = TopicPartition(Names(settings.namespace).trial_events, number)

@@ -1,11 +1,11 @@
-"""The steps of a batch of events: fold it, queue the runs that it touched, publish those that are due.
+"""The steps of a batch of events: fold it, queue the runs that it changed, publish those that are due.
 
-The loop is in `agents`. Batches that are there at once are folded together. A run is published at once, or
-0.9 s after its last publication; with a backlog the worker folds for two seconds or more between two rounds.
+The loop is in `agents`. Batches that are ready together are folded together. A run is published at once, or
+0.9 s after its last publication. With a backlog the worker folds for at least two seconds between two rounds.
 
-State pages of a run are acknowledged first. Summaries, scored trials and news follow, and Redis beside them.
-A batch is done when all runs that it touched are published and the replaced pages are removed. After a
-failure nothing more is acknowledged: the worker ends, and the next owner folds the batches again.
+State pages of a run are acknowledged first. Summaries, scored trials and notifications follow, with Redis in
+parallel. A batch is done when all its runs are published and the replaced pages are removed. After a failure
+nothing more is acknowledged: the worker ends, and the next owner folds the batches again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from streamer.worker.transport import BatchStream, FetchedBatch, portions
 
 
 FORWARDED = "streamer-forwarded"
-"""Header of a copy, for people who look at the log: partition and offset of the original."""
+"""Header of a copy, for readers of the log: partition and offset of the original."""
 
 
 def reroute(misplaced: list[tuple[LogRecord, str]], partitions: int) -> list[ProducerRecord]:
@@ -74,7 +74,7 @@ def _copy(record: LogRecord, run_id: str, target: int) -> ProducerRecord:
 log = logging.getLogger(__name__)
 
 RECORDS_TOGETHER = 4_000
-"""Batches with so many records are not held back for others."""
+"""Batches with this many records do not wait for others."""
 
 MOST_SCORED_WAITING = 2_000
 """Scored trials that may wait for the next publication under load."""
@@ -83,35 +83,33 @@ MOST_UNCOUNTED = 50_000
 """Trials of a partition's runs that may wait to be counted: about 25 MB."""
 
 MOST_UNSAVED = 5_000
-"""Slots of a partition's runs whose state pages may wait to be saved: usually 5 MB of pages in one write."""
+"""Slots of a partition's runs whose state pages may wait to be saved: usually 5 MB of pages per write."""
 
 BACKLOG_RECORDS = 1_000
-"""Waiting records that count as a backlog: a tenth of a second of work or more."""
+"""Waiting records that count as a backlog: at least a tenth of a second of work."""
 
 BACKLOG_SECONDS = 2.0
-"""How long a worker with a backlog folds between two rounds: each summary replaces the one before."""
+"""How long a worker with a backlog folds between two rounds, as each summary replaces the one before."""
 
 ROUND_SECONDS = 1.0
-"""A round of publications ends with its present write after so long. Wide runs may take longer."""
+"""Time after which a round of publications ends with its current write. Wide runs may take longer."""
 
 ROUNDS_PER_REST, LONGEST_REST_SECONDS = 2.0, 10.0
-"""A worker folds for twice as long as the last round took, unless that hung; a third goes to publishing."""
+"""A worker folds for twice as long as the last round took, unless it hung; a third goes to publishing."""
 
 SHORTEST_WAIT_SECONDS = 0.01
-"""Runs that become due within so short a time are published together."""
+"""Runs that become due within this time are published together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Fetched batches that are processed together, in order of arrival and under one `ownership`."""
-
     batches: list[FetchedBatch]
     ownership: int
 
 
 @dataclass(slots=True)
 class Changes:
-    """The results of folding batches until they are published; `asides` are rejections and foreign events."""
+    """The results of folding batches, until published; `asides` are rejections and foreign events."""
 
     batches: list[FetchedBatch] = field(default_factory=list)
     touched: dict[int, set[str]] = field(default_factory=dict)
@@ -121,7 +119,7 @@ class Changes:
 
 @dataclass(eq=False, repr=False)
 class Processor:
-    """Folds batches into the partitions this worker owns, and publishes what changed.
+    """Folds batches into the partitions that this worker owns, and publishes changes.
 
     A rebuild replaces `partitions` after every rebalance (`own`), which `ownership` counts. The `lock` is
     held during a batch, a rebuild or the end of a catch-up. `check_alive` ends the process if it was stopped
@@ -168,7 +166,7 @@ class Processor:
     async def whole(self) -> AsyncIterator[None]:
         """Everything in the block, or nothing: an error ends the worker, and this never returns.
 
-        The lock is held, so that no rebuild, repair or end of a catch-up comes between two steps.
+        It holds the lock, so that no rebuild, repair or end of a catch-up comes between two steps.
         """
         try:
             async with self.lock:
@@ -200,14 +198,14 @@ class Processor:
                 yield from partition.run_ids()
 
     def current(self, run_id: str) -> RunUpdate:
-        """All of a run as published; an empty update if this worker has not caught up with it."""
+        """A whole run as published; an empty update if this worker has not caught up with it."""
         partition = self.partitions.get(partition_of(run_id, self.count))
         if partition and partition.caught_up:
             return self.idle.current(partition, run_id)
         return RunUpdate(run_id)
 
     async def until_due(self) -> None:
-        """Wait until a waiting run may be due; a batch that is queued meanwhile may make one due."""
+        """Wait until a run may be due; a newly queued batch may make one due."""
         while (left := self._seconds_left()) > 0:
             self._queued.clear()
             with suppress(TimeoutError):
@@ -215,7 +213,7 @@ class Processor:
                     await self._queued.wait()
 
     async def publish_due(self, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Publish the runs that are due; `go_on` is asked before each write. The caller holds the lock."""
+        """Publish the runs that are due; `go_on` is called before each write. The caller holds the lock."""
         with self.all_or_nothing():
             if self._rest_left() <= 0:
                 await self._publish(ROUND_SECONDS, go_on)
@@ -223,7 +221,9 @@ class Processor:
                 await self._relieve()
 
     async def publish_last(self, seconds: float) -> None:
-        """Publish all waiting runs as far as the time allows, without a rest: no later chance comes."""
+        """Publish all waiting runs as far as time allows, without a rest, because there is no later
+        chance.
+        """
         for partition in self._owned():
             partition.publish_queue.end_rests()
         with self.all_or_nothing():
@@ -255,9 +255,10 @@ class Processor:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Abandon the partitions if the block ends by an error or a cancellation.
+        """Abandon the partitions if the block ends with an error or cancellation.
 
-        Changes taken for a publication are gone: another one would publish nothing, and finish the batches.
+        Changes taken for a publication are gone, so a second attempt would publish nothing and finish the
+        batches.
         """
         stored = self._owned()
         try:
@@ -268,7 +269,7 @@ class Processor:
             raise
 
     async def fold(self, batch: Together) -> Changes:
-        """Fold the batch, unless it was fetched before a rebalance: then its records will be read again."""
+        """Fold the batch, unless it was fetched before a rebalance: its records will be read again."""
         changes = Changes()
         if batch.ownership != self.ownership or any(partition.abandoned for partition in self._owned()):
             return changes
@@ -289,7 +290,7 @@ class Processor:
     async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
         """Fold in portions, so that the event loop gets its turns however long the records take.
 
-        Rejections and misplaced records before `partition.silent_to` are left out: they were written before.
+        Leaves out rejections and misplaced records before `partition.silent_to`, which are already written.
         """
         folded = Folded()
         for portion in portions(records, partition.silent_to):
@@ -317,7 +318,7 @@ class Processor:
         partition.quarantined_events += folded.quarantined_events
 
     async def queue(self, changes: Changes) -> None:
-        """Queue the runs that a batch touched, and the batch itself, and write its rejections."""
+        """Queue the batch and the runs that it changed, and write its rejections."""
         if not changes.batches:
             return
         await self.quarantine_writer.write_aside(changes.asides)

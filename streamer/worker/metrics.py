@@ -1,6 +1,6 @@
 """A worker's measurements of itself, for Prometheus.
 
-Counters count records again that are folded again after a crash. Gauges show the housekeeping's last status.
+After a crash, counters count records that are folded again. Gauges show the last status of the housekeeping.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EFFECTS = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerMoment:
-    """A worker at one moment, in monotonic seconds; a `ready` one has caught up with all its partitions."""
+    """A worker at one moment, in monotonic seconds; if `ready`, it has caught up with all its partitions."""
 
     at: float
     heartbeat: Mapping[str, Any]
@@ -44,7 +44,7 @@ class WorkerMoment:
 
 
 class Metrics(Collector):
-    """The metrics of one worker; written in the event loop, read from the thread that answers."""
+    """The metrics of one worker; written in the event loop, read in the thread that answers."""
 
     def __init__(self, partitions: int) -> None:
         self.registry = CollectorRegistry()
@@ -125,7 +125,7 @@ class Metrics(Collector):
 
 
 STUCK_SECONDS = 30.0
-"""A worker updates its status twice a second. One that has not for so long hangs."""
+"""A worker updates its status twice a second. After this long without an update, it hangs."""
 
 ProbeAnswer = tuple[str, str]
 
@@ -140,12 +140,12 @@ class AddressUnusable(Exception):
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, *_: Any) -> None:
-        """Log nothing: probes come every few seconds."""
+        """Log nothing, because probes come every few seconds."""
 
 
 @contextmanager
 def serve_probes(metrics: Metrics, address: str | None) -> Iterator[None]:
-    """Answer at HOST:PORT during the block; raises AddressUnusable. Without an address it does nothing."""
+    """Answer at HOST:PORT during the block; raises AddressUnusable. Does nothing without an address."""
     if address is None:
         yield
         return
@@ -164,7 +164,7 @@ def serve_probes(metrics: Metrics, address: str | None) -> Iterator[None]:
 
 
 def application(metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> Any:
-    """The WSGI application: 200 if all is well, 503 with a sentence if not."""
+    """The WSGI application: 200 if all is well, else 503 with a sentence."""
     answer_metrics = make_wsgi_app(metrics.registry)
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -186,7 +186,7 @@ def application(metrics: Metrics, clock: Callable[[], float] = time.monotonic) -
 
 
 def healthy(metrics: Metrics, now: float) -> ProbeAnswer:
-    """Whether the worker runs at all. If not, it has to be started again."""
+    """Whether the worker runs at all; if not, it must be restarted."""
     status = metrics.status
     if status is not None and now - status.at > STUCK_SECONDS:
         return "503 Service Unavailable", f"stuck: has not looked at itself for {now - status.at:.0f} s"

@@ -34,8 +34,9 @@ T = TypeVar("T")
 
 
 PUBLISH_SECONDS = 0.9
-"""Shortest time between two publications of a run, which cost half a millisecond per changed group. So a
-reader sees a change within half a second as a rule, and within a good second at most."""
+"""Shortest time between two publications of a run, each at half a millisecond per changed group. A reader
+usually sees a change within half a second, and at most a good second later.
+"""
 
 
 class PublishQueue:
@@ -43,7 +44,7 @@ class PublishQueue:
 
     A run is due at once, or `PUBLISH_SECONDS` after its last publication. It keeps its place from its first
     unpublished change. A batch is done when every run in the queue at its arrival has been published since.
-    So the oldest batch waits for one turn of all runs at most, however many events follow.
+    So the oldest batch waits for at most one turn of all runs, however many events follow.
 
     >>> seconds = [0.0]
     >>> queue, first, second = PublishQueue(lambda: seconds[0]), *(FetchedBatch("t", 0, []) for _ in "ab")
@@ -65,7 +66,7 @@ class PublishQueue:
         self._rest_seconds = PUBLISH_SECONDS
         self._steps = 0
         self._changed: dict[str, int] = {}
-        """Run -> the step of its first unpublished change, in that order."""
+        """The step of each run's first unpublished change, in this order."""
         self._resting: dict[str, float] = {}
         self._batches: deque[tuple[int, FetchedBatch]] = deque()
         self._replaced: deque[tuple[int, ProducerRecord]] = deque()
@@ -78,18 +79,18 @@ class PublishQueue:
         return self._changed.keys()
 
     def add(self, runs: Iterable[str], batches: Iterable[FetchedBatch] = ()) -> None:
-        """Queue changed runs. The batches are done when all runs that wait now are published."""
+        """Queue changed runs. The batches are done when all runs now waiting are published."""
         self._steps += 1
         for run_id in runs:
             self._changed.setdefault(run_id, self._steps)
         self._batches.extend((self._steps, batch) for batch in batches)
 
     def add_replaced(self, tombstones: Iterable[ProducerRecord]) -> None:
-        """Queue tombstones of state pages until all runs that wait now are published."""
+        """Queue tombstones of state pages until all runs now waiting are published."""
         self._replaced.extend((self._steps, tombstone) for tombstone in tombstones)
 
     def due(self, most: int) -> list[str]:
-        """The runs that may be published now, at most `most`, the one with the oldest change first."""
+        """The runs that may be published now, at most `most`, in order of their first change."""
         self._end_rests()
         return list(islice((run_id for run_id in self._changed if run_id not in self._resting), most))
 
@@ -118,7 +119,7 @@ class PublishQueue:
         return _before(self._batches, oldest), _before(self._replaced, oldest)
 
     def end_rests(self) -> None:
-        """Make every run due at once: the worker ends, and there is no later chance."""
+        """Make every run due at once, because the worker ends."""
         self._rest_seconds = 0.0
 
     def drain(self) -> tuple[list[FetchedBatch], list[ProducerRecord]]:
@@ -153,7 +154,7 @@ PREFIX = COVERED
 
 
 class StateLost(RuntimeError):
-    """A loss of events or state that neither the pages nor the log can make good."""
+    """A loss of events or state that neither the pages nor the log can replace."""
 
     def __init__(self, changelog: str, topic: str, partition: int, start: int, group: str) -> None:
         super().__init__(
@@ -180,7 +181,7 @@ def checkpoint_key(partition: int) -> str:
 
 
 def is_page(key: str) -> bool:
-    """True for the key of a page, False for a checkpoint's key and a run in quarantine's.
+    """True for the key of a page; false for the key of a checkpoint or a quarantined run.
 
     >>> is_page(checkpoint_key(3)), is_page("/quarantined/run"), is_page("run/writer/1")
     (False, False, True)
@@ -189,7 +190,7 @@ def is_page(key: str) -> bool:
 
 
 def basis_of(prices: PriceTable, epoch: int) -> str:
-    """Identity of formulas, profiles, prices and epoch: after a change all is published again."""
+    """Identity of formulas, profiles, prices and epoch; after a change everything is published again."""
     return f"{made_with(prices)}/{epoch}"
 
 
@@ -199,7 +200,7 @@ class Checkpoint:
 
     Attributes:
         complete_from: offset of the changelog from which the pages are complete; None without a checkpoint.
-        basis: what the partition's published values were computed with (see `basis_of`); None: unknown.
+        basis: `basis_of` the partition's published values; None: unknown.
         lost: events (first offset, and the one after the last) that were deleted before they were folded.
         scored_to: end of the topic of scored trials; a lower end shows that it was deleted.
 
@@ -225,7 +226,7 @@ class Checkpoint:
         return orjson.dumps(self)
 
     def covers(self, beginning: int) -> bool:
-        """Whether a changelog that begins there holds every page."""
+        """Whether a changelog with this beginning has every page."""
         return self.complete_from is not None and beginning <= self.complete_from
 
     def losing(self, first: int, end: int) -> Checkpoint:
@@ -233,7 +234,7 @@ class Checkpoint:
         return replace(self, lost=(*self.lost, (first, end))) if first < end else self
 
     def what_is_lost(self, partition: int) -> str | None:
-        """A sentence about the lost events, None without any.
+        """A sentence about the lost events, if there are any.
 
         >>> print(Checkpoint(lost=((3, 5),)).what_is_lost(1))  # doctest: +ELLIPSIS
         partition 1: events were deleted from the log before they were folded, at offsets 3 to 4; ...
@@ -253,7 +254,7 @@ class Checkpoint:
 
 
 def lacks_pages(partition: Partition, run_id: str, published: bytes) -> bool:
-    """True if the pages of a run hold less than its published summary, although pages are saved first."""
+    """Whether a run's pages have less than its published summary, although pages are saved first."""
     pipeline = partition.pipeline
     with suppress(ValueError, TypeError, KeyError):  # a row as a local disk may have it
         before = orjson.loads(published)
@@ -331,17 +332,17 @@ async def fold_again(
 
 @dataclass(slots=True)
 class Partition:
-    """One assigned partition. It catches up to everything that the recovered pages have seen.
+    """One assigned partition, which first catches up with everything in the recovered pages.
 
-    Until then its state mixes old and new, and nothing of it is published.
+    Until then its state mixes old and new, and is not published.
 
     Attributes:
-        silent_to: rejections of events before this offset, and events to send on, were published already.
-        refill: every scored trial is published again: their topic has lost some.
+        silent_to: rejections and events to forward before this offset were already published.
+        refill: publish every scored trial again, because their topic has lost some.
         moved: an operator moved the committed offset forward, so that everything is folded again.
-        caught_up: true once the summaries of the recovered state are published. Until then, all runs that
-            events touch wait in the publish queue.
-        abandoned: true once a publication ended halfway: nothing more is published, no batch is done.
+        caught_up: the summaries of the recovered state are published. Until then, all runs that events touch
+            wait in the publish queue.
+        abandoned: a publication ended halfway, so nothing more is published, and no batch is done.
         heard: when each open run last got an event, in seconds; the longest ago first.
         repairs: runs to fold again, with the name of the request.
         openings: number of reopened runs, which names them as writers of pages.
@@ -379,7 +380,7 @@ class Partition:
 
     @contextmanager
     def guard(self, run_id: str) -> Iterator[None]:
-        """Set only this run apart after an exception in the block.
+        """Fail only this run after an exception in the block.
 
         The block only computes: errors of writing and reading concern the infrastructure, and end the worker.
         """
@@ -389,7 +390,7 @@ class Partition:
             self.pipeline.fail(run_id, error)
 
     def _left_memory(self, run_id: str) -> None:
-        """Nothing of the run is left to publish, and no batch waits for it."""
+        """Drop the run from the queue: nothing of it is left to publish, and no batch waits for it."""
         self.publish_queue.discard([run_id])
         self.heard.pop(run_id, None)
 
@@ -399,7 +400,7 @@ class Partition:
 
     @property
     def published(self) -> bool:
-        """True if everything that follows from the events before `position` is published."""
+        """Whether all results of the events before `position` are published."""
         return self.caught_up and not self.publish_queue
 
     @property
@@ -421,9 +422,9 @@ class Partition:
         return [*self.registry.open, *self.registry.closed, *apart]
 
     def lost(self, run_id: str) -> bool:
-        """Whether a run waits to be folded again for lost pages; its published summaries stay until then.
+        """Whether a run must be folded again for lost pages; its published summaries stay until then.
 
-        If the previous worker was cut off, the tables may hold summaries of it that do not belong together.
+        If the previous worker was cut off, the tables may have summaries that do not belong together.
         """
         return self.repairs.get(run_id) == BY_LOSS
 
@@ -436,11 +437,11 @@ class Partition:
 
 
 DECIDING = ("digest", "epoch", "superseded", "conflicts", "made_with", "degraded")
-"""Fields that make a summary a different one; `state_version` and `last_event_at` alone do not."""
+"""Fields that make a summary a new one; `state_version` and `last_event_at` alone do not."""
 
 
 class RecordEncoder:
-    """Turns changes into records; keeps the tables of summaries up to date with them."""
+    """Turns changes into records, and updates the tables of summaries with them."""
 
     def __init__(self, names: Names, tables: Tables) -> None:
         self._names = names
@@ -468,7 +469,7 @@ class RecordEncoder:
         return SummaryChange(run_of_key(key), group, value, told, told["epoch"], version, told["digest"])
 
     def take_back(self, runs: Collection[str]) -> None:
-        """Treat unwritten records of these runs as not published."""
+        """Treat unwritten records of these runs as unpublished."""
         for table in self._tables.summaries.values():
             table.take_back(lambda key: run_of_key(key) in runs)
 
@@ -492,7 +493,7 @@ class RecordEncoder:
         return [one._replace(value=value) for one, value in zip(rejections, values, strict=True)]
 
     def differs(self, change: SummaryChange) -> bool:
-        """True if the stored summary differs in one of the `DECIDING` fields."""
+        """Whether the stored summary differs in one of the `DECIDING` fields."""
         value = self._tables.summaries[change.kind].get(change.key)
         if value is None or change.summary is None:
             return value is not change.value
@@ -510,7 +511,7 @@ class RecordEncoder:
     def orphans(
         self, partition: int, current: dict[str, list[SummaryChange]], epoch: int
     ) -> list[SummaryChange]:
-        """Tombstones for stored groups that their run no longer has; `current` has the groups of each run."""
+        """Tombstones for stored groups that their run no longer has; `current` has each run's groups."""
         stored = {(c.kind, c.key) for changes in current.values() for c in changes if c.value is not None}
         result = []
         for kind, table in self._tables.summaries.items():

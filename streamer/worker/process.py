@@ -83,7 +83,7 @@ class Configuration:
         self._producer = producer
 
     async def wait_until_current(self, tell: Callable[[str], Awaitable[None]]) -> None:
-        """Wait until this configuration is the group's; `tell` gets the reason again and again."""
+        """Wait until this configuration is the group's; `tell` repeatedly gets the reason."""
         said = None
         while (current := current_configuration(await meta_records(self._settings))) != self.made_with:
             if current is None or self._settings.adopt_configuration:
@@ -101,7 +101,7 @@ class Configuration:
             log.warning("its configuration (%s) is current now: the worker begins", self.made_with)
 
     def check(self, records: Iterable[Any]) -> None:
-        """Raise NotCurrent if the records of `streamer-meta` name another configuration."""
+        """Raise NotCurrent if the records of `streamer-meta` have another configuration."""
         current = current_configuration(records)
         if current not in (None, self.made_with):
             raise NotCurrent(self.made_with, str(current))
@@ -122,7 +122,7 @@ class Configuration:
 
 
 REQUEST_MS = 40_000
-"""A busy broker may need longer to create topics than a person waits for an answer."""
+"""A busy broker may need longer to create topics than a user waits for an answer."""
 
 ROOM = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
@@ -133,9 +133,9 @@ COMPACTED = {
     "min.cleanable.dirty.ratio": "0.1",
     "delete.retention.ms": str(24 * 60 * 60 * 1000),
 } | ROOM
-"""Small segments and a low dirty ratio: otherwise compaction never reaches a changelog of this size.
+"""Small segments and a low dirty ratio, without which compaction never reaches a changelog of this size.
 
-Tombstones stay for a day, so that a worker that continues from local rows (`tables.TRUST_SECONDS`) sees them.
+Tombstones stay for a day, so that a worker with local rows (`tables.TRUST_SECONDS`) sees them.
 """
 
 
@@ -215,7 +215,9 @@ class TopicDeleted(RuntimeError):
 
 
 class TopicWatch:
-    """A check of the topics every 15 seconds, except on the embedded broker, which we alone administer."""
+    """A check of the topics every 15 seconds, except on the embedded broker, which has no other
+    administrator.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.finite: str | None = None
@@ -251,7 +253,9 @@ TICKS_PER_HEARTBEAT = 4
 TICKS_PER_CHECK = 10
 TICKS_PER_NOTE = 40
 MOST_QUARANTINED_TOLD = 100
-"""Runs that a heartbeat names, in quarantine or with newer values in Redis: 30 KB. Others are counted."""
+"""The most runs that a heartbeat names, in quarantine or with newer values in Redis: 30 KB. Others are
+counted.
+"""
 
 
 @dataclass(eq=False, repr=False)
@@ -317,7 +321,7 @@ class Housekeeping:
         self._hurry.clear()
 
     def _has_changed(self, status: dict[str, Any]) -> bool:
-        """True if partitions came or went, a catch-up or a backlog ended, a run was set apart or repaired."""
+        """Whether partitions came or went, a catch-up or a backlog ended, or a run failed or was repaired."""
         current = (
             status["partitions"],
             status["catching_up"],
@@ -332,10 +336,10 @@ class Housekeeping:
         return changes
 
     def status(self) -> dict[str, Any]:
-        """The content of a heartbeat: partitions, lag in events, keys that Redis lacks, runs, quarantine.
+        """The content of a heartbeat: partitions, lag in events, keys missing in Redis, runs, quarantine.
 
-        `published_to` is the offset up to which all that follows from a partition's events is published. It
-        leaves a partition out while anything waits to be published, or Redis lacks something.
+        `published_to` is the offset up to which all results of a partition's events are published. It leaves
+        out a partition with unpublished results, or with values that Redis lacks.
         """
         partitions = self.processor.partitions
         quarantined = {
@@ -416,7 +420,9 @@ class Housekeeping:
                 await self.processor.publish_due(lambda: self.app.is_settled)
 
     async def _skip_missing(self, place: TopicPartition, partition: Partition) -> None:
-        """Pass offsets without events at the end of a log (removed, markers): only the consumer sees them."""
+        """Skip offsets without events at the end of a log (removed, markers), which only the
+        consumer sees.
+        """
         consumer = self.app.event_consumer
         position = await consumer.position(place)
         if position is None or consumer.pending(place):
@@ -444,7 +450,7 @@ class Housekeeping:
 
 WATCHDOG_TICK_SECONDS = 0.2
 EXIT_CODE = 75
-"""EX_TEMPFAIL: start it again."""
+"""EX_TEMPFAIL: restart the worker."""
 
 
 def _exit(gap_seconds: float) -> None:
@@ -460,7 +466,7 @@ def _exit(gap_seconds: float) -> None:
 class Watchdog:
     """Ends the process if it stood still for longer than its session, in seconds.
 
-    A thread of its own notes the time, so that a long computation does not count as a stop. In tests `expire`
+    A separate thread notes the time, so that a long computation does not count as a stop. In tests `expire`
     replaces the end of the process.
 
     >>> seconds = iter([0.0, 1.0, 11.5])
@@ -490,7 +496,7 @@ class Watchdog:
         self._stopped.set()
 
     def check(self) -> None:
-        """End the process if it did not run for a session; call it before every write."""
+        """End the process if it did not run for a whole session; call it before every write."""
         gap = self._now() - self._last
         if gap > self._session:
             self._expire(gap)
@@ -502,7 +508,7 @@ class Watchdog:
 
 
 class CheckedSelector(selectors.DefaultSelector):
-    """Selector of the event loop that checks the watchdog whenever the loop wakes, before any callback."""
+    """Event loop selector that checks the watchdog whenever the loop wakes, before any callback."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         super().__init__()
@@ -543,7 +549,7 @@ class JsonLines(logging.Formatter):
 
 
 def configure_logging(settings: Settings) -> None:
-    """Log to stderr as the settings say; libraries only from WARNING on, unless at DEBUG."""
+    """Log to stderr by the settings; libraries only from WARNING on, except at DEBUG."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if settings.log_format == "json" else logging.Formatter(TEXT))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
@@ -569,7 +575,7 @@ FLUSH_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
 
 GARBAGE_THRESHOLDS = (50_000, 20, 100)
-"""Python's own thresholds take a twelfth of a loaded worker's time: state lives long and has no cycles."""
+"""Python's own thresholds take a twelfth of a loaded worker's time: state is long-lived, without cycles."""
 
 OK, FAILED, USAGE_ERROR = 0, 1, 2
 
@@ -586,7 +592,7 @@ class Worker:
 
 
 Build = Callable[[Settings, Watchdog, Path | None], Worker]
-"""A function that builds a worker; the path is a directory for its tables, None for tables in memory."""
+"""A function that builds a worker; the path is a directory for its tables, None: in memory."""
 
 
 def run(settings: Settings, build: Build) -> int:
@@ -671,7 +677,7 @@ async def _flush(worker: Worker) -> None:
 
 
 async def _stop(worker: Worker, starting: asyncio.Future[None]) -> None:
-    """Stop Faust first: it finishes the present batch and commit what is done."""
+    """Stop Faust first, because it finishes and commits the present batch."""
     worker.app.leave_group_at_the_end()
     await worker.app.stop()
     starting.cancel()

@@ -1,4 +1,4 @@
-"""The producer of a worker, which awaits every record it sends to Kafka. Also the worker's sizes and clock.
+"""The producer of a worker, which awaits every record, and the worker's sizes and clock.
 
 Faust only logs a failed send, and its flush does not wait for everything. So a worker writes through an
 outbox, in record batches (3.8 microseconds a record, against 92 with Faust's `send_soon`).
@@ -17,29 +17,30 @@ from streamer.storage.outbox import MAX_RECORD_BYTES, NotStored, Outbox, Produce
 
 
 MAX_POLL_RECORDS = 4_000
-"""Most records in one batch: about 2 MB, a few tens of milliseconds of folding."""
+"""Most records in one batch: about 2 MB, and some tens of milliseconds of folding."""
 
 PAGES_PER_TURN = 50
-"""State pages loaded before the event loop gets its turn: about 30 ms."""
+"""State pages loaded per turn of the event loop: about 30 ms."""
 
 MAX_UNDONE_RECORDS = 8_000
-"""Records in processing from which on the transport stops fetching, which bounds the memory."""
+"""Records in processing at which the transport stops fetching, to bound the memory."""
 
 USUAL_RECORD_BYTES = 4 * 1024
-"""A larger record counts as several. So records in processing take 32 MB at most, and one batch more."""
+"""A larger record counts as several, so records in processing take at most 32 MB and one batch."""
 
 FETCH_TURN_SECONDS = 0.2
 """How long one fetch waits for records; partitions resumed meanwhile wait, too."""
 
 GATHER_MS, GATHER_BYTES = 25, 64 * 1024
-"""Time, or bytes, that a fetch waits for while records come, so that more records share its cost. The first
-record after a pause of `FETCH_TURN_SECONDS` comes at once."""
+"""Time or bytes for which a fetch waits while records arrive, so that more records share its cost. The first
+record after a pause of `FETCH_TURN_SECONDS` does not wait.
+"""
 
 EMBEDDED_FETCH_WAIT_MS = 10
 """The embedded broker never wakes a fetch, so this is the latency (p50 3 ms at 10, 130 ms at 500)."""
 
 BROKER_PATIENCE_SECONDS = 300.0
-"""How long a request to the broker may take: an abandoned one may still take effect later."""
+"""How long a request to the broker may take; an abandoned request may still take effect later."""
 
 EMBEDDED_SESSION_TIMEOUT_SECONDS = 3.0
 """The embedded broker waits half the session timeout at each join, rounded up to whole seconds."""
@@ -78,7 +79,7 @@ class TopicRecreated(RuntimeError):
 
 
 class Producer:
-    """The outbox of the worker, which knows its own offsets and the ranges that others have written.
+    """The outbox of the worker, which tracks its own offsets and the ranges that others have written.
 
     It is idempotent if the broker can be; the embedded one cannot. A request that timed out and took effect
     later must not put an old page over a newer one. A wrong clock does not end the worker.
@@ -124,11 +125,11 @@ class Producer:
             raise RecordsRefused(refused)
 
     def written_to(self, topic: str, partition: int) -> int:
-        """The offset after the last record that was written here, 0 without one."""
+        """The offset after the last record written here; 0 without one."""
         return self._written_to.get((topic, partition), 0)
 
     def answered_to(self, topic: str, partition: int) -> int:
-        """`written_to`, or a lower offset that others wrote and that has not been checked yet."""
+        """`written_to`, or a lower offset that others wrote and that is not yet checked."""
         foreign = self._foreign_ranges.get((topic, partition), ())
         return min([self.written_to(topic, partition), *(start for start, _ in foreign)])
 
@@ -139,7 +140,7 @@ class Producer:
             self._foreign_ranges.pop(place, None)
 
     def take_foreign_ranges(self, topic: str, partition: int, end: int) -> list[tuple[int, int]]:
-        """Take the ranges of offsets, up to `end`, that others have written among ours."""
+        """Take the ranges of offsets, up to `end`, that others wrote among ours."""
         place = (topic, partition)
         known = self._ends.setdefault(place, end)
         self._ends[place] = max(known, end)
@@ -166,6 +167,6 @@ class Producer:
 
 
 def clock() -> float:
-    """Seconds that pass even while the process or the machine sleeps."""
+    """Seconds that pass even while the process or machine sleeps."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)

@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, repr=False)
 class CheckpointWriter:
-    """Writes checkpoints among the state pages; `log_start` gives the first event that a log still has."""
+    """Writes checkpoints among the state pages; `log_start` returns the first remaining event of a log."""
 
     tables: Tables
     producer: Producer
@@ -64,8 +64,8 @@ class CheckpointWriter:
     async def note_deleted(self, partition: Partition, expected: int, offset: int) -> None:
         """Record which events were deleted before they were folded.
 
-        `offset` is the next event that can be read, `expected` the offset it would have without deletions.
-        After a gap this asks the broker, which answers only once the current fetch ends.
+        `offset` is the next event to read, `expected` the offset it would have without deletions. After a gap
+        this asks the broker, which answers only once the current fetch ends.
         """
         if offset <= expected:
             return
@@ -76,7 +76,7 @@ class CheckpointWriter:
             await self._write_or_wait(partition)
 
     async def note_scored(self, partition: Partition) -> None:
-        """Record how far scored trials are published, so that a worker notices their loss."""
+        """Record how far scored trials are published, so that a worker detects their loss."""
         if self.can_note_scored(partition):
             end = self.producer.answered_to(self.scored_trials, partition.number)
             partition.checkpoint = replace(partition.checkpoint, scored_to=end)
@@ -115,7 +115,7 @@ class CheckpointWriter:
 
 
 CLOSED_PER_TURN = 200
-"""Runs closed while the lock is held: about 20 ms."""
+"""Runs closed per holding of the lock: about 20 ms."""
 
 
 class IdleRuns:
@@ -143,7 +143,7 @@ class IdleRuns:
             heard[run_id] = moment
 
     def recovered(self, partition: Partition) -> None:
-        """Date recovered runs by their last events: when the events arrived is not stored."""
+        """Date recovered runs by their last events, because their arrival is not stored."""
         ahead = self._wall() - self._now()
         for run_id in partition.pipeline.runs():
             with partition.guard(run_id):
@@ -152,7 +152,7 @@ class IdleRuns:
         partition.heard = dict(sorted(partition.heard.items(), key=itemgetter(1)))
 
     def close_due(self, partition: Partition) -> int:
-        """Close runs that are idle, the longest first, up to one turn's limit; returns how many."""
+        """Close idle runs, the longest first, up to one turn's limit; returns their number."""
         due = list(islice(self._due(partition), CLOSED_PER_TURN))
         for run_id in due:
             partition.registry.close(run_id)
@@ -251,10 +251,10 @@ class QuarantineWriter:
         self._producer = producer
         self._sink = sink
         self._before: dict[str, dict[tuple[SummaryKind, str], bytes | None]] = {}
-        """Run -> its rows from before a write that the broker accepted only in part."""
+        """Each run's rows from before a write that the broker accepted only in part."""
 
     async def write(self, partitions: Mapping[int, Partition], records: Iterable[ProducerRecord]) -> None:
-        """Write records of runs; those with a record that the broker refuses for its size are set apart."""
+        """Write records of runs; a run with a record too large for the broker fails."""
         records = list(records)
         before = self._tables.summary_rows(records)
         try:
@@ -268,7 +268,7 @@ class QuarantineWriter:
         refusal: RecordsRefused,
         before: dict[tuple[SummaryKind, str], bytes | None],
     ) -> None:
-        """Set apart the runs with refused records; `before`: their rows before that write."""
+        """Fail the runs with refused records; `before` has their rows before that write."""
         for record in refusal.records:
             self._before[run_of(record)] = before
             with partitions[record.partition].guard(run_of(record)):
@@ -358,7 +358,7 @@ class QuarantineWriter:
         await self._publish(partition, [RunUpdate(run_id, summaries=changes)], ())
 
     async def set_apart_lost(self, partition: Partition) -> None:
-        """Request that runs with lost state pages be folded again, by this worker or the next owner.
+        """Request a new fold of runs with lost state pages, by this worker or the next owner.
 
         Call it once the pages are loaded, before any event is folded.
         """
@@ -371,7 +371,7 @@ class QuarantineWriter:
             await asyncio.sleep(0)
 
     async def answered(self, partition: Partition, run_id: str, *, well: bool) -> None:
-        """Remove the request to fold a run again; `well`: its quarantine, too."""
+        """Remove the request to fold a run again and, if `well`, its quarantine."""
         keys = [repair_key(run_id), quarantine_key(run_id)] if well else [repair_key(run_id)]
         trials = self._tables.trials
         await trials.save(trials.put(partition.number, key, None) for key in keys)
@@ -383,7 +383,7 @@ class QuarantineWriter:
     def _quarantine(
         self, partition: Partition, failure: Failure, stored: Collection[SummaryChange]
     ) -> Quarantine:
-        """The quarantine of a failed run; a run that is in quarantine already keeps its other facts."""
+        """The quarantine of a failed run; one that is already in quarantine keeps its other facts."""
         apart = partition.registry.set_apart[failure.run_id]
         at = max([failure.at, *(change.state_version for change in stored)])
         quarantine = Quarantine(failure.reason, at)
@@ -414,16 +414,16 @@ def _shown(failure: Failure) -> tuple[str, str]:
 
 
 def rejection_of(failure: Failure, silent_to: int) -> list[Rejected]:
-    """The event at which a run failed, with its bytes; [] if it is unknown or was published already."""
+    """The event at which a run failed, with its bytes; [] if unknown or already published."""
     if failure.record is None or failure.record.offset < silent_to:
         return []
     return [reject(failure.record, quarantine_reason(failure), failure.run_id)]
 
 
 def degraded(change: SummaryChange, quarantine: Quarantine) -> SummaryChange:
-    """A last good summary of a run in quarantine, which says why nothing newer is counted.
+    """A last good summary of a run in quarantine, with the reason why nothing newer is counted.
 
-    Its version is the offset at which the run was set apart, so it replaces everything published before.
+    Its version is the offset at which the run failed, so it replaces everything published before.
     """
     summary: dict[str, Any] = dict(change.summary or {})
     version = max(change.state_version, quarantine.at)
@@ -432,7 +432,7 @@ def degraded(change: SummaryChange, quarantine: Quarantine) -> SummaryChange:
 
 
 def run_of(record: ProducerRecord) -> str:
-    """The run that the key of a page, a summary, a scored trial or a piece of news names.
+    """The run in the key of a page, a summary, a scored trial or a notification.
 
     >>> run_of(ProducerRecord("trials-changelog", 0, b"a%2Fb/w/1", b""))
     'a/b'
@@ -455,7 +455,7 @@ SCORED_PER_WRITE = 1_000
 
 @dataclass(eq=False, repr=False)
 class SummaryPublisher:
-    """Publishes the queues of partitions, and raises what fails.
+    """Publishes the queues of partitions, and raises every failure.
 
     After a failure the caller must abandon the partitions: their changes are drained, and a second attempt
     would find nothing to publish. `told_poorer` has the runs with a logged result that lacks earlier values
@@ -490,7 +490,7 @@ class SummaryPublisher:
         return bool(runs)
 
     async def _publish(self, runs: list[tuple[Partition, str]]) -> list[ProducerRecord]:
-        """Publish runs as they are now; returns the tombstones of replaced state pages."""
+        """Publish the current state of runs; returns the tombstones of replaced state pages."""
         self.check_alive()
         replaced = await self.save(runs)
         updates: list[RunUpdate] = []
@@ -519,7 +519,7 @@ class SummaryPublisher:
         return replaced
 
     async def save(self, runs: Iterable[tuple[Partition, str]]) -> list[ProducerRecord]:
-        """Save the changed state pages of runs, before anything that follows from them is published.
+        """Save the changed state pages of runs, before any results are published.
 
         Send the returned tombstones of the replaced pages once the runs are published.
         """
@@ -540,7 +540,9 @@ class SummaryPublisher:
         return [row for row in rows if row.value is None and known[row.partition](run_of(row))]
 
     async def publish_again(self, partition: Partition, run_id: str) -> None:
-        """Publish all of a run that was folded again, without news, and remove its vanished groups."""
+        """Publish a whole run that was folded again, without notifications, and remove its vanished
+        groups.
+        """
         await self.publish_scored(partition, [run_id])
         updates: list[RunUpdate] = []
         if partition.pipeline.knows(run_id):
@@ -626,7 +628,9 @@ class SummaryPublisher:
         )
 
     def _recovered(self, partition: Partition, run_id: str, update: RunUpdate) -> list[ProducerRecord]:
-        """The values of a recovered run to publish; scored trials only if there are other values, or all."""
+        """The values of a recovered run to publish; scored trials only with other values, or if all
+        are due.
+        """
         if run_id not in partition.publish_queue.runs:
             update.summaries = [c for c in update.summaries if self.encoder.differs(c)]
             if not update.summaries and not partition.refill:
@@ -636,7 +640,7 @@ class SummaryPublisher:
     async def finish(self, batches: Iterable[FetchedBatch], replaced: Iterable[ProducerRecord]) -> None:
         """Send the tombstones of replaced pages, and mark the batches as done.
 
-        Until all is published, the replaced pages show a successor what has to be withdrawn.
+        Until then, the replaced pages show a successor what must be withdrawn.
         """
         await self.tables.trials.save(replaced)
         for batch in batches:

@@ -60,7 +60,7 @@ from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class LogPositions:
-    """Offsets of one partition of the events and of the topics that belong to it."""
+    """Offsets of one partition of the events and of its other topics."""
 
     start: int
     committed: int | None
@@ -108,7 +108,9 @@ def _lacks_scored(told: Checkpoint, at: LogPositions, pages: Mapping[str, bytes]
 
 
 def _answered_to(partition: Partition, end: int) -> int:
-    """Offset of the first scored trial that may be a dead worker's; the end if all are published again."""
+    """Offset of the first scored trial that a dead worker may have written; the end if all are published
+    again.
+    """
     noted = partition.checkpoint.scored_to
     return end if partition.refill or not noted else min(noted, end)
 
@@ -123,10 +125,10 @@ class OtherLog(RuntimeError):
 
 @dataclass(eq=False, repr=False)
 class LogIdentity:
-    """Keeps Redis on the state of this log: another log's versions would refuse this one's.
+    """Keeps the state in Redis to this log's: another log's versions would refuse ours.
 
-    A Redis without the name of a log, new or of an earlier release, gets this one's. `problem` is a sentence
-    if Redis holds the state of another log, else None.
+    A Redis without a log's name, new or of an earlier release, gets this one's. `problem` is a sentence if
+    Redis has another log's state, else None.
     """
 
     settings: Settings
@@ -137,9 +139,9 @@ class LogIdentity:
     _settled: bool = False
 
     async def settle(self) -> list[Any]:
-        """Begin the next epoch if Redis holds another log's state; returns the records of `streamer-meta`.
+        """Begin the next epoch if Redis has another log's state; returns the records of `streamer-meta`.
 
-        Redis is asked first: a worker that names the log there has written the epoch before.
+        Redis is asked first, because a worker that names the log there has already written the epoch.
         """
         try:
             stored = await self.sink.log_name()
@@ -174,7 +176,7 @@ class LogIdentity:
         )
 
     async def check_now(self) -> None:
-        """Check again, unless Redis is away: it may be back, empty, or hold another log's state.
+        """Check again, unless Redis is away: it may be back, empty, or with another log's state.
 
         Raises OtherLog if Redis was away at the start, and has another log's state.
         """
@@ -288,7 +290,7 @@ class PartitionRecovery:
         return partition
 
     def _moved(self, partition: Partition, at: LogPositions) -> Partition:
-        """Fold everything again, because somebody else committed an offset beyond the folded events."""
+        """Fold everything again, because another client committed an offset beyond the folded events."""
         done, reached = partition.pipeline.as_of + 1, at.committed or 0
         log.error(
             "partition %d: its committed offset was moved to %d, not by a worker, and %d is folded; folding "
@@ -328,7 +330,7 @@ class PartitionRecovery:
         return partition
 
     async def _load(self, number: int, epoch: int, pages: dict[str, bytes], *, settled_to: int) -> Pipeline:
-        """Join the pages; each rebuild is a separate writer, so that it never rewrites a page unread."""
+        """Join the pages; each rebuild is a separate writer, so that it never rewrites an unread page."""
         count = self.settings.partitions
         pipeline = Pipeline(
             epoch=epoch,
@@ -449,7 +451,7 @@ class Repairs:
                     await self._processor.quarantine_writer.restore(partition, run_id, last)
 
     async def _repair(self, partition: Partition, run_id: str, request: str) -> None:
-        """Fold a run again: most of the log while other runs go on, and the rest while they wait."""
+        """Fold a run again: most of the log while other runs go on, the rest while they wait."""
         log.info("run %r: folding it again from the log", run_id)
         partition.openings += 1
         result = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
@@ -474,7 +476,7 @@ class Repairs:
         log.info("run %r: %s", run_id, outcome or "folded again from the log")
 
     async def _replace(self, partition: Partition, run_id: str, result: Pipeline) -> str:
-        """Put the run in place of the old one; "" or the reason why that failed."""
+        """Replace the old run by this one; returns "", or the reason why that failed."""
         failure = result.failed.get(run_id)
         if failure is None and not result.knows(run_id):
             failure = Failure(run_id, f"partition {partition.number} of the log holds no event of this run")
@@ -548,7 +550,7 @@ class Fencing:
         self._producer = producer
 
     async def republish_overwritten(self) -> None:
-        """Publish again what others overwrote with older values; skips it while the broker is away."""
+        """Publish values again that others overwrote with older ones; skipped while the broker is away."""
         with suppress(KafkaError):
             await self._look()
 
@@ -596,9 +598,9 @@ class Fencing:
                 await self._producer.write(outs)
 
     async def _answer_scored(self, partition: Partition, written: dict[str, bytes | None]) -> None:
-        """Publish scored trials again that differ from the run's; no table holds them.
+        """Publish scored trials again that differ from the run's; no table has them.
 
-        After a take-over most of them are in order: the previous worker wrote them last.
+        After a take-over most of them are correct: the previous worker wrote them last.
         """
         publisher, runs = self._processor.summary_publisher, Counter[str]()
         for key, value in written.items():

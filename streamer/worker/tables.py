@@ -1,7 +1,7 @@
-"""The tables of state pages and summaries: their rows in memory or RocksDB, and how Faust recovers them.
+"""The tables of state pages and summaries: rows in memory or RocksDB, and how Faust recovers them.
 
 Faust's tables refuse writes outside a stream, and their sends cannot be awaited. So `producer` writes the
-changelog record, and the store gets it once it is acknowledged. Faust recovers the tables from their
+changelog record, and the store gets it after the acknowledgement. Faust recovers the tables from their
 changelogs, from the offset up to which the store is complete.
 """
 
@@ -68,7 +68,7 @@ class _CheckpointRow(Struct):
 
 
 COVERED = "/covered/"
-"""Prefix of a checkpoint's key. No run id is empty, so no page's key begins like this."""
+"""Prefix of a checkpoint's key. Run ids are never empty, so no page's key begins like this."""
 
 _PAGE_KEY = re.compile(r"[^/]+/[^/]+/[0-9]+")
 _SHOWN_KEY = 200
@@ -83,7 +83,7 @@ class NoValue(NoRow):
 
 
 Refuse = Callable[[str, bytes | None], None]
-"""Raises NoRow for the key and the value (None: a tombstone) of a record that is no row."""
+"""Raises NoRow for a record's key and value (None: a tombstone) if they are no row."""
 
 
 def row_key(raw: bytes | None) -> str:
@@ -97,7 +97,7 @@ def row_key(raw: bytes | None) -> str:
 
 
 def refuse_page(key: str, value: bytes | None) -> None:
-    """Raise NoRow for a record that is no state page. An unreadable page sets its run apart instead."""
+    """Raise NoRow for a record that is no state page. An unreadable page fails its run instead."""
     if not (key.startswith("/") or _PAGE_KEY.fullmatch(key)):
         raise NoRow(f"has the key {key[:_SHOWN_KEY]!r}, and a page has RUN/WRITER/NUMBER")
     layout: Any = (
@@ -136,12 +136,12 @@ def refuse_summary(kind: SummaryKind, key: str, value: bytes | None) -> None:
 StoreRow = tuple[bytes, bytes | None]
 
 TRUST_SECONDS = 12 * 60 * 60.0
-"""Older rows on disk are dropped: the changelog may no longer hold tombstones that they miss."""
+"""Older rows on disk are dropped: the changelog may have removed tombstones that they need."""
 
 STAMP_SECONDS = 60.0
 
 LOCKED = "/LOCK: "
-"""Part of RocksDB's message that a database is open already; "lock" alone is in "block checksum mismatch"."""
+"""Part of RocksDB's message that a database is already open; "lock" is also in "block checksum mismatch"."""
 
 
 class Rows(base.Store[bytes, bytes]):
@@ -162,11 +162,11 @@ class Rows(base.Store[bytes, bytes]):
 
     @abstractmethod
     def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
-        """Write rows. The partition is then complete up to the offset `complete_to`; None: as before."""
+        """Write rows. The partition is then complete up to the offset `complete_to`; None: unchanged."""
 
     @abstractmethod
     def let_go(self, partition: int) -> None:
-        """Close a partition that is no longer ours; its files stay."""
+        """Close a partition that this worker lost; its files stay."""
 
     @abstractmethod
     def forget(self, partition: int) -> None:
@@ -183,7 +183,7 @@ class Rows(base.Store[bytes, bytes]):
         self.apply(tp.partition, rows, last if gapless else None)
 
     def apply_changelog_batch(self, batch: Iterable[Any], to_key: Any, to_value: Any) -> None:
-        """Apply changelog records in their order; Faust sometimes passes partitions that are not ours."""
+        """Apply changelog records in order; Faust sometimes passes other workers' partitions."""
         stored, topics = self.partitions(), self.table.changelog_topic.topics
         result: dict[int, tuple[list[StoreRow], int]] = {}
         for event in batch:
@@ -253,8 +253,8 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
 class RocksRows(rocksdb.Store, Rows):
     """Rows in RocksDB by Faust's driver, one database for each partition, with its offset inside.
 
-    A SIGKILL leaves rows and offset of one moment. The changelog has everything, so a database older than
-    `TRUST_SECONDS` is dropped, and one that cannot be read to its end is set aside.
+    After a SIGKILL, rows and offset still belong together. The changelog has everything, so a database older
+    than `TRUST_SECONDS` is dropped, and an unreadable one is moved aside.
     """
 
     logger = logging.getLogger("faust.streamer")
@@ -348,7 +348,9 @@ class RocksRows(rocksdb.Store, Rows):
         return super()._open_for_partition(partition)
 
     def _why_not(self, db: Any) -> str:
-        """Why a database is of no use; "" if it is good. Reads all rows, since only that finds damage."""
+        """The reason why a database is useless; "" if it is good. Reads all rows, which alone finds
+        damage.
+        """
         for _ in _each(db):
             pass
         offset, stamp = db.get(self.offset_key), db.get(self.stamp_key)
@@ -452,12 +454,12 @@ class StateTable:
         return out
 
     def published(self, key: str) -> bytes | None:
-        """The last published value, even if it is not acknowledged yet."""
+        """The last published value, even if it is not yet acknowledged."""
         raw = key.encode("utf-8")
         return self._unacknowledged[raw] if raw in self._unacknowledged else self.rows.row(raw)
 
     def take_back(self, of_run: Callable[[str], bool]) -> None:
-        """Treat unacknowledged values of these keys as not published."""
+        """Treat unacknowledged values of these keys as unpublished."""
         for raw in [raw for raw in self._unacknowledged if of_run(raw.decode("utf-8"))]:
             del self._unacknowledged[raw]
 
@@ -514,7 +516,7 @@ log = logging.getLogger(__name__)
 
 STANDBY_CHECK_SECONDS = 1.0
 LOOKS_AT_AN_END = 3
-"""Looks, one a second, that must find a changelog at its end before missing records count."""
+"""Checks, one a second, that must find a changelog at its end before records count as missing."""
 
 
 class RecoveryIncomplete(RuntimeError):
@@ -552,7 +554,7 @@ class PatientRecovery(Recovery):
         offsets[tp] = table.persisted_offset(tp)
 
     async def _build_offsets(self, consumer: Any, tps: set[TP], destination: Any, title: str) -> None:
-        """Drop local rows that go past the end of the changelog: they belong to another changelog."""
+        """Drop local rows beyond the end of the changelog: they belong to another changelog."""
         claimed = {tp: offset for tp in tps if (offset := destination[tp]) is not None and offset >= 0}
         for tp, end in (await consumer.highwaters(*claimed) if claimed else {}).items():
             if claimed[TP(*tp)] >= (end or 0):
