@@ -75,11 +75,9 @@ class InvalidEvents(ValueError):
 
 
 COPIED_BENCHMARKS = 64
-"""The most benchmarks in a dictionary that is copied; larger ones are referenced."""
 
 ENTRY_BYTES = 80
 MODEL_BYTES = 1024
-"""Assumed size of a benchmark entry or a model until it is written."""
 
 
 class BenchmarkTable:
@@ -203,7 +201,6 @@ def _say_local(offset: str) -> None:
 
 
 def named(head: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Run and task of an event, which may be invalid."""
     run_id, task_id = head.get("run_id"), head.get("task_id")
     return run_id if isinstance(run_id, str) else None, task_id if isinstance(task_id, str) else None
 
@@ -322,8 +319,6 @@ def _head_of(taken: CapturedEvent) -> bytes:
 
 
 def reread(value: bytes) -> Outgoing | Reason:
-    """The record of an already written event."""
-
     from streamer.storage.outbox import Outgoing
 
     decoded = _accepted(value)
@@ -562,7 +557,6 @@ class Spill:
         self._leave_done()
 
     def append(self, records: Sequence[Outgoing]) -> None:
-        """Keep events, on the disk when this returns; raises OSError if none could be kept."""
         if not self._files:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             name = f"{os.getpid()}-{uuid.uuid4().hex[:12]}{SUFFIX}"
@@ -570,7 +564,6 @@ class Spill:
         self._files[-1].keep([record.value for record in records])
 
     def read(self) -> Chunk | None:
-        """Some unconfirmed lines, None if there are none."""
         return next(filter(None, (file.read() for file in self._files)), None)
 
     def confirm(self, chunk: Chunk) -> None:
@@ -583,7 +576,6 @@ class Spill:
             file.write(value + b"\n")
 
     def close(self) -> None:
-        """Close all files; unsent events stay for the next publisher."""
         self._leave_done()
         self.forget()
 

@@ -29,7 +29,6 @@ FEEDS = {
     "rejections": "trial-rejections",
     "trials": "scored-trials",
 }
-"""Feed to its topic."""
 
 Feed = Literal["agent-model", "tier", "run", "comparison", "grades", "rejections", "trials"]
 
@@ -175,7 +174,6 @@ class ScoredTrialReader:
         self._parse, self._version = parse, version
 
     def change(self, record: LogRecord) -> TrialChange | None:
-        """The change in a record; None if it concerns another run or is outdated."""
         if record.key is None or not record.key.startswith(self._prefix):
             return None
         trial = None if record.value is None else self._parse(record.value)

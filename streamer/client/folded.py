@@ -108,8 +108,6 @@ class RunLog:
 
 
 class NothingYet(Exception):
-    """A run that has no event up to a position."""
-
     def __init__(self, run_id: str, as_of: Position, first: LogRecord) -> None:
         at = time_of(first)
         when = "" if at is None else f" ({Position(at=at)})"
@@ -121,8 +119,6 @@ class NothingYet(Exception):
 
 @dataclass(frozen=True)
 class FoldedRun:
-    """A run folded from the log, before its summaries are computed."""
-
     run: Run
     log: RunLog
 
@@ -226,7 +222,6 @@ class PastRuns:
     failed: Sequence[Failure] = ()
 
     def runs(self) -> list[RunSummary]:
-        """The runs, the one with the latest event first."""
         return [one.run for one in self.folded_runs]
 
     def page_of_runs(
@@ -252,7 +247,6 @@ class PastRuns:
         return {run_id: leader for run_id, leader in found.items() if leader}
 
     def run(self, run_id: str) -> RunSummary:
-        """One run; raises UnknownRun if it is not among them."""
         for run in self.runs():
             if run.run_id == run_id:
                 return run

@@ -109,7 +109,6 @@ class Inbox:
 
     @property
     def waiting(self) -> int:
-        """The number of accepted events in the queue."""
         return self.accepted - self._left
 
     def left(self, events: Sequence[Outgoing | Refused]) -> None:
@@ -117,7 +116,6 @@ class Inbox:
         self._left_bytes += sum(len(event.value) for event in events)
 
     def close(self) -> None:
-        """Accept no more events; accepted ones can still be taken out."""
         with self._lock:
             self._closed = True
 
@@ -155,8 +153,6 @@ def _let_others_run() -> None:
 
 
 class DeliveryStatus:
-    """The problems of one publisher with its broker and its disk."""
-
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self._bootstrap = bootstrap
         self._directory = directory
@@ -237,7 +233,6 @@ class Delivery:
 
     @property
     def counts(self) -> Counts:
-        """The present place of the events; after `close`, their last one."""
         if self._final is not None:
             return self._final
         pending, files = self.pending, tuple(self._spill.files)
@@ -249,7 +244,6 @@ class Delivery:
 
     @property
     def problem(self) -> str | None:
-        """Why events do not arrive or could not be kept at the moment; None if all is well."""
         return self._status.text
 
     async def flush(self, seconds: float | None) -> bool:
@@ -290,7 +284,6 @@ class Delivery:
         return counts
 
     def forget(self) -> None:
-        """Close the files in a forked process."""
         self._spill.forget()
 
     def _prepare(self) -> None:
@@ -422,10 +415,8 @@ class Delivery:
 
 
 CLOSE_SECONDS = 10.0
-"""Default time that close() waits for acknowledgements."""
 
 REMEMBERED = 100
-"""The most invalid events kept; all are counted."""
 
 
 _ALIVE: weakref.WeakSet[_Publishing] = weakref.WeakSet()

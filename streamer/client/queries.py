@@ -48,7 +48,6 @@ from streamer.storage.redis import AuthenticationError, AuthorizationError, Resp
 
 
 STALE_AFTER = timedelta(seconds=30)
-"""Age from which a heartbeat means that its worker is gone or stuck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +342,6 @@ SUMMARIES: dict[str, type[AnyState]] = {
     "agent_model": AgentModelSummary,
     "tier": TierSummary,
 }
-"""Model by the first word of the key suffix."""
 
 PUBLISHED: dict[str, type[AnySummary]] = {**SUMMARIES, COMPARISONS: RunComparison}
 
@@ -425,7 +423,6 @@ def answers_in(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunAnswers
 
 
 def board_parts(run: RunSummary) -> tuple[str, ...]:
-    """Parts of a run for leaderboards; tasks are pooled once it is over."""
     return ("agent_model", TASKS) if is_over(run) else ("agent_model",)
 
 
@@ -470,7 +467,6 @@ Summary = TypeVar("Summary", bound=Published)
 RedisCommand: TypeAlias = tuple[str | int, ...]
 Exchange: TypeAlias = Generator[list[RedisCommand], list[Any], T]
 Candidate: TypeAlias = tuple[str, str]
-"""Run id and `AGENT:MODEL` (percent-encoded) of a candidate for a board."""
 
 
 class Queries:
@@ -694,7 +690,6 @@ class Queries:
 
 
 def leader_of(run: RunSummary, board: Mapping[str, float]) -> Leader | None:
-    """The leader of a run by its board (label to value); None if the board has no values."""
     sign = -1 if higher_leads(run) else 1
     first = min(board, key=lambda label: (sign * board[label], label), default=None)
     return None if first is None else _leader(first, board[first])
@@ -734,7 +729,6 @@ def is_chosen(run: RunSummary, benchmark: str | None, labels: Mapping[str, str])
 
 
 def require_benchmark(benchmark: str, runs: Iterable[RunSummary]) -> None:
-    """Raises UnknownBenchmark if no run names this benchmark."""
     benchmarks = {run.benchmark for run in runs if run.benchmark}
     if benchmark not in benchmarks:
         raise UnknownBenchmark(benchmark, benchmarks)
@@ -748,7 +742,6 @@ def stored_in(reply: Sequence[Any]) -> dict[str, Any]:
 def in_round_trips(
     commands: Sequence[RedisCommand], at_once: int = KEYS_PER_ROUND_TRIP
 ) -> Exchange[list[Any]]:
-    """Replies to any number of commands, so many at a time."""
     replies: list[Any] = []
     for start in range(0, len(commands), at_once):
         replies += yield list(commands[start : start + at_once])
@@ -756,7 +749,6 @@ def in_round_trips(
 
 
 def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> HistoryEntry:
-    """One entry of `streamer:{RUN}:history`."""
     texts = {as_text(name): as_text(value) for name, value in fields.items()}
     at = texts.pop("last_event_at", None)
     return HistoryEntry(

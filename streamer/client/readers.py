@@ -93,7 +93,6 @@ class StateReader:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     runs = _asks(Queries.runs)
@@ -180,7 +179,6 @@ class SomeRunsReader(StateReader):
         self.chosen: frozenset[str] = frozenset()
 
     def runs(self) -> list[RunSummary]:
-        """The chosen runs that Redis has."""
         return [run for run in super().runs() if run.run_id in self.chosen] if self.chosen else []
 
     def follows(self, run_id: str) -> bool:
@@ -363,7 +361,6 @@ class AsyncStateReader:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.aclose()
 
     runs = _asks_async(Queries.runs)

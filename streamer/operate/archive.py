@@ -402,12 +402,10 @@ class ArchivePlan:
 
     @property
     def hash(self) -> str:
-        """16 hexadecimal digits over runs, digests and folder."""
         return sha256_hex(self.content)[:16]
 
     @property
     def file(self) -> Path:
-        """The file of a confirmed plan, so that it can be resumed."""
         return self.folder / f"plan-{self.hash}.json"
 
     @classmethod
@@ -450,7 +448,6 @@ class ArchivePlan:
         return plan if plan.hash == plan_hash else None
 
     def confirm(self) -> None:
-        """Write the plan beside its archives: without the runs it could not be computed again."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_synced(self.file, self.content)
 

@@ -40,7 +40,6 @@ from streamer.views.decide.ledger import verdicts_of
 
 
 FORMAT = 1
-"""Version of the file format, `bundle` in `manifest.json`."""
 
 Json = dict[str, Any]
 
@@ -70,7 +69,6 @@ def is_event(record: LogRecord, run_id: str | None = None) -> bool:
 
 
 def is_rejected(record: LogRecord, run_id: str) -> bool:
-    """Whether a record is no event, but names the run."""
     if not isinstance(record.value, bytes) or not isinstance(event_in(record.value)[0], Reason):
         return False
     try:

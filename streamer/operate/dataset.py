@@ -33,10 +33,8 @@ from streamer.schemas.base import SEMANTICS_VERSION
 TABLES: tuple[Table, ...] = get_args(Table)
 
 FORMAT = 1
-"""Version of the layout; a data set with another one is written again."""
 
 NO_BENCHMARK = "none"
-"""Directory of runs without a benchmark in their plan; their rows have null."""
 
 EMPTY = "~none.parquet"
 
@@ -47,8 +45,6 @@ class CannotExport(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A run in the manifest; equal versions mean equal rows."""
-
     version: str
     benchmark: str | None
     metrics: dict[str, str]

@@ -35,7 +35,6 @@ UNKNOWN = "unknown"
 LEVEL = 0.95
 
 PASSED = "pass_rate"
-"""The name of the result from verdicts; a named metric's result has the metric's name."""
 
 _TOKENS = ("input_tokens", "output_tokens")
 
@@ -208,7 +207,6 @@ def junit(run: RunRows) -> bytes:
 
 
 def gate_junit(result: GateResult) -> bytes:
-    """The verdict of a gate as one case: pass, failure, or skipped if undecided."""
     name = " against ".join(shown(side.run_id) for side in sides_of(result))
     case = Xml.Element("testcase", classname="streamer gate", name=_plain(name), time="0")
     head, *said = gate_lines(result)

@@ -178,7 +178,6 @@ def _measured(column: TrialColumn) -> pa.Field:
 
 
 def tables_of(runs: Iterable[RunRows], *tables: Table) -> dict[Table, pa.Table]:
-    """The tables of these runs; a named metric that a run lacks is null in its rows."""
     every = list(runs)
     metrics = units_of(run.metrics for run in every)
     return {
@@ -207,11 +206,9 @@ class Frame:
         return int(self.arrow.num_rows)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame; ModuleNotFoundError without pandas."""
         return self.arrow.to_pandas(maps_as_pydicts="strict")
 
     def to_polars(self) -> Any:
-        """A polars DataFrame; ModuleNotFoundError without polars."""
         import polars
 
         return polars.from_arrow(self.arrow)

@@ -78,7 +78,6 @@ class PartitionLag:
 
 
 async def read_lags(settings: Settings) -> list[PartitionLag]:
-    """Every partition of the event topic, by number. Raises TopicMissing, TopicUnreadable, KafkaError."""
     names = Names(settings.namespace)
     numbers = sorted(await partitions_of(settings, names.trial_events))
     places = [(names.trial_events, number) for number in numbers]
@@ -371,7 +370,6 @@ class StoredRejection:
 
     @property
     def original(self) -> bytes | None:
-        """The bytes of the rejected record; None if it had none, or too many to repeat."""
         return _bytes(self.message.source_value_base64)
 
     @property
@@ -380,7 +378,6 @@ class StoredRejection:
 
     @property
     def run_id(self) -> str | None:
-        """The run named by the rejected record, else by its key."""
         if self.message.run_id is not None:
             return self.message.run_id
         try:
@@ -400,7 +397,6 @@ class Again:
 
     @property
     def wrong(self) -> Reason | None:
-        """Why a worker of this version would reject it; None if it would count."""
         return still_wrong(self.value)
 
     @property
@@ -421,7 +417,6 @@ def still_wrong(value: bytes) -> Reason | None:
 
 
 def read_rejections(settings: Settings) -> Iterator[StoredRejection]:
-    """Every rejection up to the current end of the topic."""
     for record in read_topic(settings, Names(settings.namespace).trial_rejections):
         if (rejected := _rejected(record)) is not None:
             yield rejected

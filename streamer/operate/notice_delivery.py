@@ -91,7 +91,6 @@ class Service:
         self._thread.start()
 
     def send(self, notice: Notification, done: Callable[[], None]) -> None:
-        """Queue a notice. `done` is called, in another thread, when it arrived or was dropped."""
         try:
             self._waiting.put_nowait((notice, done))
         except queue.Full:
@@ -166,7 +165,6 @@ class RejectionRate:
         self._seen: deque[tuple[datetime, str, str | None]] = deque(maxlen=int(per_minute) + 1)
 
     def take(self, code: str, run_id: str | None, now: datetime) -> Notification | None:
-        """Count a rejection; returns a notice if there are too many and the last notice is old enough."""
         self._seen.append((now, code, run_id))
         while now - self._seen[0][0] >= WINDOW:
             self._seen.popleft()
@@ -190,13 +188,11 @@ class RejectionRate:
 TICK_SECONDS = 1.0
 RESUME_SECONDS = 5.0
 LOOK_SECONDS = 5.0
-"""The interval at which changed runs are checked for estimates and ledgers."""
 
 LEDGER_SHARE = 9.0
 """The pause after a check of ledgers, in multiples of its duration."""
 
 CLOSE_SECONDS = 10.0
-"""How long an ending watch waits for services to take pending notices."""
 
 
 def now() -> datetime:

@@ -80,7 +80,6 @@ def run_line(run: Json) -> str:
 
 
 def board(agents: Sequence[Json], primary: str) -> str:
-    """The agents of a run without baselines, one per line, best by the primary metric first."""
     ranked = sorted((agent for agent in agents if not agent["baseline"]), key=best_first(primary))
     lines = [
         f"{named(agent['agent_model'])}: grade {grade_with_basis(agent)}, "
@@ -103,16 +102,12 @@ def group_name(group: Json) -> str:
 
 
 class Leader(NamedTuple):
-    """An agent:model that is sure to finish first: its `lowest` final pass rate is above all `others`."""
-
     label: str
     lowest: float
     others: float
 
 
 class Settled(NamedTuple):
-    """An agent:model for which the target is reached or out of reach, as a bound of its final rate shows."""
-
     label: str
     word: Literal["reached", "out of reach"]
     bound: float
@@ -246,7 +241,6 @@ class Decider:
         return run_id in self._runs
 
     def begin(self, run_id: str, remembered: Mapping[str, str], *, new: bool) -> None:
-        """Begin to watch a run; without `remembered` facts, the past of one that is not `new` is adopted."""
         self._runs[run_id] = RunMemory(dict(remembered), not new and not remembered, new)
 
     def forget(self, run_id: str) -> None:
@@ -264,7 +258,6 @@ class Decider:
         return fresh
 
     def delivered(self, notice: Notification) -> None:
-        """Note that a notice arrived, or was dropped: it is never decided again."""
         if memory := self._runs.get(notice.run_id):
             memory.told[notice.key] = TOLD
 

@@ -62,7 +62,6 @@ class RunRows:
 
     @property
     def version(self) -> str:
-        """A text that changes with the rows."""
         return sha256_hex(orjson.dumps(self.rows, default=str, option=orjson.OPT_SORT_KEYS))
 
 
@@ -178,8 +177,6 @@ MARKER = ".streamer-export"
 
 
 class NotOurs(Exception):
-    """A directory holds something else, which an export must not touch."""
-
     def __init__(self, out: Path) -> None:
         super().__init__(
             f"{out} holds files, but no export of streamer. Name an empty or a new directory, or one that an "

@@ -217,14 +217,12 @@ class Commands:
     remarks: list[str] = field(default_factory=list)
 
     def add(self, *words: str) -> None:
-        """Add a command, quoted. Raises CannotSelect if a word is not safe to print."""
         for word in words:
             if visible(word) != word:
                 raise CannotSelect(f"{visible(word)} has unprintable text, so no command can have it")
         self.lines.append(shlex.join(words))
 
     def safe(self, names: Iterable[str], what: str) -> list[str]:
-        """The names that may stand in a command, each once; a remark names the others."""
         every = dict.fromkeys(names)
         left_out = [name for name in every if visible(name) != name]
         if left_out:
@@ -323,7 +321,6 @@ COMMANDS: dict[str, Callable[[Unfinished, str | None], Commands]] = {
     "swe-bench": swe_bench_commands,
     "terminal-bench": terminal_bench_commands,
 }
-"""Harness to its commands for the trials left; raise CannotSelect."""
 
 
 def _model_folder(trial: UnfinishedTrial) -> str:

@@ -63,7 +63,6 @@ TOPICS: dict[SummaryKind, str] = {
     "run": "run-summaries",
     "comparison": "run-comparisons",
 }
-"""Kind of summary to its topic, without the namespace."""
 
 SCORED = "scored-trials"
 
@@ -585,7 +584,6 @@ class Switch:
         self._wait_seconds = wait_seconds
 
     def check(self) -> None:
-        """Wait until no worker is left. Raises CannotSwitch if some stay."""
         deadline = time.monotonic() + self._wait_seconds
         while workers := self._workers():
             if time.monotonic() >= deadline:

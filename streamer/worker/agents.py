@@ -56,7 +56,6 @@ CHANGELOG: dict[str, Any] = {
 
 
 def run_worker(settings: Settings) -> int:
-    """Run a worker; blocks. The exit code: 0 after a signal, 1 after a crash, 2 for wrong settings."""
     return process.run(settings, worker)
 
 

@@ -74,7 +74,6 @@ def _copy(record: LogRecord, run_id: str, target: int) -> ProducerRecord:
 log = logging.getLogger(__name__)
 
 RECORDS_TOGETHER = 4_000
-"""Batches with this many records do not wait for others."""
 
 MOST_SCORED_WAITING = 2_000
 """Scored trials that may wait for the next publication under load."""
@@ -98,7 +97,6 @@ ROUNDS_PER_REST, LONGEST_REST_SECONDS = 2.0, 10.0
 """A worker folds for twice as long as the last round took, unless it hung; a third goes to publishing."""
 
 SHORTEST_WAIT_SECONDS = 0.01
-"""Runs that become due within this time are published together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,6 @@ class Together:
 
 @dataclass(slots=True)
 class Changes:
-    """The results of folding batches, until published; `asides` are rejections and foreign events."""
-
     batches: list[FetchedBatch] = field(default_factory=list)
     touched: dict[int, set[str]] = field(default_factory=dict)
     asides: list[ProducerRecord] = field(default_factory=list)
@@ -180,7 +176,6 @@ class Processor:
         self.ownership += 1
 
     async def give_up(self, error: Exception) -> None:
-        """End the worker; never returns, so that nothing unfinished counts as done."""
         log.critical("the worker ends: %s: %s", type(error).__name__, said_of(error))
         await self.crash(error)
         await asyncio.Event().wait()

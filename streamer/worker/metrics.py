@@ -34,8 +34,6 @@ EFFECTS = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerMoment:
-    """A worker at one moment, in monotonic seconds; if `ready`, it has caught up with all its partitions."""
-
     at: float
     heartbeat: Mapping[str, Any]
     ready: bool

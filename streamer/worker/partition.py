@@ -66,7 +66,6 @@ class PublishQueue:
         self._rest_seconds = PUBLISH_SECONDS
         self._steps = 0
         self._changed: dict[str, int] = {}
-        """The step of each run's first unpublished change, in this order."""
         self._resting: dict[str, float] = {}
         self._batches: deque[tuple[int, FetchedBatch]] = deque()
         self._replaced: deque[tuple[int, ProducerRecord]] = deque()
@@ -86,7 +85,6 @@ class PublishQueue:
         self._batches.extend((self._steps, batch) for batch in batches)
 
     def add_replaced(self, tombstones: Iterable[ProducerRecord]) -> None:
-        """Queue tombstones of state pages until all runs now waiting are published."""
         self._replaced.extend((self._steps, tombstone) for tombstone in tombstones)
 
     def due(self, most: int) -> list[str]:
@@ -119,11 +117,9 @@ class PublishQueue:
         return _before(self._batches, oldest), _before(self._replaced, oldest)
 
     def end_rests(self) -> None:
-        """Make every run due at once, because the worker ends."""
         self._rest_seconds = 0.0
 
     def drain(self) -> tuple[list[FetchedBatch], list[ProducerRecord]]:
-        """Empty the queue after its runs were published in another way."""
         self._changed.clear()
         return self.take_finished()
 
@@ -230,7 +226,6 @@ class Checkpoint:
         return self.complete_from is not None and beginning <= self.complete_from
 
     def losing(self, first: int, end: int) -> Checkpoint:
-        """The checkpoint with events lost from `first` to before `end`; unchanged for an empty range."""
         return replace(self, lost=(*self.lost, (first, end))) if first < end else self
 
     def what_is_lost(self, partition: int) -> str | None:
@@ -254,7 +249,6 @@ class Checkpoint:
 
 
 def lacks_pages(partition: Partition, run_id: str, published: bytes) -> bool:
-    """Whether a run's pages have less than its published summary, although pages are saved first."""
     pipeline = partition.pipeline
     with suppress(ValueError, TypeError, KeyError):  # a row as a local disk may have it
         before = orjson.loads(published)

@@ -63,7 +63,6 @@ from streamer.worker.transport import StreamerApp, TopicPartition, session_secon
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-"""How often a waiting worker checks whether it may begin."""
 
 
 class NotCurrent(Exception):
@@ -122,7 +121,6 @@ class Configuration:
 
 
 REQUEST_MS = 40_000
-"""A busy broker may need longer to create topics than a user waits for an answer."""
 
 ROOM = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
@@ -188,7 +186,6 @@ async def ensure_topics(settings: Settings) -> bool:
 
 
 async def check_topics(settings: Settings) -> None:
-    """Raise TopicMismatch if the partition counts differ from the settings."""
     check_counts(await read_partition_counts(settings), settings)
 
 
@@ -570,7 +567,6 @@ STOP_SECONDS = 30.0
 """How long a stop may take before the process ends anyway, without harm."""
 
 FLUSH_SECONDS = 10.0
-"""The part of `STOP_SECONDS` for publishing the queue."""
 
 CLOSE_SECONDS = 5.0
 
@@ -592,7 +588,6 @@ class Worker:
 
 
 Build = Callable[[Settings, Watchdog, Path | None], Worker]
-"""A function that builds a worker; the path is a directory for its tables, None: in memory."""
 
 
 def run(settings: Settings, build: Build) -> int:

@@ -66,7 +66,6 @@ class RecordsRefused(Exception):
 
 
 def fitting(records: list[ProducerRecord]) -> list[ProducerRecord]:
-    """The same records; raises RecordTooLarge if one does not fit a message."""
     for record in records:
         if record.size > MAX_RECORD_BYTES:
             raise RecordTooLarge(record, f"at most {MAX_RECORD_BYTES:,} are written")
@@ -125,7 +124,6 @@ class Producer:
             raise RecordsRefused(refused)
 
     def written_to(self, topic: str, partition: int) -> int:
-        """The offset after the last record written here; 0 without one."""
         return self._written_to.get((topic, partition), 0)
 
     def answered_to(self, topic: str, partition: int) -> int:
@@ -134,7 +132,6 @@ class Producer:
         return min([self.written_to(topic, partition), *(start for start, _ in foreign)])
 
     def note_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
-        """Set the ends of partitions that were just read; later records of others are foreign."""
         self._ends |= ends
         for place in ends:
             self._foreign_ranges.pop(place, None)

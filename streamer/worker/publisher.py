@@ -76,7 +76,6 @@ class CheckpointWriter:
             await self._write_or_wait(partition)
 
     async def note_scored(self, partition: Partition) -> None:
-        """Record how far scored trials are published, so that a worker detects their loss."""
         if self.can_note_scored(partition):
             end = self.producer.answered_to(self.scored_trials, partition.number)
             partition.checkpoint = replace(partition.checkpoint, scored_to=end)
@@ -87,7 +86,6 @@ class CheckpointWriter:
         return end > partition.checkpoint.scored_to and partition.pending_checkpoint is None
 
     async def write_pending(self, partition: Partition) -> None:
-        """Write the checkpoint that waited for complete and acknowledged pages, if there is one."""
         if partition.pending_checkpoint is not None:
             await self._write(partition, partition.pending_checkpoint)
             partition.pending_checkpoint = None
@@ -152,7 +150,6 @@ class IdleRuns:
         partition.heard = dict(sorted(partition.heard.items(), key=itemgetter(1)))
 
     def close_due(self, partition: Partition) -> int:
-        """Close idle runs, the longest first, up to one turn's limit; returns their number."""
         due = list(islice(self._due(partition), CLOSED_PER_TURN))
         for run_id in due:
             partition.registry.close(run_id)
@@ -251,7 +248,6 @@ class QuarantineWriter:
         self._producer = producer
         self._sink = sink
         self._before: dict[str, dict[tuple[SummaryKind, str], bytes | None]] = {}
-        """Each run's rows from before a write that the broker accepted only in part."""
 
     async def write(self, partitions: Mapping[int, Partition], records: Iterable[ProducerRecord]) -> None:
         """Write records of runs; a run with a record too large for the broker fails."""
@@ -338,7 +334,6 @@ class QuarantineWriter:
     def _last_good(
         self, run_id: str, stored: Iterable[SummaryChange]
     ) -> tuple[list[SummaryChange], list[SummaryChange]]:
-        """A run's good summaries, and tombstones of those that only a partly accepted write created."""
         before, good, missing = self._before.pop(run_id, {}), [], []
         for change in stored:
             value = before.get((change.kind, change.key), change.value)
@@ -450,7 +445,6 @@ RUNS_PER_WRITE = 200
 """Runs published together: about 30 MB of summaries, which burden neither memory nor the loop."""
 
 SCORED_PER_WRITE = 1_000
-"""Scored trials published together: about 1 MB."""
 
 
 @dataclass(eq=False, repr=False)

@@ -60,8 +60,6 @@ from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class LogPositions:
-    """Offsets of one partition of the events and of its other topics."""
-
     start: int
     committed: int | None
     end: int
@@ -416,7 +414,6 @@ class Repairs:
                 return
 
     def stop(self) -> None:
-        """Cancel the present repair; the next owner finds the request among the pages."""
         if self._task is not None:
             self._task.cancel()
 
@@ -476,7 +473,6 @@ class Repairs:
         log.info("run %r: %s", run_id, outcome or "folded again from the log")
 
     async def _replace(self, partition: Partition, run_id: str, result: Pipeline) -> str:
-        """Replace the old run by this one; returns "", or the reason why that failed."""
         failure = result.failed.get(run_id)
         if failure is None and not result.knows(run_id):
             failure = Failure(run_id, f"partition {partition.number} of the log holds no event of this run")
@@ -500,7 +496,6 @@ class Repairs:
         return ""
 
     async def _leave(self, partition: Partition, run_id: str, failure: Failure) -> str:
-        """Keep a run that could not be repaired, with the new reason; a good run stays good."""
         partition.repairs.pop(run_id, None)
         if run_id in partition.registry.quarantined:
             partition.registry.fail(replace(failure, record=None))  # its rejection is out

@@ -87,7 +87,6 @@ Refuse = Callable[[str, bytes | None], None]
 
 
 def row_key(raw: bytes | None) -> str:
-    """The key of a row; raises NoRow for a missing key, and for bytes that are not UTF-8."""
     if not raw:
         raise NoRow("has no key")
     try:
@@ -141,7 +140,6 @@ TRUST_SECONDS = 12 * 60 * 60.0
 STAMP_SECONDS = 60.0
 
 LOCKED = "/LOCK: "
-"""Part of RocksDB's message that a database is already open; "lock" is also in "block checksum mismatch"."""
 
 
 class Rows(base.Store[bytes, bytes]):
@@ -459,7 +457,6 @@ class StateTable:
         return self._unacknowledged[raw] if raw in self._unacknowledged else self.rows.row(raw)
 
     def take_back(self, of_run: Callable[[str], bool]) -> None:
-        """Treat unacknowledged values of these keys as unpublished."""
         for raw in [raw for raw in self._unacknowledged if of_run(raw.decode("utf-8"))]:
             del self._unacknowledged[raw]
 
@@ -473,7 +470,6 @@ class StateTable:
         return self.rows.row(key.encode("utf-8"))
 
     def of_partition(self, partition: int) -> Iterator[tuple[str, bytes]]:
-        """Keys and values, without invalid rows of an older local disk."""
         for raw, value in self.rows.rows(partition):
             with suppress(NoRow):
                 yield row_key(raw), value

@@ -47,7 +47,6 @@ from streamer.worker.tables import PatientTableManager
 
 
 RECORDS_PER_TURN = 500
-"""Records folded before the event loop gets its turn: about 10 ms."""
 
 
 @dataclass(eq=False, slots=True)
@@ -69,7 +68,6 @@ class FetchedBatch:
         self.records = []
 
     def finish(self) -> None:
-        """Mark the batch as done (the commit may be seconds away)."""
         self.release()
         self.done = True
 
@@ -128,7 +126,6 @@ class HandedBatches:
         return end
 
     def forget(self, tps: Any = None) -> None:
-        """Remove the batches of these partitions (None: of all), which will be read again."""
         for tp in list(self._by_tp if tps is None else tps):
             self._by_tp.pop(tp, None)
 

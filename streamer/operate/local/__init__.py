@@ -161,7 +161,6 @@ def child_environment(settings: Settings) -> dict[str, str]:
 
 
 def write_discovery(result: dict[str, Any]) -> None:
-    """Announce this process's stack to other commands, atomically."""
     _announce(result | {"before": read_discovery()})
 
 
@@ -345,7 +344,6 @@ def valkey_binary() -> str:
 
 
 def server_options(port: int) -> list[str]:
-    """Arguments of a Redis or Valkey server that saves nothing and listens on loopback only."""
     return [*f"--port {port} --bind 127.0.0.1 --appendonly no --daemonize no --save".split(), ""]
 
 
@@ -373,7 +371,6 @@ WEB = (sys.executable, "-m", "streamer.web")
 WORKER_STOP_SECONDS, REPORT_SECONDS = 20.0, 60.0
 LOOK_SECONDS = 0.2
 START_LOOK_SECONDS = 0.05
-"""The interval of checks at the start, short because a user waits."""
 
 MEMORY_LOOK_SECONDS = 5.0
 PROBLEM_SECONDS = 1.0

@@ -298,9 +298,7 @@ class DurableBroker:
     ) -> None:
         self.port = int(settings.bootstrap.rpartition(":")[2])
         self.loaded: Mapping[int, int] = {}
-        """Events that the journal held at the start, by partition."""
         self.problem: str | None = None
-        """Why it takes no events now; None while it does."""
         self._settings = settings
         self._journal = None if journal is None else Journal(journal)
         self._directory = journal
@@ -338,7 +336,6 @@ class DurableBroker:
             raise EmbeddedError(f"The embedded broker cannot go on: {self._failure!r}.") from self._failure
 
     def stop(self) -> None:
-        """End it. Nothing needs saving: acknowledged events are in the journal."""
         self._broker.stop()
         with contextlib.suppress(RuntimeError):  # its loop has ended
             self._stop()

@@ -58,7 +58,6 @@ PACKED_BYTES = 512 * 1024
 """The size to which small batches are packed: the embedded broker reads many small ones slowly."""
 
 WORTH_PACKING = 2
-"""The least compression factor: a batch that shrinks less is kept unpacked."""
 
 CORRUPT, TOO_LARGE, UNSUPPORTED_FORMAT, INVALID = 2, 10, 43, 87
 
@@ -102,7 +101,6 @@ class ProducerSequence(NamedTuple):
 
 
 def sequence_of(batch: bytes) -> ProducerSequence | None:
-    """The sequence of a batch; None if its producer is not idempotent."""
     sequence = ProducerSequence(*_PRODUCER.unpack_from(batch, _PRODUCER_AT))
     return None if sequence.producer < 0 else sequence
 
@@ -171,7 +169,6 @@ def _numbered(plain: bytes) -> int:
 
 
 def unpacked(batch: bytes) -> Iterator[Any]:
-    """A batch's records, as aiokafka has them. Raises BatchRefused or CorruptRecordException."""
     return _records(_plain(batch))
 
 
@@ -264,7 +261,6 @@ HEAD_BYTES = _HEAD.size + _CRC.size
 _HEAD_1 = struct.Struct(">II")
 _BODY_1 = struct.Struct(">Iqii")
 LONGEST_1 = 64 * 1024 * 1024
-"""The limit for a frame of version 1: a greater length is damage."""
 
 
 class Head(NamedTuple):
@@ -296,7 +292,6 @@ class Damage(NamedTuple):
 
 
 Decode = Callable[[bytes, int], tuple[Frame | Damage, int]]
-"""A function from a position to the frame or damage there, and to where the next frame may begin."""
 
 
 def encode(frame: Frame) -> bytes:

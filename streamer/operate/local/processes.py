@@ -53,8 +53,6 @@ def packaged(server: str, package: str) -> Iterator[None]:
 
 
 class ServerFailed(EmbeddedError):
-    """A server of the stack ended, or did not answer in time."""
-
     def __init__(self, name: str, what: str, log: Path | None) -> None:
         tail = last_lines(log)
         where = f" Its log is {log}." if log else ""
@@ -94,7 +92,6 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Process id of the running program (elsewhere than on Linux: of its guard)."""
         if self._process is None:
             raise RuntimeError(f"{self.name} was not started; call start() first")
         return self._process.pid
@@ -105,7 +102,6 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, or the negative number of the signal; None while it runs or before it started."""
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:
@@ -234,7 +230,6 @@ PRODUCE, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 3, 18, 19,
 NO_CONTROLLER = -1
 OLDEST, NEWEST = 3, 7
 MAX_FRAME_BYTES = 100 * 1024 * 1024
-"""The same as Apache Kafka's `socket.request.max.bytes`."""
 
 BUFFER_BYTES = 1024 * 1024
 CLIENT = "streamer-up"
@@ -294,7 +289,6 @@ class Produce(NamedTuple):
         return cls(head, client_id, read.transactional_id, read.required_acks, read.topics or [])
 
     def only(self, topics: Sequence[tuple[str, Records]]) -> bytes:
-        """The same request for these topics alone, which asks for an answer."""
         return _request(self.head, self.client_id, self.transactional_id, -1, topics)
 
     def response(self, topics: Sequence[tuple[str, Sequence[ProduceResult]]]) -> bytes:
