@@ -1,9 +1,9 @@
-"""Settings of every command and of the worker: `STREAMER_*` variables, or a TOML file, or arguments.
+"""Settings of every command and the worker: `STREAMER_*` variables, a TOML file, or arguments.
 
 The first source with a value wins: arguments, environment, configuration file, discovery file of a running
-`streamer up`, defaults. `STREAMER_CONFIG` names the configuration file; empty means none. Without it an
-existing `streamer.toml` in the working directory is read, which others may have put there. So where it
-decides where to connect, no credential from another source is used.
+`streamer up`, defaults. `STREAMER_CONFIG` names the configuration file; empty means no file. Without it a
+`streamer.toml` in the working directory is read, which others may have put there. So if this file decides
+where to connect, no credential from another source is used.
 """
 
 # Annotations are evaluated, as in `schemas/base.py`.
@@ -46,11 +46,11 @@ log = logging.getLogger("streamer.settings")
 
 
 CLOCK_SLACK_SECONDS = 60.0
-"""The wall clock may have been set since the machine started."""
+"""Slack for a wall clock that was set since the machine started."""
 
 
 def discovery_path() -> Path:
-    """The file; one per user of this machine."""
+    """The discovery file, one per user of this machine."""
     named = os.environ.get("STREAMER_DISCOVERY")
     if named:
         return Path(named)
@@ -63,7 +63,7 @@ def user_data_dir() -> Path:
 
 
 def read_discovery() -> dict[str, Any] | None:
-    """The data that the running stack wrote; None without any, or if the process that wrote it has ended."""
+    """The data that the running stack wrote; None without a stack, or if its process has ended."""
     try:
         stack = json.loads(discovery_path().read_text())
         alive = is_running(stack["pid"], stack["started_at"])
@@ -73,7 +73,7 @@ def read_discovery() -> dict[str, Any] | None:
 
 
 def discovered_settings() -> dict[str, Any]:
-    """The settings that follow from a running stack, {} without one."""
+    """The settings of a running stack; {} without one."""
     stack = read_discovery()
     if stack is None:
         return {}
@@ -82,7 +82,7 @@ def discovered_settings() -> dict[str, Any]:
 
 
 def is_running(pid: int, started_at: float) -> bool:
-    """True if that process runs and cannot be another one that got its number after a restart."""
+    """Whether this process runs, and is not another one that got its number after a restart."""
     boot_clock = getattr(time, "CLOCK_BOOTTIME", None)
     if (
         boot_clock is not None
@@ -106,15 +106,14 @@ DEFAULT_CONFIG_FILE = "streamer.toml"
 _ARGUMENTS = ("bootstrap", "redis", "namespace")
 
 READ_COMMITTED = "read_committed"
-"""Isolation level of every consumer."""
 
 
 class BadConfigurationFile(ValueError):
-    """The configuration file is absent, or no TOML in UTF-8, or must not get a password that is used."""
+    """A configuration file that is missing, not TOML in UTF-8, or not allowed to receive a credential."""
 
 
 class Settings(BaseModel):
-    """Where the broker and Redis are, and how the worker behaves. Secrets never print themselves."""
+    """Addresses of the broker and Redis, and options of the worker. Secrets are never printed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
 
@@ -186,10 +185,10 @@ class Settings(BaseModel):
     _decided_by_implicit_file: tuple[str, ...] = PrivateAttr(default=())
 
     def __init__(self, **given: Any) -> None:
-        """The given values, and for the others the sources in their order.
+        """The given values, and the others from their sources in order.
 
         Raises:
-            ValidationError: a setting is wrong; :func:`what_is_wrong` says which.
+            ValidationError: a setting is wrong; :func:`what_is_wrong` names it.
             BadConfigurationFile: the configuration file cannot be used.
         """
         sources = Sources(*_from_file(), _from_environment(), given)
@@ -201,7 +200,7 @@ class Settings(BaseModel):
         self._decided_by_implicit_file = sources.decided_by_implicit_file(CONNECTION)
 
     def implicit_file_that_decides(self) -> str | None:
-        """A sentence about the file of the working directory that says where to connect, None without one."""
+        """A sentence about a working directory's file that decides where to connect, if there is one."""
         if not self._decided_by_implicit_file:
             return None
         names = ", ".join(self._decided_by_implicit_file)
@@ -238,7 +237,7 @@ class Settings(BaseModel):
         return file
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """TLS context for Kafka, or None where the protocol has none."""
+        """TLS context for Kafka; None for protocols without TLS."""
         if not self.security_protocol.endswith("SSL"):
             return None
         context = ssl.create_default_context(cafile=str(self.ssl_cafile) if self.ssl_cafile else None)
@@ -265,17 +264,16 @@ class Settings(BaseModel):
         return options
 
     def consumer_options(self) -> dict[str, Any]:
-        """Arguments for any aiokafka consumer: what an aborted transaction wrote is never read."""
+        """Arguments for any aiokafka consumer; it never reads an aborted transaction's records."""
         return self.kafka_options() | {"isolation_level": READ_COMMITTED}
 
     @property
     def data_root(self) -> Path:
-        """`data_dir`; without it the user's data directory."""
         return self.data_dir or user_data_dir()
 
     @property
     def codec(self) -> str | None:
-        """`compression` as aiokafka's producers want it: None for none."""
+        """`compression` in the form that aiokafka's producers expect."""
         return None if self.compression == "none" else self.compression
 
     def redis_options(self) -> dict[str, Any]:
@@ -291,10 +289,7 @@ class Settings(BaseModel):
 
 
 def _from_file() -> tuple[bool, dict[str, Any]]:
-    """Whether the configuration file was found rather than named, and its settings.
-
-    A named file must exist.
-    """
+    """Whether the configuration file was found, not named, and its settings; a named one must exist."""
     named = os.environ.get("STREAMER_CONFIG")
     file = Path(DEFAULT_CONFIG_FILE if named is None else named).expanduser()
     if not file.is_file():
@@ -313,7 +308,7 @@ def _from_file() -> tuple[bool, dict[str, Any]]:
 
 
 def _from_environment() -> dict[str, str]:
-    """The settings among the variables of this process, in capitals or not; what is nearly one is named."""
+    """The settings among this process's variables, in any case; near misses are reported."""
     variables = {name.lower(): value for name, value in os.environ.items()}
     ours = {name.removeprefix("streamer_") for name in variables if name.startswith("streamer_")}
     for name in ours.difference(Settings.model_fields):
@@ -339,13 +334,11 @@ def _say_misspelt(name: str) -> None:
 KAFKA_ADDRESS = ("bootstrap", "security_protocol", "sasl_mechanism", "ssl_cafile")
 REDIS_ADDRESS = ("redis", "redis_cafile")
 CONNECTION = KAFKA_ADDRESS + REDIS_ADDRESS
-"""The settings that decide which servers are spoken to, how, and how they prove who they are."""
+"""The settings that decide which servers to connect to, how, and with which credentials."""
 
 
 class Sources(NamedTuple):
-    """The sources of the settings; `implicit` marks a file that was found in the working directory, not
-    named.
-    """
+    """The sources of the settings; `implicit` marks a file that was found in the working directory."""
 
     implicit: bool
     file: Mapping[str, Any]
@@ -358,12 +351,12 @@ class Sources(NamedTuple):
         return tuple(name for name in names if self.implicit and name in self.file and name not in others)
 
     def place(self, name: str) -> str:
-        """Where a setting comes from that the file does not decide, for a message."""
+        """The source of a setting that the file does not decide, for a message."""
         return f"the argument {name}" if name in self.given else f"STREAMER_{name.upper()}"
 
 
 def check_credentials(settings: Mapping[str, Any], sources: Sources) -> None:
-    """Raise BadConfigurationFile if a found file would get a credential that is not its own."""
+    """Raise BadConfigurationFile if a found file would receive a credential from elsewhere."""
     protocol, url = str(settings.get("security_protocol", "")), str(settings.get("redis", ""))
     tls = {"ssl_cafile": protocol.endswith("SSL"), "redis_cafile": url.startswith("rediss://")}
     of_kafka = {
@@ -400,7 +393,7 @@ def _check_credential(name: str, value: Any, decided: Sequence[str], sources: So
 
 
 def what_is_wrong(error: ValidationError) -> str:
-    """One sentence about the first setting that is wrong, without what was given for it."""
+    """One sentence about the first wrong setting, without its value."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":  # variables that name no setting are not looked at
@@ -415,7 +408,7 @@ def what_is_wrong(error: ValidationError) -> str:
 
 
 def secret_in(file: Path) -> str:
-    """The secret in a file, without the line end; ValueError without a readable or any secret."""
+    """The secret in a file, without the line end; ValueError if it is unreadable or empty."""
     try:
         secret = file.read_text(encoding="utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
@@ -428,14 +421,14 @@ def secret_in(file: Path) -> str:
 
 
 def _secret(given: SecretStr | None, file: Path | None) -> str | None:
-    """Read again each time: a secret that was changed in its file counts for the next client."""
+    """The secret, read again each time, so that the next client gets a changed one."""
     if file is not None:
         return secret_in(file)
     return given.get_secret_value() if given else None
 
 
 def _without_credentials(record: logging.LogRecord) -> bool:
-    """Log filter: at DEBUG aiokafka writes down what it sends, the password of SASL/PLAIN among it."""
+    """Log filter: at DEBUG aiokafka logs what it sends, including the password of SASL/PLAIN."""
     arguments = record.args if isinstance(record.args, tuple) else ()
     return not any(type(argument).__name__.startswith("SaslAuthenticate") for argument in arguments)
 
@@ -448,7 +441,7 @@ PROBE_SECONDS = 1.5
 
 
 def mismatch(host: str, port: int, hello: bytes, *, tls: bool) -> str | None:
-    """The mismatch if only one side uses TLS; None if both agree, or if that stays unknown.
+    """The mismatch if only one side uses TLS; None if both agree, or if that is unknown.
 
     `hello` is the first answer of a server without TLS.
     """
@@ -475,7 +468,7 @@ def _answers_tls(host: str, port: int) -> bool:
 
 
 def _answers(host: str, port: int, hello: bytes) -> bool:
-    """Whether it answers with anything but an alert of TLS."""
+    """Whether the server answers with anything except a TLS alert."""
     try:
         with closing(socket.create_connection((host, port), timeout=PROBE_SECONDS)) as connection:
             connection.sendall(hello)

@@ -1,6 +1,6 @@
-r"""Values as text for people, on any surface: terminal, report, notice.
+r"""Values as text, on any surface: terminal, report, notice.
 
-Text that agents and harnesses wrote cannot act on what shows it:
+Text from agents and harnesses cannot act on the surface that shows it:
 
 >>> visible("\x1b[31mred\u202e")
 '\\x1b[31mred\\u202e'
@@ -16,7 +16,7 @@ from typing import Any
 from unicodedata import category, east_asian_width
 
 UNSEEN = "–"
-"""Stands for a value that is unknown."""
+"""Text for an unknown value."""
 
 _TENTH, _MOST_WRITTEN_OUT = Decimal("0.1"), 1e19
 
@@ -78,7 +78,7 @@ def dollars(value: Any) -> str:
 
 
 def estimated(part: Any, cost: Any) -> str:
-    """The part of a cost that is tokens x price instead of reported (R2); "" for nothing.
+    """The part of a cost that is tokens x price instead of reported (R2); "" if there is none.
 
     >>> estimated(1.25, 10.5), estimated(2.5, 2.5), estimated(0.0, 2.5), estimated(None, None)
     ('$1.2500 of it estimated', 'estimated', '', '')
@@ -87,7 +87,7 @@ def estimated(part: Any, cost: Any) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share in percent, halves rounded up as on the page; only the whole is 100 %, and only nothing is 0 %.
+    """A share in percent, halves rounded up as on the page. Only the whole is 100 %, and only 0 is 0 %.
 
     >>> percent(0.41667), percent(1.0), percent(10_079 / 10_080), percent(0.0), percent(1 / 10_080)
     ('41.7 %', '100.0 %', '>99.9 %', '0.0 %', '<0.1 %')
@@ -109,7 +109,7 @@ def percent(value: float | None) -> str:
 
 
 def points(difference: float | None, digits: int = 1) -> str:
-    """A difference of two shares, in percentage points with its sign; only no difference is 0.
+    """A difference of two shares, in percentage points with its sign; only equal shares give 0.
 
     >>> points(0.0333), points(-0.5), points(0.0), points(-0.0), points(None)
     ('+3.3 points', '-50.0 points', '+0.0 points', '+0.0 points', '–')
@@ -126,7 +126,7 @@ def points(difference: float | None, digits: int = 1) -> str:
 
 
 def ends_in_points(low: float, high: float) -> str:
-    """Both ends of a range of differences, in the points that stand before it or behind it.
+    """Both ends of a range of differences in percentage points, whose unit is written beside it.
 
     >>> ends_in_points(-0.0125, 0.5), ends_in_points(-0.0001, 0.0)
     ('[-1.3, 50.0]', '[0.0, 0.0]')
@@ -162,7 +162,7 @@ _WORD = re.compile(r"\s*\S+|\s+$")
 
 
 def text_width(text: str) -> int:
-    r"""How many columns it takes.
+    r"""The number of columns that a text takes.
 
     >>> text_width("abc"), text_width("日本"), text_width("e\u0301"), text_width("\u26a0\ufe0f")
     (3, 4, 1, 2)
@@ -185,7 +185,7 @@ def clipped(text: str, width: int) -> str:
 
 
 def padded(text: str, width: int, *, right: bool, prose: bool = False) -> str:
-    """Text of exactly this width: cut (in its middle, or as prose at its end), or filled with spaces.
+    """Text of exactly this width: cut (in the middle, or at the end as `prose`), or filled with spaces.
 
     >>> padded("12", 5, right=True), padded("ab", 4, right=False), padded("abcdef", 4, right=True, prose=True)
     ('   12', 'ab  ', 'abc…')
@@ -196,7 +196,7 @@ def padded(text: str, width: int, *, right: bool, prose: bool = False) -> str:
 
 
 def start_of(text: str, width: int) -> str:
-    """As much of the text, from its start, as fits.
+    """The start of the text, as much as fits.
 
     >>> start_of("日本語", 5), start_of("abc", 0)
     ('日本', '')
@@ -205,9 +205,9 @@ def start_of(text: str, width: int) -> str:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """Text as lines of at most this width: broken at spaces, and within a word that alone is wider.
+    """Text as lines of at most this width, broken at spaces, and within a word that is wider.
 
-    The width is 1 or more; a character of two columns is a line even where there is one.
+    The width is at least 1. A character of two columns gets its own line even if only one column is free.
 
     >>> folded("a line of words", 9), folded("abcdefgh i", 3), folded("", 5)
     (['a line of', 'words'], ['abc', 'def', 'gh', 'i'], [''])

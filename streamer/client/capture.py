@@ -44,9 +44,7 @@ AnEvent: TypeAlias = Event | Mapping[str, Any]
 
 
 class InvalidEvent(ValueError):
-    """An invalid event, which is not sent and affects no other; for its `code` see
-    `streamer.schemas.wire.Reason`.
-    """
+    """An invalid event, which is not sent; for its `code` see `streamer.schemas.wire.Reason`."""
 
     def __init__(self, reason: Reason, run_id: str | None = None, task_id: str | None = None) -> None:
         named = (("run", run_id), ("task", task_id))
@@ -58,7 +56,7 @@ class InvalidEvent(ValueError):
 
 
 class InvalidEvents(ValueError):
-    """Some published events were invalid: `count` of them, at most 100 in `first`; raised by `close()`."""
+    """Invalid published events: `count` of them, at most 100 in `first`; raised by `close()`."""
 
     def __init__(self, count: int, first: Sequence[InvalidEvent], kept: Path) -> None:
         super().__init__(
@@ -81,7 +79,7 @@ MODEL_BYTES = 1024
 
 
 class BenchmarkTable:
-    """A caller's dictionary that must not change; it notices if it was filled again."""
+    """A caller's dictionary that must not change; replaced entries are detected."""
 
     __slots__ = ("_count", "_ends", "content")
 
@@ -146,7 +144,7 @@ def capture(event: AnEvent) -> CapturedEvent:
 
 
 def written(content: Mapping[str, Any], where: str = "") -> bytes | Reason:
-    """Canonical JSON, or why there is none; `where` is the field that it belongs to.
+    """Canonical JSON, or the reason why it cannot be written; `where` is its field.
 
     >>> written({"b": 1, "a": None})
     b'{"a":null,"b":1}'
@@ -164,7 +162,7 @@ def written(content: Mapping[str, Any], where: str = "") -> bytes | Reason:
 
 
 def plain(value: Any) -> Any:
-    """A Python library's number or time as JSON has it; a time without a zone is local time.
+    """A Python library's number or time in JSON's form; a time without a zone is local time.
 
     >>> plain(Decimal("0.41")), plain(Decimal(5)), plain(timedelta(minutes=1))
     (0.41, 5, 60.0)
@@ -255,7 +253,7 @@ SLICE_ENTRIES = 64
 """Benchmarks written and checked at once: about 50 microseconds."""
 
 _BEFORE, _AFTER = b'{"benchmarks":', b',"run_id":"r","task_id":"t","type":"trial_result"}'
-"""An event around a slice of benchmarks, which is checked alone: entries are independent."""
+"""An event around a slice of benchmarks, which can be checked alone because entries are independent."""
 
 CHANGED = Reason(
     "changed",
@@ -301,7 +299,7 @@ def validate(taken: CapturedEvent, pause: Callable[[], object] = lambda: None) -
 
 
 def whole(taken: CapturedEvent) -> bytes:
-    """JSON of an invalid event for the file of refused ones, without benchmarks that cannot be written."""
+    """JSON of an invalid event for the file of refused events, without unwritable benchmarks."""
     head = _head_of(taken)
     if taken.benchmarks is None:
         return head
@@ -383,7 +381,7 @@ def _with_benchmarks(head: bytes, benchmarks: bytes) -> bytes:
 
 
 class AppendOnlyFile:
-    """A locked open file. Appended data are on the disk afterwards, or not in the file at all."""
+    """A locked open file. Appended data are then on disk, or not in the file at all."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -411,7 +409,7 @@ class AppendOnlyFile:
 
     @classmethod
     def adopt(cls, path: Path) -> Self | None:
-        """A file left behind by its process; None if that lives, or another process was faster."""
+        """A file left behind by its process; None if that still runs, or another process was faster."""
         file = cls(path, os.open(path, os.O_RDWR | os.O_APPEND))
         with ExitStack() as closing, suppress(FileNotFoundError):
             closing.callback(file.close)
@@ -471,7 +469,7 @@ def write_synced(place: Path, content: bytes) -> None:
 
 SUFFIX = ".spill.ndjson"
 REFUSED = "refused.ndjson"
-"""File of invalid lines, and of events that the broker refused for good."""
+"""File of invalid lines, and of events that the broker refused permanently."""
 
 CHUNK_BYTES = 2 * 1024 * 1024
 """Bytes read at once; more than the largest record (1 MiB), so that at least one line is complete."""
@@ -487,7 +485,7 @@ def spill_dir(settings: Settings) -> Path:
 class Chunk:
     """Some lines of one file, up to the offset `end`.
 
-    `count` is the number of line ends. A line too long for any of ours comes in several parts.
+    `count` is the number of line ends. A line longer than our records comes in several parts.
     """
 
     lines: list[bytes]
@@ -501,7 +499,7 @@ class SpillFile(AppendOnlyFile):
     _confirmed = 0
 
     def mend(self) -> None:
-        """Count the lines. A crash may have cut off the last one, which is ended there."""
+        """Count the lines, and end the last one, which a crash may have cut off."""
         if self.size and os.pread(self.descriptor, 1, self.size - 1) != b"\n":
             self.append(b"\n")
         blocks = (os.pread(self.descriptor, CHUNK_BYTES, at) for at in range(0, self.size, CHUNK_BYTES))
@@ -600,7 +598,7 @@ MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 
 class NotAccepted(Exception):
-    """An event was not accepted: memory is full, since broker and disk both fail."""
+    """An event was not accepted: memory is full, because broker and disk both fail."""
 
     def __init__(self, waiting: int, problem: str | None) -> None:
         super().__init__(
@@ -610,7 +608,7 @@ class NotAccepted(Exception):
 
 
 class EventsLost(Exception):
-    """Accepted events that are neither at the broker nor on the disk."""
+    """Accepted events that are neither at the broker nor on disk."""
 
     def __init__(self, lost: int, problem: str | None) -> None:
         super().__init__(

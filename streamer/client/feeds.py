@@ -77,13 +77,13 @@ async def subscribe(
     on_caught_up: Callable[[], None] = lambda: None,
     follow: bool = True,
 ) -> AsyncIterator[Update]:
-    """The messages of a feed, as they are published; needs the broker, not Redis.
+    """The messages of a feed as they are published; it needs the broker, not Redis.
 
     Break out of it under `contextlib.aclosing`, so that it disconnects at once.
 
     Args:
         feed: a key of `FEEDS`.
-        settings: where the broker is; None: found as for every command.
+        settings: the broker's address; None: as every command finds it.
         run_id: only messages about this run; None: all.
         from_beginning: start with everything in the topic, not only with later messages.
         on_ready: called once, when all later messages will be seen.
@@ -134,7 +134,7 @@ def _update(record: Any) -> Update:
 
 
 class TrialChange(Struct, frozen=True, gc=False):
-    """The change that one record makes to a slot, whose `key` is the key on the topic.
+    """The change of a slot by one record; `key` is the slot's key on the topic.
 
     `value` is the scored trial as published, `trial` its parsed form, `version` (epoch, state_version).
     All three are None for an emptied slot.

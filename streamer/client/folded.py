@@ -63,7 +63,7 @@ def refuse_future(as_of: Position) -> None:
 class RunLog:
     """The partition of the event topic with a run.
 
-    Records after `as_of` are not read; `moment` is its time, or the time of the last record before it, if
+    Records after `as_of` are not read. `moment` is its time, else the time of the last record before it, if
     known.
 
     Raises:
@@ -85,7 +85,7 @@ class RunLog:
         return asyncio.run(beginning_of(self._settings, self.topic, self._run_id))
 
     def records(self) -> Generator[LogRecord]:
-        """The records that may concern the run, in order; also raises what `up_to` of schemas.wire raises."""
+        """The records that may concern the run, in order; raises like `streamer.schemas.wire.up_to`, too."""
         records = read_topic(self._settings, self.topic, run_id=self._run_id)
         dated = self._as_of is not None and self._as_of.at is not None
         for record in up_to(records, self._as_of):
@@ -176,7 +176,7 @@ def fold_run(
     Raises:
         NotInLog: the event topic holds nothing of the run.
         NothingYet: the run has no event up to that position.
-        CannotBeFolded: an exception sets the run apart.
+        CannotBeFolded: folding the run raised an exception.
         BadPosition: see `RunLog`.
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
     """
@@ -213,7 +213,7 @@ class PastRuns:
         folded_runs: the runs, the one with the latest event first.
         moment: the time at which their states are determined.
         truncated: logs without their beginning (`run 'r'`, `partition 3`), and the first offset of each.
-        failed: runs that an exception sets apart; they are missing in `folded_runs`.
+        failed: runs that could not be folded, which `folded_runs` lacks.
     """
 
     folded_runs: Sequence[BoardRun]
@@ -401,21 +401,21 @@ def subtests(
 
 
 class FollowedRuns:
-    """Some runs as the event topic has them; their ids need not exist yet."""
+    """The present state of runs in the event topic; their ids need not exist yet."""
 
     def __init__(self, settings: Settings, run_ids: Collection[str], prices: PriceTable) -> None:
         self._settings, self._run_ids = settings, frozenset(run_ids)
         self._pipeline = Pipeline(prices=prices, owns=self._run_ids.__contains__, takes_changes=False)
 
     def states(self) -> dict[str, RunState]:
-        """The runs that exist, by id; raises CannotBeFolded if an exception set one apart."""
+        """The runs that exist, by id; raises CannotBeFolded if one failed."""
         for failure in self._pipeline.failed.values():
             raise CannotBeFolded(failure)
         states = {run_id: self._pipeline.run(run_id).state for run_id in self._pipeline.runs()}
         return {run_id: state for run_id, state in states.items() if state.exists}
 
     async def looks(self, seconds: float) -> AsyncGenerator[None]:
-        """Yield once the present log is folded, then after news, without end, at least `seconds` apart.
+        """Yield once the present log is folded, then after changes, without end, at least `seconds` apart.
 
         Raises TopicMissing, TopicUnreadable or KafkaError at first; later it waits for a broker that is away.
         """

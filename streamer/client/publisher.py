@@ -77,10 +77,10 @@ class Refused:
 
 
 class Inbox:
-    """A queue of events from any thread to one consumer, which gets them checked and in order.
+    """A queue of events from any thread to one consumer, checked and in order.
 
-    `problem` says why events do not arrive at present. `accepted` counts queued events, `unfit` events
-    that were invalid at first sight.
+    `problem` says why events do not arrive at present. `accepted` counts queued events, `unfit` those found
+    invalid at once.
     """
 
     def __init__(self, problem: Callable[[], str | None]) -> None:
@@ -161,7 +161,7 @@ class DeliveryStatus:
 
     @property
     def text(self) -> str | None:
-        """Why events do not arrive or could not be kept; None if all is well."""
+        """The reason why events do not arrive or could not be kept, if there is one."""
         return " and ".join(filter(None, (self._broker, self._disk))) or None
 
     def broker_fails(self, error: Exception) -> None:
@@ -198,7 +198,7 @@ STALL_SECONDS = 1.0
 """Seconds after which an unacknowledged record batch goes to the disk, with all events behind it."""
 
 CAUGHT_UP_EVENTS = 1_000
-"""With so few events on the disk, new ones go directly to the broker, so that the disk empties."""
+"""With at most this many events on disk, new ones go directly to the broker, so that the disk empties."""
 
 PATIENCE_SECONDS = 10.0
 """Seconds to wait for acknowledgements of events that are on the disk already."""
@@ -322,7 +322,9 @@ class Delivery:
         return size > 0
 
     async def _place(self) -> None:
-        """Send to the broker if it accepts at once, else keep on the disk; retry if both fail."""
+        """Send events to the broker if it accepts them at once, else keep them on disk; retry if
+        both fail.
+        """
         while batch := self._in_hand:
             if self._link is not None:
                 results = list(zip(batch, await self._link.publish(batch, STALL_SECONDS), strict=True))
@@ -433,7 +435,7 @@ class _Publishing:
     NotAccepted when 64 MiB wait in memory. After a fork the child must make a new publisher.
 
     Args:
-        settings: where the broker is; None: found as for every command (environment, file, running `up`).
+        settings: the broker's address; None: as every command finds it (environment, file, running `up`).
         spill_dir: where events wait while the broker is away; None: a folder per broker and namespace in the
             user's data directory. Events of earlier processes there are sent too.
         close_seconds: how long close() waits for acknowledgements.
@@ -473,7 +475,7 @@ class _Publishing:
             TypeError: the event is neither.
             InvalidEvent: the event holds a value that JSON lacks (a set, NaN), or more than 1 MiB. It is only
                 counted.
-            NotAccepted: memory is full, since neither the broker nor the disk accepts events.
+            NotAccepted: memory is full, because neither the broker nor the disk accepts events.
             RuntimeError: the publisher is closed, or was made before a fork.
         """
         if self._forked:
@@ -497,7 +499,7 @@ class _Publishing:
         self.publish({"type": "trial_scored", "run_id": run_id, "task_id": task_id, **fields})
 
     def started(self, *, run_id: str, task_id: str, **fields: Unpack[StartFields]) -> None:
-        """Publish that a trial has started; boards show it in flight until its result comes."""
+        """Publish the start of a trial, which boards show in flight until its result arrives."""
         self.publish({"type": "trial_started", "run_id": run_id, "task_id": task_id, **fields})
 
     def run_started(self, *, run_id: str, **plan: Unpack[PlanFields]) -> None:
@@ -515,12 +517,12 @@ class _Publishing:
 
     @property
     def counts(self) -> Counts:
-        """Where the events are: sent, spilled, rejected, pending."""
+        """The present places of the events: sent, spilled, rejected, pending."""
         return self._delivery.counts
 
     @property
     def problem(self) -> str | None:
-        """Why events do not arrive at the moment, None if all is well."""
+        """The reason why events do not arrive at present, if there is one."""
         return self._delivery.problem
 
     @property
@@ -577,7 +579,7 @@ class TrialPublisher(_Publishing):
         return self._thread.submit(self._delivery.flush(timeout_seconds)).result()
 
     def close(self) -> Counts:
-        """Wait for acknowledgements, at most `close_seconds`; the other events are then on the disk.
+        """Wait for acknowledgements, at most `close_seconds`; the other events stay on disk.
 
         `pending` events of the returned counts are in `files`, and the next publisher sends them.
 

@@ -52,10 +52,10 @@ STALE_AFTER = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class RunSnapshot:
-    """Everything of a run, all from one moment.
+    """Everything about a run, from one moment.
 
     Attributes:
-        agents: every agent:model, baselines too, by label.
+        agents: every agent:model, including baselines, by label.
         tiers: each tier, by name, followed by the agent:models within it.
         in_flight: trials that have started and have no result, the longest in flight first; 1,000 at most.
     """
@@ -68,7 +68,7 @@ class RunSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """The agents of a run compared, all from one moment.
+    """The comparison of a run's agents, from one moment.
 
     Attributes:
         comparison: every two agents, and their ranks; None with fewer than two agents.
@@ -85,10 +85,10 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True)
 class BoardRun:
-    """A run as leaderboards read it, all from one moment.
+    """A run in the form for leaderboards, from one moment.
 
     Attributes:
-        agents: every agent:model, baselines too, by label.
+        agents: every agent:model, including baselines, by label.
         tasks, provenance: as in `ComparedRun`; {} until the run is over.
     """
 
@@ -122,7 +122,7 @@ class LeaderboardRow:
         provisional: planned trials are missing; such rows come after all others.
         state: of the run, as docs/viewer.md explains.
         grade: S, A to F, or None.
-        grade_basis: what the grade rests on: composite_median, mean_pass_rate, or None.
+        grade_basis: the number behind the grade: composite_median, mean_pass_rate, or None.
         grade_provisional: trials of a judged agent wait for their judge.
         trials: number of trials behind the value.
     """
@@ -141,12 +141,12 @@ class LeaderboardRow:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One emission.
+    """One published update of a run.
 
     Attributes:
         kind: run, agent_model or tier.
         group: rest of the key's suffix, percent-encoded: `A:M`, `T`, `T:A:M`, "" for the run.
-        epoch, state_version: where the emission stands.
+        epoch, state_version: the version of the update.
         last_event_at: event time, None if not known.
         deleted: the group emptied.
         headline: its headline numbers as text, by name; unknown ones are absent.
@@ -179,7 +179,7 @@ class WorkerStatus:
 
     @property
     def age(self) -> timedelta:
-        """How old the heartbeat was when it was read; never negative."""
+        """The age of the heartbeat when it was read; never negative."""
         return max((self.read_at or datetime.now(UTC)) - self.at, timedelta())
 
     def stale(self, now: datetime | None = None, after: timedelta = STALE_AFTER) -> bool:
@@ -196,7 +196,7 @@ class ReaderError(Exception):
 
 
 class RedisUnavailable(ReaderError):
-    """Redis does not answer, or refuses; `url` shows if only one side speaks TLS, and is never printed."""
+    """Redis does not answer, or refuses. `url` shows whether only one side uses TLS, and is never printed."""
 
     def __init__(self, address: str, error: Exception, url: str | None = None) -> None:
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -264,7 +264,7 @@ class UnreadableSummary(ReaderError):
 
 
 class NotReached(ReaderError, TimeoutError):
-    """A run did not reach the condition in time; `last` is its last summary, None if it did not exist."""
+    """A run that did not reach the condition in time; `last` is its last summary, if it existed."""
 
     def __init__(self, run_id: str, seconds: float | None, last: RunSummary | None) -> None:
         where = "there is no such run yet" if last is None else _where(last)
@@ -275,7 +275,7 @@ class NotReached(ReaderError, TimeoutError):
 def finished(run: RunSummary) -> bool:
     """True for a run whose state is `finished` or `complete`.
 
-    Results may still come: order is irrelevant, and such a run accepts corrections.
+    Results may still arrive: their order is irrelevant, and such a run accepts corrections.
     """
     return is_over(run)
 
@@ -405,7 +405,7 @@ class RunAnswers:
 
     @property
     def board(self) -> BoardRun:
-        """The run as leaderboards read it: with tasks once it is over."""
+        """The run in the form for leaderboards, with tasks once it is over."""
         tasks = (self.tasks, self.provenance) if is_over(self.run) else ({}, {})
         return BoardRun(self.run, self.agents, *tasks)
 
@@ -427,7 +427,7 @@ def board_parts(run: RunSummary) -> tuple[str, ...]:
 
 
 def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
-    """The summary, comparison or trial in flight that Redis has under this key; raises UnreadableSummary."""
+    """The summary, comparison or trial in flight under this key; raises UnreadableSummary."""
     try:
         return kind.model_validate_json(value)
     except ValidationError as error:
@@ -508,7 +508,7 @@ class Queries:
     def leaders(self, runs: Iterable[RunSummary]) -> Exchange[dict[str, Leader]]:
         """Run id to its leading agent:model; a run without known values is left out.
 
-        It takes two commands for each run, 500 in a round trip. Of equal agents, the first by name leads.
+        It takes two commands for each run, 500 in a round trip. If agents are equal, the first by name leads.
         """
         boards = [(run, self._keys.board(run.run_id, run.primary_metric)) for run in runs]
         tops = yield from in_round_trips(
@@ -549,7 +549,7 @@ class Queries:
         return (yield from self.answers(run_id, IN_FLIGHT)).in_flight
 
     def comparison(self, run_id: str) -> Exchange[ComparedRun]:
-        """The agents of a run compared, with their ranks, and its tasks, all from one moment.
+        """The comparison of a run's agents, with their ranks and its tasks, from one moment.
 
         Both change at most once a second. `streamer.views.pair_standings` explains two agents'
         counts. Raises UnknownRun if Redis does not have the run.
@@ -557,7 +557,7 @@ class Queries:
         return (yield from self.answers(run_id, *OF_COMPARISON)).compared
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
-        """Every agent:model of a run, baselines too, by label; raises UnknownRun."""
+        """Every agent:model of a run, including baselines, by label; raises UnknownRun."""
         return (yield from self.answers(run_id, "agent_model")).agents
 
     def tiers(self, run_id: str, *, within: bool = False) -> Exchange[list[TierSummary]]:

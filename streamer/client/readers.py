@@ -1,6 +1,6 @@
 """`StateReader` and `AsyncStateReader`: current state from Redis, and how it changes.
 
-Ids and labels come back as agents and harnesses wrote them: escape them where they are printed.
+Ids and labels are exactly as agents and harnesses wrote them, so escape them before printing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ P = ParamSpec("P")
 def _asks(
     question: Callable[Concatenate[Queries, P], Exchange[T]],
 ) -> Callable[Concatenate[StateReader, P], T]:
-    """The reader's method for a question, with the arguments and docstring of that."""
+    """The reader's method for a question, with its arguments and docstring."""
 
     @wraps(question)
     def ask(reader: StateReader, /, *args: P.args, **options: P.kwargs) -> T:
@@ -74,7 +74,7 @@ class StateReader:
     Every method but `trials`, which reads the log, raises RedisUnavailable if Redis does not answer.
 
     Args:
-        settings: where Redis is; None: found as for every command.
+        settings: the address of Redis; None: as every command finds it.
         timeout_seconds: limit of one round trip.
     """
 
@@ -203,7 +203,7 @@ def reachable(where: str, url: str | None = None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class StateUpdate:
-    """One summary as it stands now, or the deletion of one.
+    """The present version of one summary, or its deletion.
 
     Attributes:
         kind: `run`, `agent_model` or `tier`.
@@ -404,10 +404,10 @@ class AsyncStateReader:
     async def updates(
         self, run_id: str | None = None, *, from_now: bool = False
     ) -> AsyncIterator[StateUpdate]:
-        """The present state, then each change, without end; no change is missed, and no summary goes back.
+        """The present state, then each change, without end. No change is missed, and versions never go back.
 
-        Of several quick changes, only the last may be yielded. After a lost connection, all changes in
-        between are yielded. Break out of it under `contextlib.aclosing`, which closes its connection at once.
+        It may yield only the last of several quick changes. After a lost connection, it yields all changes in
+        between. Break out of it under `contextlib.aclosing`, which closes its connection at once.
 
         Args:
             run_id: only this run; None: all.

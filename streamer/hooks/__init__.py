@@ -1,7 +1,7 @@
-"""Plug-ins that harnesses call while they run, so that their events are published at once.
+"""Plug-ins that harnesses call while they run, so that their events are published immediately.
 
-A hook makes the same events as the harness's connector. It hands work over and returns: neither the broker
-nor the disk delays a harness, and no error of ours reaches it.
+A hook makes the same events as the harness's connector. It queues the work and returns, so neither broker nor
+disk delays a harness, and our errors never reach it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OFF = frozenset({"0", "false", "no", "off"})
 def is_active(variable: str) -> bool:
     """Whether a hook publishes, by its environment variable: 1, true, yes, on, or 0, false, no, off.
 
-    Any other value counts as unset: then it is active where `streamer up` runs on this machine.
+    Any other value counts as unset, and the hook is active if `streamer up` runs on this machine.
     """
     said = os.environ.get(variable, "").strip().lower()
     return said in ON or (said not in OFF and read_discovery() is not None)

@@ -32,7 +32,7 @@ CLOSE_SECONDS = 10.0
 """Seconds that a harness waits at its end for the broker. The next publisher sends the rest."""
 
 WORK_SECONDS = 300.0
-"""Seconds that a harness waits at its end for open work, such as a log to read. Its events are on no disk."""
+"""Seconds that a harness waits at its end for open work, such as a log to read, not yet on any disk."""
 
 log = logging.getLogger("streamer.hooks")
 
@@ -60,7 +60,7 @@ class Background:
         self._waiting.put(work)
 
     def close(self) -> None:
-        """Wait until all is done (at most 5 min) and acknowledged (at most 10 s); later work is refused."""
+        """Wait for all work (at most 5 min) and its acknowledgement (at most 10 s); refuse later work."""
         atexit.unregister(self.close)
         self._waiting.put(None)
         self._thread.join(WORK_SECONDS)
@@ -142,8 +142,8 @@ class Evals:
     def ended(self, eval_id: str, status: str, stats: Record, log_file: str, publish: Publish) -> None:
         """Publish the results that only the log has, and the end of an eval (its status, `EvalStats`), once.
 
-        inspect_ai calls no hook for samples that end while the eval is being stopped, or that a retry takes
-        over from an earlier log.
+        inspect_ai calls no hook for samples that end while the eval is stopping, or that a retry copies from
+        an earlier log.
         """
         begun = self._running.pop(eval_id, None)
         if begun is None:
@@ -161,7 +161,7 @@ class Evals:
             self._publish(begun, finished, publish)
 
     def stopped(self, inspect_run_id: str, publish: Publish) -> None:
-        """Publish the end of the evals of one `inspect eval` that Ctrl-C stopped: there is no log then."""
+        """Publish the end of evals of one `inspect eval` that Ctrl-C stopped, which leaves no log."""
         stats = {"completed_at": rfc3339(time.time_ns() // 1000)}
         for eval_id, begun in list(self._running.items()):
             if begun.spec.get("run_id") == inspect_run_id:

@@ -54,7 +54,7 @@ class JobFollower:
         self._unread: set[str] = set()
 
     def started(self, result: Event, publish: Publish) -> None:
-        """Publish the plan and then the start of a trial. `result` is harbor's, as JSON."""
+        """Publish the plan, then the start of a trial. `result` is harbor's, as JSON."""
         self._find(publish)
         trial = start_of_result(self._job / str(result.get("trial_name")), result, self._options)
         fitted, _ = fit_event(with_short_names({"run_id": clean_name(self._job), **trial.event})[0])
@@ -62,10 +62,9 @@ class JobFollower:
             self._emit(self._ledger.start(directory_result(fitted, trial.path.name)), publish)
 
     def ended(self, result: Event, publish: Publish) -> None:
-        """Publish the plan and then the trial, as read from its files.
+        """Publish the plan, then the trial, as read from its files.
 
-        harbor may be rewriting the file without its known secrets. Then it is read again after the next
-        trial.
+        If harbor is rewriting the file without its known secrets, it is read again after the next trial.
         """
         run = self._find(publish)
         self._unread.add(str(result.get("trial_name")))
@@ -110,7 +109,7 @@ class JobFollower:
 
 
 class HarborPlugin:
-    """The plug-in's interface (`harbor.models.job.plugin.JobPlugin`); it needs nothing of harbor itself."""
+    """The plug-in's interface (`harbor.models.job.plugin.JobPlugin`), without any import of harbor."""
 
     def __init__(self, **_: Any) -> None:
         self._background: Background | None = None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 VARIABLE = "STREAMER_INSPECT"
 
 ANSWER_SECONDS = 5.0
-"""Seconds for which the answer to `enabled` is cached, as inspect_ai asks before every call."""
+"""Seconds for which the answer to `enabled` is cached, because inspect_ai asks before every call."""
 
 SPEC = {
     **dict.fromkeys(("task", "task_id", "task_version", "created", "solver", "model", "run_id"), True),

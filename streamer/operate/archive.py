@@ -51,7 +51,7 @@ Lines = Callable[[StateReader, int], list[Json]]
 
 
 class CannotBeMoved(Exception):
-    """A run that stays where it is, or an archive that stays a file; the message gives reason and remedy."""
+    """A run or archive that cannot be moved; the message gives reason and remedy."""
 
 
 class NotDone(Exception):
@@ -97,14 +97,14 @@ def _damage(file: BinaryIO, name: str) -> str | None:
 # Archive a run.
 
 MOST_AHEAD_NS = 24 * 3600 * 10**9
-"""How far in the future a revision may be: a deletion above it would stay in force for as long."""
+"""How far in the future a revision may be. A later deletion would ignore all results until then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """One run, and the file that it goes to, in an existing directory.
+    """One run and its archive file, in an existing directory.
 
-    `lines` gives the events of a revision that keep the run's lines in its ledger; if it raises, the run
+    `lines` returns the events that keep the run's lines in its ledger at a revision; if it raises, the run
     stays. `without_rejected` archives a run despite its rejected records, which the file leaves out.
     """
 
@@ -117,10 +117,10 @@ class Archive:
     without_rejected: bool = False
 
     def make(self, digest: str | None = None) -> bool:
-        """Archive the run, or finish a killed try; False if that was done already.
+        """Archive the run, or finish an interrupted attempt; False if it was already archived.
 
-        With a `digest`, the run must still have it. Raises CannotBeMoved if the run stays as it is, and
-        NotDone if it is deleted, but still in Redis.
+        A given `digest` must still be the run's. Raises CannotBeMoved if nothing was done, and NotDone if the
+        deleted run is still in Redis.
         """
         if not self.out.parent.is_dir():
             raise CannotBeMoved(f"There is no directory {self.out.parent}. Make it first")
@@ -308,7 +308,9 @@ class Archive:
             ) from error
 
     def _end(self, events: list[bytes]) -> None:
-        """Finish once the deletion is in the log. The ledger's lines come first, to survive a failure."""
+        """Finish the archive after its deletion is in the log. The ledger's lines come first, to survive a
+        failure.
+        """
         there = self._in_log(events)
         self._send(event for event in events if event not in there)
         self._complete(there[events[0]].offset)
@@ -390,7 +392,7 @@ def _revision(record: LogRecord) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlan:
-    """Runs to archive, as the user sees and confirms them; `kept` runs are not part of the hash."""
+    """Runs to archive, for the user to confirm; `kept` runs are not part of the hash."""
 
     folder: Path
     runs: tuple[tuple[str, str, str], ...]
@@ -419,7 +421,7 @@ class ArchivePlan:
         baselines: Collection[str],
         standing: Callable[[str], Standing | None],
     ) -> ArchivePlan:
-        """Choose runs with a last event before `before`, or with `labels`. Those that a ledger needs stay."""
+        """Choose runs by `labels`, or with a last event before `before`, except those that a ledger needs."""
         chosen, kept = list[tuple[str, str, str]](), list[tuple[str, str]]()
         for run in sorted(runs, key=lambda run: run.run_id):
             is_old = before is None or (run.last_event_at is not None and run.last_event_at < before)
@@ -471,8 +473,8 @@ def restore(
 ) -> tuple[dict[str, int], bool]:
     """Publish the events of a bundle again, with their bytes and times.
 
-    Nothing is published unless everything can be. Events in the log are not published again, so a killed try
-    can be repeated. Returns the number of events of each run, and whether Redis was compared with the file.
+    It publishes everything or nothing. Events in the log are not published again, so it is safe to repeat.
+    Returns the number of events of each run, and whether Redis was compared with the file.
 
     Raises:
         NotABundle: the file is not a bundle, or is damaged.

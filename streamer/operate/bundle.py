@@ -52,8 +52,8 @@ class CannotBeBundled(Exception):
 class Source:
     """The origin of a bundle's runs; `records` are read once.
 
-    `is_history` runs get no verdicts: plans and orders rest on them. `begins_at` is above 0 if the log has
-    lost earlier events.
+    `is_history` runs are the basis of plans and orders, and get no verdicts. `begins_at` is above 0 if the
+    log has lost earlier events.
     """
 
     name: str
@@ -171,7 +171,7 @@ EVENTS, RECORDS, PRICES, SUMMARIES, VERDICTS, MANIFEST, SUMS = MEMBERS = (
     "manifest.json",
     "SHA256SUMS",
 )
-"""Members in their order. `SHA256SUMS` names the others, as `sha256sum -c` reads it."""
+"""Members in order. `SHA256SUMS` lists the others, in the format of `sha256sum -c`."""
 
 Parts = Mapping[str, tuple[int, int]]
 
@@ -198,7 +198,7 @@ class _Place(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NotABundle(Exception):
-    """A file that cannot be checked; the message says where it is wrong, and what to do."""
+    """A file that cannot be checked; the message says what is wrong, and what to do."""
 
     def __init__(self, what: str, advice: str = "Get the bundle again from where it was published.") -> None:
         super().__init__(f"{what}. {advice}")
@@ -207,7 +207,7 @@ class NotABundle(Exception):
 def write_bundle(file: BinaryIO, sources: Iterable[Source], prices: PriceTable) -> Json:
     """Write a bundle of the sources, in their order, into an empty, seekable file; returns its manifest.
 
-    Raises CannotBeBundled, or CannotBeFolded if an exception sets a run apart.
+    Raises CannotBeBundled, or CannotBeFolded for a run that failed.
     """
     places = bytearray()
     file.write(bytes(BLOCKSIZE))
@@ -311,15 +311,15 @@ def _sha256(file: BinaryIO, start: int, size: int) -> str:
 
 
 WORDS = frozenset({"words", "title", "notes", "in_common"})
-"""Keys of sentences in verdicts, which other versions of the product may phrase differently."""
+"""Keys of sentences in verdicts, whose wording may differ between versions of the product."""
 
 
 def check_bundle(file: BinaryIO, name: str) -> list[Verdict]:
     """Fold the events of a bundle again and compare: a verdict on each run.
 
-    A verdict on `name` comes first if the file differs from its sums, verdicts or manifest, or if another
-    release made it. In the latter case `reason` says that sentences were not compared. Raises NotABundle if
-    the file is unreadable, or another version has to check it.
+    A verdict on `name` comes first if the file differs from its sums, verdicts or manifest, or is from
+    another release. For another release, `reason` says that sentences were not compared. Raises NotABundle if
+    the file is unreadable, or needs another version.
     """
     parts, damage = _parts(file), damage_of(file)
     try:

@@ -40,7 +40,7 @@ EMPTY = "~none.parquet"
 
 
 class CannotExport(Exception):
-    """The existing data set does not fit; the message says what to do."""
+    """An incompatible existing data set; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Written:
 
 @dataclass(slots=True)
 class Exported:
-    """The ids of the exported runs. `stale` runs keep old rows, because new ones could not be made."""
+    """The ids of the exported runs. `stale` runs keep old rows, because they could not be folded."""
 
     written: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -205,7 +205,7 @@ def _publish(
 
 
 def views_of(generation: str, metrics: Mapping[str, str] | None = None) -> str:
-    """A view for each table, on the generation itself: a query through the link might see two.
+    """A view for each table, on the generation itself, because a query through the link might see two.
 
     SQL cannot tell `metrics/F1` from `metrics/f1`. If a data set has both, the view names its columns.
     """

@@ -42,8 +42,8 @@ _TOKENS = ("input_tokens", "output_tokens")
 def every_eval_ever(run: RunRows) -> Iterator[tuple[Path, bytes]]:
     """The files of a run with their places in a data store, data/BENCHMARK/DEVELOPER/MODEL/UUID.json.
 
-    Run and agent alone determine the names, so another export replaces the files. A trial without a verdict
-    is a failure, as in the summary (R19). A trial with only numbers has rows for them (R31).
+    Only run and agent determine the names, so another export replaces the files. A trial without a verdict is
+    a failure, as in the summary (R19). A trial with only numbers has rows for them (R31).
     """
     for agent in run.rows["agents"]:
         trials = [trial for trial in run.rows["trials"] if trial["agent_model"] == agent["agent_model"]]
@@ -196,8 +196,8 @@ _CONTROL = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def junit(run: RunRows) -> bytes:
     """The run as JUnit XML, with all agents and tasks of the plan from the beginning.
 
-    A task that an agent passed in some attempt is flaky, not failed, and its output says so. If only the
-    infrastructure failed it, it is an error. Without a verdict or a result it is skipped.
+    A task that an agent passed in some attempt is flaky, not failed, and its output says so. A task that only
+    the infrastructure failed is an error, and one without a verdict or result is skipped.
     """
     root = Xml.Element("testsuites", name=_plain(run.run.display_name or run.run.run_id))
     seen = [agent["agent_model"] for agent in run.rows["agents"]]

@@ -1,7 +1,7 @@
 """`streamer forward`: summaries as they change, to MLflow as metrics with steps, or as events by OTLP.
 
 It follows compacted topics from their beginning, so it needs only the broker, and misses nothing in a
-restart. While the other side is down, only each agent's newest state waits.
+restart. While the receiver is down, only each agent's newest state waits.
 """
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ class SinkMissing(Exception):
 
 
 class BadAddress(Exception):
-    """An address is missing, or unknown to the client. The text omits it, as it may hold a password."""
+    """A missing address, or one that the client cannot use. The text omits it, because it may contain a
+    password.
+    """
 
 
 class NotTaken(Exception):
-    """The other side refused something, or did not answer."""
+    """The receiver refused something, or did not answer."""
 
 
 class Refused(NotTaken):
-    """The other side will never take this state, but perhaps a later one."""
+    """The receiver will never accept this state, but perhaps a later one."""
 
 
 # -----------------------------------------------------------------------------
@@ -67,7 +69,7 @@ OF_AGENT = ("trials", "tasks", "resolved", "unresolved", "no_verdict", "infrastr
 
 
 def numbers_of(summary: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a summary that are worth a chart, by name; unknown values are left out, never 0.
+    """The numbers of a summary for charts, by name; unknown values are left out, never 0.
 
     >>> numbers_of({"type": "run_summary", "trials": 2, "accuracy": None, "progress": {"done": 2}})
     {'trials': 2.0, 'progress/done': 2.0}
@@ -329,7 +331,7 @@ OTLP_NAMES = [
     *(f"gen_ai.{name}" for name in (*_GEN_AI, "agent.name", "request.model")),
     *(f"streamer.{name}" for name in _OWN),
 ]
-"""The event and its attributes. The convention is in development, so each can be renamed."""
+"""The event and its attributes. Each can be renamed, because the convention is still in development."""
 
 
 class BadName(Exception):
@@ -455,10 +457,9 @@ class Forwarder:
         self.sent = 0
 
     async def run(self, stop: asyncio.Event, *, once: bool = False) -> None:
-        """Forward until stopped, or with `once` until everything in the topics at the beginning was taken.
+        """Forward until stopped, or with `once` until everything now in the topics was sent.
 
-        With `once`, raises NotTaken if the other side fails four times in a row, or refuses something for
-        good.
+        With `once`, raises NotTaken if the receiver fails four times in a row, or refuses permanently.
         """
         parts = [self._follow(feed) for feed in self._sink.feeds]
         await until_one_ends(*parts, self._hand_on(once), stop.wait())

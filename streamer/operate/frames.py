@@ -50,7 +50,7 @@ _KINDS = {"text": TEXT, "integer": pa.int64(), "number": pa.float64(), "boolean"
 
 
 def arrow_type(annotation: Any) -> pa.DataType:
-    """The Arrow type of a field; a number that is text where it is not finite (R14) is a double.
+    """The Arrow type of a field; a number that may be text (R14) is a double.
 
     >>> arrow_type(dict[str, float | None])
     MapType(map<string, double>)
@@ -222,7 +222,7 @@ def trials(*runs: str | Path, as_of: str | None = None, settings: Settings | Non
     Args:
         runs: ids of runs, or paths of files of events (a `Path`, not a string).
         as_of: an offset (of a file: a line, from 0) or a time: nothing after it counts; None: everything.
-        settings: where the broker and Redis are; None: as every command finds them.
+        settings: addresses of broker and Redis; None: as every command finds them.
 
     Raises:
         NotInLog, NothingYet, CannotBeFolded, BadPosition and others: see `fold_run`.
@@ -232,7 +232,8 @@ def trials(*runs: str | Path, as_of: str | None = None, settings: Settings | Non
 
 
 def agents(*runs: str | Path, as_of: str | None = None, settings: Settings | None = None) -> Frame:
-    """The agent:models of these runs, baselines too, as published. Arguments and errors as for `trials`.
+    """The agent:models of these runs, including baselines, as published. Arguments and errors as for
+    `trials`.
 
     Runs by their ids are read from Redis: UnknownRun, RedisUnavailable.
     """

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 ANSWER_SECONDS = 15.0
-"""How long the broker may take to answer, as a user is waiting."""
+"""How long the broker may take to answer while a user waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ BROKER_AWAY = (KafkaError, OSError, TimeoutError)
 
 @dataclass(slots=True)
 class DeploymentHealth:
-    """The findings about a deployment.
+    """The health of a deployment.
 
-    `redis_full` means that it refuses writes, even heartbeats. `workers` has the last heartbeat of each, also
-    of dead ones until Redis forgets them.
+    `redis_full` means that it refuses writes, even heartbeats. `workers` has every worker's last heartbeat,
+    including dead workers' until Redis forgets them.
     """
 
     broker: str
@@ -285,12 +285,14 @@ class Flow:
 
     @property
     def without_owner(self) -> list[int]:
-        """Partitions in no heartbeat: an owner is about to come, or Redis has lost its heartbeat."""
+        """Partitions that no heartbeat lists: an owner is about to take them, or Redis has lost its
+        heartbeat.
+        """
         return [partition.partition for partition in self.partitions if not self._owners(partition)]
 
     @property
     def in_flight(self) -> str | None:
-        """The events in flight, None without any; partitions without an owner are unknown."""
+        """The events in flight, if any; partitions without an owner are unknown."""
         lag = sum(partition.lag for partition in self.partitions)
         if lag:
             return f"{lag:,} events are not processed yet: is a worker running? `streamer status` shows"
@@ -431,7 +433,7 @@ def read_rejection(settings: Settings, place: LogPosition) -> StoredRejection:
 
 
 def requeue(settings: Settings, records: Iterable[Again]) -> int:
-    """Publish records unchanged, equal bytes once; returns their number. Raises NotDelivered."""
+    """Publish records unchanged, each only once; returns their number. Raises NotDelivered."""
     different = {(again.key, again.value): again.rejected for again in records}
     with ThreadedPublisher(settings) as publisher:
         for (key, value), source in different.items():
@@ -480,7 +482,9 @@ def quarantined(reader: StateReader) -> dict[str, str]:
 
 
 def wait_until_deleted(reader: StateReader, run_id: str, *, archived: bool, seconds: float) -> bool:
-    """Wait until Redis has nothing of a run, or with `archived` only its ledger's part; False: too late."""
+    """Wait until a run is gone from Redis, or with `archived` all but its ledger's part; False:
+    time ran out.
+    """
     from streamer.client.queries import UnknownRun
 
     deadline = time.monotonic() + seconds
@@ -559,6 +563,6 @@ def read_configurations(settings: Settings) -> Configurations:
 
 
 async def adopt(settings: Settings, made_with: str) -> None:
-    """Make a configuration current: workers with another one end, those that wait for it begin."""
+    """Make a configuration current: workers with another one end, and those waiting for it begin."""
     topic = Names(settings.namespace).streamer_meta
     await store(settings, [ProducerRecord(topic, 0, CONFIGURATION_KEY, made_with.encode())])

@@ -1,4 +1,4 @@
-"""`streamer notify` at work: it follows runs and rejections, and sends each due notice once."""
+"""The work of `streamer notify`: it follows runs and rejections, and sends each due notice once."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Service:
 
 
 def watch_name(urls: Sequence[str]) -> str:
-    """The name of a watch, which separates its memory from other watches'. It reveals nothing of the URLs.
+    """The name of a watch, which keeps its memory apart from others'. It does not reveal the URLs.
 
     >>> watch_name(["json://a", "json://b"]) == watch_name(["json://b", "json://a"]) != watch_name(["json://a"])
     True
@@ -157,7 +157,9 @@ MAX_CODES = 5
 
 
 class RejectionRate:
-    """A counter of rejections. A notice is due above `per_minute`; any process sent the last at `told_at`."""
+    """A counter of rejections. A notice is due above `per_minute`. Some process sent the last one at
+    `told_at`.
+    """
 
     def __init__(self, per_minute: float, told_at: datetime | None = None) -> None:
         self._limit = per_minute

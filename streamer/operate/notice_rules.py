@@ -44,9 +44,9 @@ _LOOKALIKES = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A notice to send once for its run ("": no run) and `key`, such as `finished:completed`.
+    """A notice to send once per run ("": no run) and `key`, such as `finished:completed`.
 
-    `again`: an earlier process decided it, but ended before delivery.
+    `again`: an earlier process decided to send it, but ended before delivery.
     """
 
     run_id: str
@@ -135,7 +135,7 @@ class Race:
         self._agents.pop(key, None)
 
     def leader(self, run: Json) -> Leader | None:
-        """The agent that can no longer be overtaken; None if that is open, or if the whole run is settled.
+        """The agent that can no longer be overtaken; None if this is open, or if the whole run is decided.
 
         Every agent needs bounds, and every planned trial a known agent.
         """
@@ -150,7 +150,7 @@ class Race:
         return Leader(label, ahead.low, max(other.high for other, _ in others))
 
     def settled(self, target: float) -> Iterator[Settled]:
-        """The agents that are sure to meet the target, a share from 0 to 1, or to miss it."""
+        """The agents that are certain to meet the target, a share from 0 to 1, or to miss it."""
         for agent in self._agents.values():
             reach = agent.reach if agent.compared else None
             if reach is not None and reach.low >= target:
@@ -167,7 +167,7 @@ class Race:
 
 
 def budget_ahead(run: Json, usd: float) -> str | None:
-    """The forecast in words, if its whole interval is above the budget; None also if the budget is spent."""
+    """The forecast in words, if its whole interval is above the budget and the budget is not yet spent."""
     summary = RunSummary.model_validate(run)
     pace = eta_of(summary)
     if pace.projected_usd is None:
@@ -183,7 +183,7 @@ def budget_ahead(run: Json, usd: float) -> str | None:
 ADOPTED, PENDING, TOLD = "adopted", "pending", "told"
 UNLESS_CORRECTED = "unless results are corrected"
 OLD = timedelta(days=1)
-"""A run without progress for this long before the watch has no stall until it moves."""
+"""A run without progress for this long before the watch does not count as stalled until it moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,9 @@ class Decider:
         return [notice] if notice else []
 
     def judged(self, ledger: LedgerResult) -> list[Notification]:
-        """The notices of a ledger, once each: a candidate is better than its baseline, or no longer is."""
+        """The notices of a ledger, once each: a candidate is better than its baseline, or no longer
+        better.
+        """
         notices = []
         for one in ledger.candidates:
             memory = self._runs.get(one.run_id)
@@ -333,7 +335,7 @@ class Decider:
         return [notice for notice in notices if notice]
 
     def _adopt(self, memory: RunMemory, run: Json) -> None:
-        """Adopt the past of a run without a memory. A budget that it exceeds may still be news."""
+        """Adopt the past of a run without a memory. It may still exceed a budget later."""
         memory.note("started", ADOPTED)
         if run["status"] is not None:
             memory.note(_finished(run), ADOPTED)
@@ -348,7 +350,7 @@ class Decider:
         return f"budget:{self._rules.budget_usd!r}"
 
     def _stalled(self, memory: RunMemory, now: datetime) -> Notification | None:
-        """The notice of a stall. Each stall doubles the silence for the next, since slowness is no news."""
+        """The notice of a stall. Each stall doubles the silence before the next notice."""
         run, after = memory.run, self._rules.stalled_after
         if run is None or after is None or memory.moved_at is None or memory.is_over:
             return None
@@ -419,7 +421,7 @@ def _judged(memory: RunMemory, run: Json, ledger: LedgerResult, one: LedgerCandi
 
 
 def _percent(share: float) -> str:
-    """Percent with two decimals, as one trial of thousands may decide."""
+    """Percent with two decimals, because one trial in thousands may decide."""
     return f"{share:.2%}".replace("%", " %")
 
 
@@ -484,7 +486,7 @@ class Memory:
             self._fail(error)
 
     async def claim(self, run_id: str, key: str) -> bool:
-        """Whether this watch is the first of its name to claim the notice.
+        """Whether this watch is the first with its name to claim the notice.
 
         A notice that a process left pending may be sent again by the next.
         """

@@ -35,7 +35,7 @@ Row: TypeAlias = dict[str, Any]
 SAID = ("trial_id", "trial_name", "started_at", "finished_at", "labels", "message", "provenance")
 
 ON_BOARDS = [metric for name, metric in BOARD_METRICS.items() if name not in AgentModelSummary.model_fields]
-"""Board metrics that are nested in a summary; the table of agents has a column for each."""
+"""Board metrics nested in a summary; the table of agents has a column for each."""
 
 ENDS = {
     f"pass_rate_{end}": f"{text} end of the pass rate's 95 % interval on tasks like these; null: none."
@@ -151,7 +151,7 @@ def rows_folded(folding: Folding, on_failed: Callable[[Failure], None]) -> Itera
 
 
 def units_of(metrics: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Named metrics of several runs to their units, by name; "" if runs disagree.
+    """Units of several runs' named metrics, by name; "" if runs disagree.
 
     >>> units_of([{"metrics/b": "s"}, {"metrics/a": "s", "metrics/b": "ms"}])
     {'metrics/a': 's', 'metrics/b': ''}

@@ -150,7 +150,7 @@ def _why(scored: Scored) -> Why | None:
 def _missing(run: RunState, started: Sequence[SlotKey]) -> Iterator[SlotKey]:
     """The planned attempts that no slot fills.
 
-    A trial in a shard has no number of its own among the attempts, so it stands for any of them.
+    A trial in a shard has no attempt number, so it counts as any of them.
     """
     tasks, attempts = run.plan.get("tasks"), run.plan.attempts
     if not isinstance(tasks, list) or attempts is None:
@@ -206,12 +206,12 @@ def _trial(
 
 
 class CannotSelect(Exception):
-    """No command can be made; the message says what to give."""
+    """No command is possible; the message says which input is missing."""
 
 
 @dataclass(slots=True)
 class Commands:
-    """Shell commands, in the order to run them, and remarks on what they leave out or run besides."""
+    """Shell commands, in the order to run them, and remarks on what they omit or run in addition."""
 
     lines: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -231,7 +231,7 @@ class Commands:
         return [name for name in every if name not in left_out]
 
     def remove(self, files: Iterable[PurePosixPath | None]) -> None:
-        """Remove files, as the harness skips a trial that has one. None: its name leads elsewhere."""
+        """Remove files, because the harness skips trials that have one. None: the name leads elsewhere."""
         every = list(files)
         if None in every:
             self.remarks.append(
@@ -328,7 +328,7 @@ def _model_folder(trial: UnfinishedTrial) -> str:
 
 
 def _is_error(failure_mode: str | None) -> bool:
-    """Whether inspect_ai calls the end of a sample an error. A limit is not one."""
+    """Whether inspect_ai counts the end of a sample as an error. Limits are not errors."""
     return failure_mode is not None and not failure_mode.endswith("_limit")
 
 

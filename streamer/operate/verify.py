@@ -127,8 +127,8 @@ class Mismatch:
     """One key whose value differs from the log.
 
     `key` is the topic's, or in Redis the suffix within the run. `log` and `found` are digests, None without a
-    summary. `fields` names what differs, or `digest` if the value contradicts its own. `reason` names another
-    version of the semantics.
+    summary. `fields` lists what differs, or `digest` if the value contradicts its own digest. `reason` names
+    another version of the semantics.
     """
 
     key: str
@@ -178,7 +178,7 @@ def _other_version(stored: Mapping[str, Any]) -> str | None:
 def json_difference(name: str, log: Any, stored: Any, but: Iterable[str]) -> list[Mismatch]:
     """One difference that names the first places where two JSON values differ; [] if they agree.
 
-    `log` has times as text. `but` names keys, at any depth, whose values do not count.
+    `log` has times as text. Keys in `but`, at any depth, are ignored.
 
     >>> json_difference("x", {"a": [1, {"b": 2}], "c": 3}, {"a": [1, {"b": 5}], "c": 4}, ["c"])[0].fields
     ('a[1].b',)
@@ -257,7 +257,7 @@ def scored_differences(
 
 @dataclass(slots=True)
 class FoldedLog:
-    """What follows from the log, by run: summaries by key suffix ({} if deleted), and hashes as in Redis."""
+    """The results of the log, by run: summaries by key suffix ({} if deleted), and hashes as in Redis."""
 
     runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
     hashes: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
@@ -353,7 +353,7 @@ class Standing:
 
 POLL_SECONDS = 0.1
 HEARD_SECONDS = 5.0
-"""The time within which all workers send a heartbeat, even if Redis has just lost the earlier ones."""
+"""Every worker sends a heartbeat within this time, even if Redis has just lost the earlier ones."""
 
 REDIS_TIMEOUT_SECONDS = 5.0
 
@@ -362,9 +362,10 @@ VerifyResult = Literal["equal", "differs", "unverifiable"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on one run; `reason` says why it cannot be verified, or what of a bundle was not compared.
+    """The verdict on one run; `reason` says why it cannot be verified, or which part of a bundle was not
+    compared.
 
-    Everything found of a run that is not `in_log` is a difference.
+    If a run is not `in_log`, everything found about it is a difference.
     """
 
     run_id: str

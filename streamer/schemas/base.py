@@ -47,17 +47,13 @@ MAX_ID_CHARACTERS = 512
 """Limit for a run, task or shard: parts of topic and Redis keys, but not keys inside a summary."""
 
 MAX_NAME_CHARACTERS = 128
-"""Limit for text that is a key inside a summary, or has its own group: agent, model, tier, failure
-mode, ...
-"""
+"""Limit for text that is a key inside a summary, or has its own group: agent, model, tier, ..."""
 
 MAX_AGENT_MODEL_CHARACTERS = 4 * MAX_NAME_CHARACTERS + 1
 """Limit for a label `agent:model`: two names, of which the first is percent-encoded."""
 
 MAX_TEXT_CHARACTERS = 1024
-"""Limit for text that people read. A run summary has at most five such texts, at 6 bytes a
-character 30 KiB.
-"""
+"""Limit for prose. A run summary has at most five such texts, at 6 bytes a character 30 KiB."""
 
 MAX_BENCHMARK_NAME_CHARACTERS = 4096
 """Limit for a benchmark's name with its parameters, which scoring parses."""
@@ -77,9 +73,7 @@ MAX_REVISION = 2**63 - 1
 """Limit for a revision: Unix nanoseconds in 64 bits."""
 
 MAX_AMOUNT = sys.float_info.max
-"""Limit for dollars, seconds, scores: any finite float. Sums are exact, and Infinity if too large
-(R14, R18).
-"""
+"""Limit for dollars, seconds, scores: any finite float. Exact sums may be Infinity (R14, R18)."""
 
 MAX_TASKS = 1_000_000
 MAX_PLANNED_ATTEMPTS = 10_000

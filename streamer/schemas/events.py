@@ -82,6 +82,8 @@ Direction = Literal["higher", "lower"]
 
 
 class MetricPlan(Message):
+    """How to read a named metric."""
+
     model_config = ConfigDict(extra="ignore")
 
     direction: Direction | None = optional("Which way is better; null: higher.")

@@ -93,9 +93,7 @@ Values = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Made:
-    """The provenance of one side: its run, its tasks by `task_key`, which override the run, and
-    tried fields.
-    """
+    """The provenance of one side: its run, its tasks by `task_key` (which take precedence), tried fields."""
 
     run: Values
     tasks: Mapping[str, Values]

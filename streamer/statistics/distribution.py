@@ -152,9 +152,7 @@ class Distribution:
         return upper if odd else middle_of(self._at(half - 1), upper)
 
     def mode(self) -> float | None:
-        """The most frequent value, without any rounding; the smallest if several tie (R15). None
-        when empty.
-        """
+        """The most frequent value, not rounded; the smallest if several tie (R15). None when empty."""
         if not self._blocks:
             return None
         if self.count <= _FEW_TO_LOOK_AT:

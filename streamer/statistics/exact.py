@@ -335,9 +335,7 @@ def sign_test(fewer: int, more: int) -> float:
 
 
 _DIGITS = 50
-"""Internal precision. 1 - alpha costs up to 20 digits and a float has 17, so only the last rounding
-counts.
-"""
+"""Internal precision. 1 - alpha costs 20 digits and a float has 17, so only the last rounding counts."""
 
 _CONTEXT = Context(prec=_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX)
 

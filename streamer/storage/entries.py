@@ -369,9 +369,7 @@ class Writes:
         return Write(run_id, list(entries.values()), unsent, "", self._next_mark(), whole=True)
 
     def alive(self, run_ids: Iterable[str], since: float | None) -> Iterator[Write]:
-        """Writes of whole runs, except expired ones: those with a last event before `since` (Unix
-        seconds).
-        """
+        """Writes of whole runs, except expired ones, whose last event is before `since` (Unix seconds)."""
         for run_id in run_ids:
             write = self.whole(run_id)
             if write is not None and (since is None or _last_event(write.entries) >= since):

@@ -1,4 +1,4 @@
-"""The command line: its commands, their printing, and how errors end them.
+"""The command line: its commands, their output, and how errors end them.
 
 To add a command, write `NAME_command` in a module here, and add its line to COMMANDS.
 """
@@ -56,11 +56,11 @@ PACKAGES = {
     "report": frozenset({"pyarrow"}),
     "rocksdb": frozenset({"rocksdict"}),
 }
-"""Extra to the top-level packages that it installs and that streamer imports."""
+"""Top-level packages that each extra installs and streamer imports."""
 
 
 FOLDING = "genai_prices"
-"""Package that stands for the extra `local`: where it is installed, the rest is too."""
+"""Package whose presence shows that the extra `local` is installed."""
 
 LOCAL_COMMANDS = frozenset(
     {
@@ -69,7 +69,7 @@ LOCAL_COMMANDS = frozenset(
         *("config", "worker", "up", "watch", "serve", "mcp", "notify", "live", "demo"),
     }
 )
-"""Commands that need the extra `local`, in their own process or one that they start."""
+"""Commands that need the extra `local`, in their own or a started process."""
 
 
 class ExtraMissing(click.ClickException):
@@ -87,7 +87,7 @@ def check_installed(command: str) -> None:
 
 
 def extra_of(error: ModuleNotFoundError) -> str | None:
-    """The extra that installs the missing package; None: no extra does.
+    """The extra that installs the missing package, if any.
 
     >>> extra_of(ModuleNotFoundError("No module named 'numpy.typing'", name="numpy.typing"))
     'local'
@@ -168,7 +168,7 @@ WIDE_OPTION = "streamer.wide"
 """Key in a command's context: whether --wide was given."""
 
 WIDTH_OF_FILES = sys.maxsize
-"""Columns of an output that is no terminal, where nothing is cut or folded."""
+"""Columns of an output other than a terminal, where nothing is cut or folded."""
 
 WIDTH_OF_TERMINALS = 80
 
@@ -179,7 +179,7 @@ def say(line: str) -> None:
 
 
 def print_json(value: bytes) -> None:
-    """Print a JSON object as a line on stdout: byte for byte, but on a terminal with harmless escapes."""
+    """Print a JSON object as a line on stdout: byte for byte, except on a terminal, where it is escaped."""
     if sys.stdout.isatty():
         value = harmless_json(value)
     click.get_binary_stream("stdout").write(value + b"\n")
@@ -249,7 +249,7 @@ PIPE_CLOSED = 141
 
 _OURS = "streamer"
 _ABOUT_SETTINGS = {"BadPosition", "BadRedisUrl", "OtherProtocol", "PriceTableError"}
-"""Names of our errors about the user's input; importing their modules would load the clients."""
+"""Names of our errors about the user's input, as strings because importing them would load the clients."""
 _START = "Start one (streamer up, or docker compose up)"
 
 
@@ -283,7 +283,7 @@ def explained(ctx: click.Context | None = None) -> Iterator[None]:
 
 
 def explain(error: Exception, settings: object = None) -> str:
-    """One sentence for people: what failed, where, and what to do."""
+    """One readable sentence: what failed, where, and what to do."""
     text = " ".join(str(error).split()) or type(error).__name__
     if _comes_from(error, "aiokafka", "kafka"):
         return _broker_problem(error, getattr(settings, "bootstrap", "the address given"))
@@ -399,7 +399,7 @@ COMMANDS = {
     "simulate": ("harness", "Write a job's directory as harbor does, to try things on."),
     "demo": ("demo", "Start everything, stream a simulated benchmark, show the board."),
 }
-"""Command to its module here and its line in `streamer --help`, in this order."""
+"""Each command's module here and its line in `streamer --help`, in this order."""
 
 
 class LazyGroup(click.Group):
@@ -449,7 +449,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point of the programs `streamer` and `trialstream`, which are the same."""
+    """Entry point of the programs `streamer` and `trialstream`, which are identical."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -466,7 +466,7 @@ _CLEAR = "\r\x1b[2K"
 
 
 class StatusLine:
-    """A status line that changes, with lasting lines above it; for any thread."""
+    """A changing status line below permanent lines; for any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -531,7 +531,7 @@ def meanwhile(tell: Callable[[], None], first: float, later: float) -> Iterator[
 
 
 def write(content: bytes, out: Path | None) -> None:
-    """Write a file at once (None: stdout), and its size on stderr. An OSError names `out`."""
+    """Write a file at once (None: stdout), and report its size on stderr. An OSError names `out`."""
     if out is None:
         click.get_binary_stream("stdout").write(content)
         return

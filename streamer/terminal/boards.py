@@ -63,17 +63,15 @@ MARKS = {False: "▲", True: "▼"}
 
 @dataclass(frozen=True, slots=True)
 class DrawnColumn(Generic[Row]):
-    """A column as a terminal draws it: made of a `Column` of the views, or of rejections.
+    """A column on a terminal, made of a `Column` of the views, or of rejections.
 
     Attributes:
         rank: columns of a lower rank stay longer as the terminal narrows.
-        value: sort key, None for an unknown value, which sorts last; without this, the column is not
-            sortable.
+        value: sort key, None last; a column without it is not sortable.
         descending: the first direction of sorting.
-        least: smallest width to which the text may be cut; 0 means it is never cut.
-        prose: cut at the end, where names are cut in the middle.
+        least: smallest width to which the text may be cut; 0: it is never cut.
+        prose: cut at the end, while names are cut in the middle.
         empty: a text without information; a column with nothing else is left out.
-        about: the text above the head, or "".
     """
 
     key: str
@@ -109,7 +107,7 @@ def fit(
     keep: frozenset[str] = frozenset(),
     gap: int | None = None,
 ) -> list[Fitted]:
-    """The columns with content that fit, in their order.
+    """The columns with content that fit, in order.
 
     `widest` has each column's widest text, including the head. Columns in `keep` count as rank 0.
     """
@@ -139,7 +137,7 @@ def gap_of(width: int) -> int:
 
 
 def questions_line(columns: Sequence[tuple[str, int]], gap: int) -> str:
-    """The line above the heads that says what columns are about, from words and width of each column.
+    """The line above the heads that says what columns are about, from each column's words and width.
 
     >>> questions_line([("", 6), ("this run, final", 17), ("tasks like these", 5), ("", 12)], 1)
     '         this run, final tasks like these'
@@ -170,7 +168,7 @@ def ordered(
     sort: Sort,
     last: Callable[[Row], bool] | None = None,
 ) -> list[Row]:
-    """Rows in order; unknown values come last, and after them the rows that satisfy `last`."""
+    """Rows in order; unknown values come last, then the rows that satisfy `last`."""
     value = next((column.value for column in columns if column.key == sort.key), None)
     if value is None:
         return list(rows)
@@ -215,7 +213,7 @@ def board_lines(table: Table, width: int) -> Iterator[str]:
 
 
 def lists_below(table: Table) -> Table:
-    """The table with its lists of names as lines below it: a list would take the room of all columns.
+    """The table with its lists of names as lines below it, because lists would take all the room.
 
     >>> side, which = Column("a", "only in", "state", ()), Column("b", "which", "list", ())
     >>> below = lists_below(Table("Tasks", [side, which], [["A", "t1, t2"], ["B", "t3"]]))
@@ -370,7 +368,7 @@ AGENT_WIDTH = 15
 FALLBACKS_SHOWN = 20
 
 ALLOWED = ", no more than the oracle's"
-"""The reason why failed tests are no failure (D8)."""
+"""The reason why failed tests do not count as a failure (D8)."""
 
 _LEVELS = {
     "agent_advantage": "agent advantage",
@@ -385,7 +383,7 @@ _NOT_THERE = {"missing": "are missing", "unparsable": "cannot be read"}
 def print_formulacode(
     run: Summary | None, agents: Sequence[Summary], fallbacks: Sequence[Summary] | None
 ) -> None:
-    """Print FormulaCode's part of a run, if any agent has its numbers; `fallbacks` None: not known."""
+    """Print FormulaCode's part of a run, if any agent has its numbers; `fallbacks` None: unknown."""
     measured = [agent for agent in agents if agent["formulacode"]]
     if not measured:
         return
@@ -484,7 +482,7 @@ def print_payload(trial: Summary) -> None:
 
 
 def why_failed(payload: Summary) -> str:
-    """Why a trial counts as failed, from its payload.
+    """The reason why a trial counts as failed, from its payload.
 
     >>> tests = {"status": "failed", "failed_total": 3}
     >>> why_failed({"pytest_failed": True, "pytest_summary": tests, "snapshot_failed": False})
@@ -581,8 +579,8 @@ def print_run(
 ) -> None:
     """Print everything about one run: header, agents, FormulaCode's numbers, tiers, subtests.
 
-    `fallbacks` are scored trials that fell back to baseline, and `places` the places that each agent:model
-    may truly have; None: not known.
+    `fallbacks` are scored trials that fell back to baseline. `places` has each agent:model's possible true
+    places; None: unknown.
     """
     by_type: dict[str, list[Summary]] = {}
     for summary in summaries:

@@ -66,13 +66,13 @@ AGENTS = (
     HarborAgent("birch", "simulated", "small", 0.30),
     HarborAgent("cedar", "simulated", "small", 0.15),
 )
-"""Invented names, so that the numbers are not mistaken for a real agent's results."""
+"""Invented names, so that the numbers are not mistaken for real agents' results."""
 
 TASKS, AT_ONCE = 40, 12
-"""Tasks that each agent tries once, and trials that run at the same time."""
+"""Tasks that each agent tries once, and the number of parallel trials."""
 
 SEED = 433
-"""A seed with an overtaking and a retry, where the two best agents separate before the end."""
+"""A seed with a change of the leader and a retry, where the two best agents separate before the end."""
 
 SPEED, PIECE_SECONDS = 24.0, 0.01
 """Pace of the demo: a trial takes seconds of real time, so ages and forecasts are real too."""
@@ -80,7 +80,7 @@ SPEED, PIECE_SECONDS = 24.0, 0.01
 OPTIONS = ConvertOptions(
     declared={"order_kind": "shuffled", "judged": True, "display_name": "Demo: six simulated agents"}
 )
-"""Facts missing in the run's files: the task order is shuffled, and a judge scores the trials."""
+"""Facts that the run's files lack: the task order is shuffled, and a judge scores the trials."""
 
 BROKEN = (
     b"not JSON at all",
@@ -104,7 +104,7 @@ def write_benchmark(
     *,
     fast: bool = False,
 ) -> None:
-    """Write the job's directory, which is named by the run's id.
+    """Write the job's directory, whose name is the run's id.
 
     `sleep` waits as long as the trials take; with `fast` it is not called.
     """
@@ -113,7 +113,7 @@ def write_benchmark(
 
 
 def judged(event: Event) -> Event:
-    """A result with a score, as a correction of the whole result. The trial decides the score.
+    """A result with a score, as a correction of the whole result; the trial determines the score.
 
     >>> result = {"type": "trial_result", "task_id": "t", "shard": "t__a", "resolved": True, "revision": 7}
     >>> judged(result)["revision"], judged(result) == judged(result), 0 <= judged(result)["score"] <= 1
@@ -125,7 +125,7 @@ def judged(event: Event) -> Event:
 
 
 def judge(settings: Settings, following: Future[Any]) -> None:
-    """Judge the run's results in the event topic; once `following` is done, judge the rest at once."""
+    """Judge the run's results in the event topic; once `following` is done, judge the rest immediately."""
     topic, position, is_last = Names(settings.namespace).trial_events, 0, False
     with TrialPublisher(settings) as publisher:
         while not is_last:
@@ -147,7 +147,7 @@ class _Stopped(Exception):
 def run_benchmark(
     root: Path, fast: bool, settings: Settings, stop: threading.Event, say: Callable[[str], None]
 ) -> int:
-    """Write, follow and judge the benchmark in place of an earlier one; returns the unacknowledged events."""
+    """Write, follow and judge the benchmark, replacing an earlier one; returns the unacknowledged events."""
     shutil.rmtree(root / RUN, ignore_errors=True)
     root.mkdir(parents=True, exist_ok=True)
     written, due = threading.Event(), time.monotonic()
@@ -200,11 +200,11 @@ def _real_events(data: Path) -> list[Event]:
 COLUMNS, CRASHED = 100, EXCEPTIONS[CRASH]
 
 LEAD_FROM = 5
-"""Results of each agent before one counts as leading, since early trials change the lead too often."""
+"""Results of each agent before one counts as leading, because early trials change the lead too often."""
 
 
 def moments(answers: RunAnswers, now: datetime) -> Iterator[tuple[str, str]]:
-    """Moments of a run worth a line: the name of the moment, and a line to print once."""
+    """Notable moments of a run: the name of the moment, and a line to print once."""
     run = answers.run
     done, scores = run.progress.done, run.coverage.get("impl_rate", 0)
     if run.in_flight:
@@ -243,7 +243,7 @@ def print_moments(reader: StateReader, work: Future[int]) -> None:
 
 
 def open_page(address: str) -> None:
-    """Open the page if the user sees the browser, and it does not run in the terminal, as lynx does."""
+    """Open the page if a browser is visible to the user, and does not run in the terminal, as lynx does."""
     display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     is_mac = sys.platform == "darwin" and not os.environ.get("SSH_CONNECTION")
     if os.environ.get("CI") or not (display or is_mac):
@@ -262,7 +262,7 @@ def open_page(address: str) -> None:
 def demo_stack() -> Iterator[tuple[Settings, str]]:
     """An embedded stack and page of the demo, deleted after the block.
 
-    No other command finds it, and the user's settings (STREAMER_* variables, streamer.toml) do not apply.
+    Other commands do not find it. The user's settings (STREAMER_* variables, streamer.toml) do not apply.
     """
     with tempfile.TemporaryDirectory(prefix="streamer-demo-") as folder:
         discovery, port = Path(folder) / "running.json", available_port()

@@ -53,7 +53,7 @@ def bundled(
 ) -> Callable[[Command], Command]:
     """Combine options into one argument `name`, which `make` builds from their values.
 
-    Options that `make` does not take stay arguments of the command.
+    Options that `make` does not take remain arguments of the command.
     """
     taken = tuple(signature(make).parameters)
 
@@ -93,11 +93,11 @@ as_of_time_option = position_option(
     "--as-of",
     "Count only events up to this time; folds the whole log again. OFFSET is of one run, so not of all.",
 )
-"""Decorator for `as_of` of several runs; an offset is refused."""
+"""Decorator for `as_of` of several runs, which cannot be an offset."""
 
 
 class FiniteRange(click.FloatRange):
-    """A finite number in a range: `FloatRange` takes NaN, and infinity where a range has no end."""
+    """A finite number in a range: `FloatRange` accepts NaN, and infinity in an open range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
@@ -211,7 +211,7 @@ def read_settings(given: dict[str, Any]) -> Settings:
 
 
 def stored_run(settings: Settings, run_id: str) -> RunSummary | None:
-    """The run in Redis, None if no Redis answers; raises UnknownRun, which names similar runs."""
+    """The run in Redis, None if Redis does not answer; raises UnknownRun, which names similar runs."""
     from streamer.client.queries import RedisUnavailable
     from streamer.client.readers import StateReader
 

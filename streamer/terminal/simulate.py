@@ -28,7 +28,7 @@ SKILL = 0.6
 """Default probability that an agent passes a trial."""
 
 FAILURES_TAKE = 2.0
-"""Factor on the duration of a trial that does not pass, since a stuck agent goes on."""
+"""Factor on the duration of a failing trial, because a stuck agent continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class SimulatedTrial:
 
 
 class Fate:
-    """A source of random trials; agents are `speed` (> 0) times as fast, with as many times fewer tokens."""
+    """A source of random trials; agents are `speed` (> 0) times as fast, with proportionally fewer tokens."""
 
     def __init__(self, seed: int, start: datetime, speed: float = 1.0) -> None:
         self._speed = speed
@@ -92,7 +92,7 @@ class Fate:
 
 
 def attempts_of(trials: int) -> int:
-    """Attempts for each task, so that the trials fill whole tasks if possible.
+    """Attempts at each task, so that the trials fill whole tasks if possible.
 
     >>> attempts_of(20), attempts_of(9), attempts_of(7)
     (5, 3, 1)
@@ -109,7 +109,7 @@ MEAN_SECONDS = 55.0
 
 PIECES = 3
 SHARE_OF_WRITING = 0.1
-"""Part of a trial's time for writing one file."""
+"""Share of a trial's time for writing one file."""
 
 
 class Disk:
@@ -177,13 +177,13 @@ class Disk:
 
 
 Steps = Iterator[float]
-"""A running trial: it writes, then yields the seconds until it writes again."""
+"""A running trial: it writes, then yields the seconds until its next write."""
 
 
 def run_queue(disk: Disk, fate: Fate, queue: Iterable[Steps], at_once: int) -> None:
     """Run trials to their ends, in the order of the queue, `at_once` (>= 1) at a time.
 
-    The clock of `fate` alone decides which trial goes on next, never the pace.
+    Only the clock of `fate`, not the pace, decides which trial continues next.
     """
     waiting = iter(queue)
     running: list[tuple[datetime, int, Steps]] = []
@@ -226,7 +226,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class HarborAgent:
-    """An agent of a job, as harbor names it; `skill` is its probability of passing, 0 to 1."""
+    """An agent of a job, in harbor's terms; `skill` is its probability of passing, 0 to 1."""
 
     name: str
     provider: str
@@ -255,9 +255,8 @@ def write_harbor(
 ) -> None:
     """Write a job: attempts at each task in rounds, agents in turn; a crashed trial is retried at once.
 
-    Args:
-        start: time of the job, with a zone; the times in the files follow from it.
-        attempts: at each task; must divide the trials. None picks several if they fill whole tasks.
+    `start` is the job's time, with a zone; the times in the files follow from it. `attempts` at each task
+    must divide the trials. None picks several if they fill whole tasks.
     """
     fate = Fate(seed, start, speed)
     attempts = attempts or attempts_of(trials)

@@ -216,9 +216,7 @@ class Processor:
                 await self._relieve()
 
     async def publish_last(self, seconds: float) -> None:
-        """Publish all waiting runs as far as time allows, without a rest, because there is no later
-        chance.
-        """
+        """Publish all waiting runs as far as time allows, without a rest: there is no later chance."""
         for partition in self._owned():
             partition.publish_queue.end_rests()
         with self.all_or_nothing():

@@ -417,9 +417,7 @@ class Housekeeping:
                 await self.processor.publish_due(lambda: self.app.is_settled)
 
     async def _skip_missing(self, place: TopicPartition, partition: Partition) -> None:
-        """Skip offsets without events at the end of a log (removed, markers), which only the
-        consumer sees.
-        """
+        """Skip offsets without events at the end of a log (removed, markers); only the consumer sees them."""
         consumer = self.app.event_consumer
         position = await consumer.position(place)
         if position is None or consumer.pending(place):

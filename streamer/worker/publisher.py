@@ -534,9 +534,7 @@ class SummaryPublisher:
         return [row for row in rows if row.value is None and known[row.partition](run_of(row))]
 
     async def publish_again(self, partition: Partition, run_id: str) -> None:
-        """Publish a whole run that was folded again, without notifications, and remove its vanished
-        groups.
-        """
+        """Publish a whole run that was folded again, without notifications, and remove lost groups."""
         await self.publish_scored(partition, [run_id])
         updates: list[RunUpdate] = []
         if partition.pipeline.knows(run_id):
@@ -622,9 +620,7 @@ class SummaryPublisher:
         )
 
     def _recovered(self, partition: Partition, run_id: str, update: RunUpdate) -> list[ProducerRecord]:
-        """The values of a recovered run to publish; scored trials only with other values, or if all
-        are due.
-        """
+        """The values of a recovered run to publish; scored trials only with others, or if all are due."""
         if run_id not in partition.publish_queue.runs:
             update.summaries = [c for c in update.summaries if self.encoder.differs(c)]
             if not update.summaries and not partition.refill:

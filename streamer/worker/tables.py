@@ -346,9 +346,7 @@ class RocksRows(rocksdb.Store, Rows):
         return super()._open_for_partition(partition)
 
     def _why_not(self, db: Any) -> str:
-        """The reason why a database is useless; "" if it is good. Reads all rows, which alone finds
-        damage.
-        """
+        """The reason why a database is useless; "" if it is good. Only reading all rows finds damage."""
         for _ in _each(db):
             pass
         offset, stamp = db.get(self.offset_key), db.get(self.stamp_key)

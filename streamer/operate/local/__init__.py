@@ -1,4 +1,4 @@
-"""`streamer up`: broker, Redis, worker and page on this machine, in one process tree that ends together.
+"""`streamer up`: broker, Redis, worker and page on this machine, in one process tree.
 
 It keeps every acknowledged event: the event is in the journal, synced to the disk, before its producer gets
 the acknowledgement. So it survives every end of these processes, and a power cut. At the next start the
@@ -50,14 +50,14 @@ from streamer.text import counted
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
 HEALTHY_SECONDS = 30.0
-"""The lifetime after which a server has recovered, so that the next pause is the first one again."""
+"""The lifetime after which a server has recovered, which resets the pauses."""
 
 MAX_FAILURES = 10
 """How often in a row a server may end early: about a minute."""
 
 
 class Supervisor:
-    """A supervisor of one child. `start` may wait until it is ready; `echo` gets a line when it ended."""
+    """A supervisor of one child. `start` may wait until it is ready; `echo` gets a line when it has ended."""
 
     def __init__(self, child: Child, start: Callable[[], None], echo: Callable[[str], None]) -> None:
         self._child = child
@@ -143,7 +143,7 @@ def resident_bytes(pid: int) -> int:
 
 
 OF_OTHER_SERVERS = {"data_dir", "redis_password", "redis_cafile"}
-"""Settings that are not handed on, besides those that begin with `sasl_` and `ssl_`."""
+"""Settings that children do not get, besides those that begin with `sasl_` and `ssl_`."""
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
@@ -173,7 +173,7 @@ def _announce(result: dict[str, Any]) -> None:
 
 
 def remove_discovery() -> None:
-    """Remove the file if this process wrote it, and announce the stack before it, if that still runs."""
+    """Remove the file if this process wrote it, and announce an earlier stack that still runs."""
     result = read_discovery()
     if result is None or result["pid"] != os.getpid():
         return
@@ -192,11 +192,11 @@ def remove_discovery() -> None:
 
 REDIS_SECONDS = 1.0
 PROBLEM_MILLISECONDS = 3_000
-"""How long a problem stays in Redis, unless it is written again."""
+"""How long a problem stays in Redis unless it is reported again."""
 
 
 def worker_is_up_to(loaded: Mapping[int, int], settings: Settings) -> bool:
-    """Whether a worker has folded the journal's events (by partition), however many have come since."""
+    """Whether a worker has folded the journal's events (by partition), not counting later ones."""
 
     from streamer.storage.redis import RedisError, sync_client
 
@@ -209,7 +209,7 @@ def worker_is_up_to(loaded: Mapping[int, int], settings: Settings) -> bool:
 
 
 def tell_problem(settings: Settings, problem: str) -> None:
-    """Write a problem for `streamer status`. Redis holds it, since a full disk takes no file."""
+    """Report a problem to `streamer status`, through Redis because the disk may be full."""
 
     from streamer.storage.redis import RedisError, sync_client
 
@@ -232,7 +232,7 @@ HOST, TOKEN = "STREAMER_WEB_HOST", "STREAMER_WEB_TOKEN"
 
 @dataclass(frozen=True, slots=True)
 class WebAccess:
-    """The access to the page; other machines must send the `token`, which only loopback may do without."""
+    """The access to the page; only loopback needs no `token`."""
 
     host: str = "127.0.0.1"
     token: str | None = field(default=None, repr=False)
@@ -296,15 +296,15 @@ class DataDir:
     def next_epoch(self) -> int:
         """The epoch of this start, one more than the last; on the disk when this returns.
 
-        Each start has a new event topic, whose offsets begin at 0. A higher epoch tells readers that its
-        summaries are the newer ones.
+        Each start has a new event topic, whose offsets begin at 0. By the higher epoch, readers know that its
+        summaries are newer.
         """
         epoch = self._last_epoch() + 1
         AppendOnlyFile.create(self._state, json.dumps({"epoch": epoch}).encode()).close()
         return epoch
 
     def usual_port(self, server: str) -> int:
-        """The server's port at the last start, so that clients find it; a free one if it is taken."""
+        """The server's port at the last start, so that clients find it, or a free one if it is taken."""
         ports = self._stored_ports()
         if server not in ports or not port_is_free(ports[server]):
             ports[server] = free_port()
@@ -448,7 +448,7 @@ def page_answers(host: str, port: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An optional process beside the others; its own `environment` may hold secrets."""
+    """An additional, optional process; its own `environment` may contain secrets."""
 
     name: str
     argv: Sequence[str]
@@ -527,7 +527,7 @@ class Up:
         self._announce()
 
     def _wait_for_page(self) -> None:
-        """Return when the page answers. The stack does not need it, so a failure is only a line."""
+        """Wait for the page. The stack does not need it, so a failure only prints a line."""
         if not self._web_port:
             return
         page, deadline = self._extras[0][0], time.monotonic() + READY_SECONDS
@@ -566,7 +566,7 @@ class Up:
         self._extras.append((child, Supervisor(child, child.start, self._echo)))
 
     def _look_at_extras(self, now: float) -> None:
-        """Give up extras that do not stay alive, since the stack does not need them."""
+        """Give up extras that do not stay alive, because the stack does not need them."""
         for extra in list(self._extras) if self._announced else ():
             try:
                 extra[1].look(now)

@@ -134,7 +134,7 @@ TRANSACTIONS_REFUSED = 53
 
 MOST_WRITERS = 10_000
 _NUMBERS = 2**31
-"""The count of event numbers, which have 31 bits and then begin at 0 again."""
+"""The number of sequence numbers, which have 31 bits and wrap around to 0."""
 
 logger = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ class Writer:
 
 
 class Writers:
-    """The event topic's idempotent producers. An unknown one may begin with any number, as with Kafka."""
+    """The event topic's idempotent producers. As in Kafka, an unknown one may begin with any number."""
 
     def __init__(self) -> None:
         self._writers: dict[tuple[int, int], Writer] = {}
@@ -319,7 +319,9 @@ class DurableBroker:
         return self._broker.child.pid
 
     def start(self) -> None:
-        """Start it and return when all journalled events are in it. No deadline: journals may be long."""
+        """Start it, and return once all journalled events are loaded. There is no deadline: journals may be
+        long.
+        """
         self._listener = claimed_port(self.port)
         self._broker.start()
         self._thread.start()

@@ -1,4 +1,4 @@
-"""The journal: every acknowledged event on the disk, since the embedded broker keeps nothing.
+"""The journal: every acknowledged event on disk, because the embedded broker keeps nothing.
 
 Its files hold Kafka record batches in frames with checksums:
 
@@ -55,7 +55,7 @@ from streamer.storage.log import UNPACKERS, BatchTooLarge, UnreadableBatch
 
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 PACKED_BYTES = 512 * 1024
-"""The size to which small batches are packed: the embedded broker reads many small ones slowly."""
+"""The size to which small batches are packed, because the embedded broker reads many small ones slowly."""
 
 WORTH_PACKING = 2
 
@@ -106,7 +106,7 @@ def sequence_of(batch: bytes) -> ProducerSequence | None:
 
 
 def without_sequence(batch: bytes) -> bytes:
-    """A batch for the embedded broker, which refuses idempotent producers'; other bytes stay as they are."""
+    """A batch without its idempotent producer's marks, which the embedded broker refuses."""
     numbers = slice(_PRODUCER_AT, _PRODUCER_AT + _PRODUCER.size)
     if len(batch) < _HEADER.size or batch[numbers] == _NO_PRODUCER:
         return batch
@@ -121,9 +121,9 @@ def without_sequence(batch: bytes) -> bytes:
 def accepted(records: bytes | None) -> RecordBatch:
     """The one batch of a produce request, as it is kept.
 
-    A batch that compression hardly shrinks, such as a single event, is kept unpacked: it loads ten times as
-    fast. Raises BatchRefused if it is missing, damaged, too large, of a transaction, or not numbered 0, 1, 2
-    and so on.
+    A batch that compression hardly shrinks, such as a single event, is kept unpacked, which loads ten times
+    as fast. Raises BatchRefused if it is missing, damaged, too large, part of a transaction, or not numbered
+    0, 1, 2 and so on.
     """
     events, plain = _checked(records, MAX_BATCH_BYTES)
     assert records is not None
@@ -270,7 +270,9 @@ class Head(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Some events of one partition. `first` is None in files of version 1, which do not number them."""
+    """Consecutive events of one partition. `first` is None in files of version 1, which do not
+    number them.
+    """
 
     partition: int
     first: int | None
@@ -281,8 +283,8 @@ class Frame(NamedTuple):
 class Damage(NamedTuple):
     """Bytes of a file that are no frame: `size` bytes from position `at`.
 
-    `torn`: the file ends within a frame, whose writer was interrupted. `head`: the frame's, if only its body
-    is damaged.
+    `torn`: the file ends within a frame, because its writer was interrupted. `head`: the frame's head, if
+    only its body is damaged.
     """
 
     at: int
@@ -506,7 +508,7 @@ class Journal:
         self._missing[partition] += max(0, first - expected)
 
     def _tell_missing(self, torn: list[str], warn: Say) -> None:
-        """Report missing events. The numbers of later events follow theirs, so they stay missing."""
+        """Report missing events. Later events get higher numbers, so these stay missing."""
         short = Counter[int]()
         for partition, count in self._counts(warn).items():
             if (less := count - self._next.get(partition, 0)) > 0:
@@ -540,7 +542,7 @@ class Journal:
         return {}
 
     def _keep_counts(self, *, sync: bool = False) -> None:
-        """Write the counts. If that fails they say too few, which only hides a loss."""
+        """Write the counts. If that fails they are too low, which only hides a loss."""
         path, events = self._directory / COUNTS, {str(one): self._next[one] for one in sorted(self._next)}
         partial = path.with_suffix(".partial")
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The embedded servers as processes, their ports, and as much of Kafka's protocol as the proxy needs."""
+"""The embedded servers as processes, their ports, and the part of Kafka's protocol that the proxy needs."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Child:
 
 
 class Server:
-    """A server that this machine runs for itself on a loopback port; use it as a context manager."""
+    """A local server on a loopback port; use it as a context manager."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ EXIT_FORCED = 130
 
 
 class Stopped(BaseException):
-    """The user, or the system, asked us to end."""
+    """A request by the user or the system to end."""
 
 
 class Signals:

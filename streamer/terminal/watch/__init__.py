@@ -106,9 +106,9 @@ class Session:
     """A command that shows the screens while it works.
 
     Attributes:
-        is_over: whether the work is over; the screens end then.
+        is_over: whether the work is over, which ends the screens.
         messages: the lines for the user since the last call.
-        opens: the run whose screen is to be opened.
+        opens: the run whose screen to open.
         line: text below the title of every screen; "" for no line.
     """
 
@@ -124,7 +124,6 @@ class Session:
 
 
 PACE_SECONDS = 0.2
-"""The shortest time between two drawings."""
 
 AGES_SECONDS = 5.0
 """Seconds between two drawings of ages when nothing changes; no request is needed."""
@@ -154,19 +153,15 @@ class LiveScreen(Screen[None]):
 
     @property
     def now(self) -> datetime:
-        """The viewer's clock."""
         return self.watching.now()
 
     def draw(self) -> None:
-        """Draw the present state."""
         raise NotImplementedError
 
     def works(self) -> list[Coroutine[Any, Any, None]]:
-        """Coroutines that run while this screen is on top."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Draw for the first time."""
         self.query_one("#filter", Input).display = False
         self.set_interval(AGES_SECONDS, self.changed)
         self.draw()
@@ -184,11 +179,10 @@ class LiveScreen(Screen[None]):
         self.changed()
 
     def told(self, where: str) -> Tell:
-        """A `Tell` that notes problems of that place."""
+        """A `Tell` that notes problems under this name."""
         return noting(self.problems, where, self.changed)
 
     def changed(self) -> None:
-        """Schedule a drawing."""
         if not self._drawing and self.is_attached:
             self._drawing = True
             self.set_timer(PACE_SECONDS, self._draw_now)
@@ -210,7 +204,7 @@ class LiveScreen(Screen[None]):
         line.display = bool(text)
 
     def put_problems(self) -> None:
-        """Show the present problem, if any; what stands below may then be old and turns grey."""
+        """Show the present problem, if any; the content below may be old and turns grey."""
         self.put("#session", visible(self.watching.session_line))
         problems = dict.fromkeys([*self.watching.problems.values(), *self.problems.values()])
         self.put("#problem", visible(" ".join(problems)) if problems else "", "bold red")
@@ -276,7 +270,6 @@ class RunScreen(LiveScreen):
         Binding("g", "grades", "Grades", show=False),
     ]
     grades = False
-    """Whether grades are shown in a run without tiers and judge."""
     SORTED = "#agents"
 
     def __init__(self, watching: WatchApp, run_id: str) -> None:
@@ -289,7 +282,6 @@ class RunScreen(LiveScreen):
         self._sorted = False
 
     def compose(self) -> ComposeResult:
-        """Widgets from the run as a whole down to single trials."""
         yield from (Static(id=name, markup=False) for name in ("title", "session", "problem", *RUN_LINES))
         yield BoardTable("agents", sort=Sort(PRIMARY_METRIC, True))
         yield Static(id="said", markup=False)
@@ -342,7 +334,6 @@ class RunScreen(LiveScreen):
         self.put_problems()
 
     def action_grades(self) -> None:
-        """Show or hide grades in a run without tiers and judge."""
         self.grades = not self.grades
         self.draw()
 
@@ -462,8 +453,6 @@ MOST_RUNS = 500
 
 
 class RunsTable(BoardTable):
-    """A table whose rows can be opened."""
-
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
 
 
@@ -507,7 +496,7 @@ class RunsScreen(LiveScreen):
         self.close_filter()
 
     async def _fill(self) -> None:
-        """Read the runs alone first: that is faster than reading everything about them."""
+        """Read the runs alone first, which is faster than reading everything about them."""
         try:
             runs = await self.watching.reader.runs()
             self.model.fill(runs, await self.watching.reader.leaders(runs))
@@ -594,7 +583,7 @@ HelpScreen { align: center middle; background: $background; }
 Clock = Callable[[], datetime]
 
 SESSION_SECONDS = 0.2
-"""Seconds between two looks at the session."""
+"""Seconds between two checks of the session."""
 
 NOTE_SECONDS = 10.0
 """Seconds that a message of the session stays on the screen."""
@@ -608,9 +597,7 @@ class WatchApp(App[None]):
     """Boards in a terminal.
 
     Args:
-        run_id: the run to open at once; None for the list of runs.
-        session: the command whose work is shown; None for a mere viewer.
-        budget_usd: budget of a run, USD.
+        session: the command whose work is shown; None: only view.
 
     Attributes:
         problems: present problems of all screens, by place.
@@ -656,7 +643,7 @@ class WatchApp(App[None]):
 
     @property
     def where(self) -> str:
-        """The deployment of the runs; never the URL, which may hold a password."""
+        """The deployment of the runs; never the URL, which may contain a password."""
         parts = ["streamer", address(self.settings.redis)]
         return visible(" · ".join([*parts, self.settings.namespace] if self.settings.namespace else parts))
 
@@ -665,7 +652,7 @@ class WatchApp(App[None]):
         return self._session is None or self._session.shows(run_id)
 
     def action_interrupt(self) -> None:
-        """End as other commands end at Ctrl-C."""
+        """End like other commands at Ctrl-C."""
         self.interrupted = True
         self.exit()
 
@@ -689,16 +676,13 @@ class WatchApp(App[None]):
             self.set_interval(SESSION_SECONDS, self._follow_session)
 
     async def on_unmount(self) -> None:
-        """Cancel all work and close the readers."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.reader.close()
 
     def _handle_exception(self, error: Exception) -> None:
-        """End, and leave the report to the caller: Textual would print local variables, perhaps with
-        passwords.
-        """
+        """End, and leave the report to the caller: Textual would print local variables, perhaps passwords."""
         if self.is_headless:
             super()._handle_exception(error)
             return
@@ -706,7 +690,7 @@ class WatchApp(App[None]):
         self.exit(return_code=1)
 
     def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
-        """Run the work until it is cancelled; an unexpected error is reported and ends only this work."""
+        """Run the work until cancelled; an unexpected error is reported and ends only this work."""
         task = asyncio.create_task(_kept(work, tell))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,4 +1,4 @@
-"""Readers that follow Redis while there is a viewer; an outage is shown and waited out."""
+"""Readers that follow Redis while there is a viewer; they report outages and wait for their end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PULSE_SECONDS = 2.0
 """Seconds between two pings of Redis."""
 
 OUTLOOK_SECONDS = 2.0
-"""Seconds between two looks at running trials and places."""
+"""Seconds between two reads of running trials and places."""
 
 REJECTIONS_KEPT = 500
 
@@ -92,7 +92,7 @@ async def follow_outlook(
 ) -> None:
     """Report the running trials, places and forecasts of a run, until cancelled.
 
-    They are read whenever the run has changed. Running trials also grow older without a change.
+    They are read whenever the run has changed. Running trials age even without a change.
     """
     digest, compared = "", None
     while True:
@@ -127,7 +127,7 @@ async def feel_pulse(
 class Rejections:
     """Counts of rejections by run (None: no run named), and the newest ones.
 
-    `problem` says why they are not known.
+    `problem` is the reason if they are unknown.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Rejections:
         self._newest: deque[StoredRejection] = deque(maxlen=REJECTIONS_KEPT)
 
     def restart(self) -> None:
-        """Start over: the rejections will come from the beginning."""
+        """Start over: the rejections will come again from the beginning."""
         self.counts.clear()
         self._newest.clear()
 
@@ -145,7 +145,6 @@ class Rejections:
         self._newest.append(rejected)
 
     def newest(self, run_id: str) -> list[StoredRejection]:
-        """A run's rejections, newest first."""
         return [rejected for rejected in reversed(self._newest) if rejected.run_id == run_id]
 
 
@@ -158,7 +157,7 @@ ENOUGH = 50
 """The number of trials that the first reading looks for."""
 
 FIRST_LOOK = 2_000
-"""Records before the end of the partition that are read first; some belong to other runs."""
+"""Records before the end of the partition that are read first; some may belong to other runs."""
 
 FURTHER = 8
 """The factor by which each further read goes back."""
@@ -173,9 +172,7 @@ class Newest:
 
     @property
     def rows(self) -> list[TrialRow]:
-        """The trials, newest first; of trials folded together the highest revision, mostly the latest, comes
-        first.
-        """
+        """The trials, newest first; trials folded together are ordered by revision, highest first."""
         by_age = sorted(self._rows.values(), key=lambda entry: entry[:2], reverse=True)
         return [row for _, _, row in by_age]
 
@@ -198,7 +195,7 @@ class Newest:
 async def newest_trials(settings: Settings, run_id: str) -> AsyncIterator[list[TrialRow]]:
     """The newest trials, newest first: once from the log, then after each change, without end.
 
-    Only as much of the log is read as it takes to find `ENOUGH`.
+    It reads only as much of the log as it needs to find `ENOUGH`.
     """
     topic = Names(settings.namespace).scored_trials
     numbers = await partitions_of(settings, topic)
@@ -258,7 +255,7 @@ async def follow_newest(
 async def read_rejections(settings: Settings, on_ready: Callable[[], None]) -> AsyncIterator[StoredRejection]:
     """Rejections from the beginning of the log, without end; unreadable ones are left out.
 
-    `on_ready` is called once the log is read, even if it holds no rejection.
+    `on_ready` is called once the log is read, even without a rejection.
     """
     updates = subscribe("rejections", settings, from_beginning=True, on_ready=on_ready)
     async with aclosing(updates) as following:  # type: ignore[type-var]
@@ -294,7 +291,7 @@ async def _take_all(begin: Callable[[], AsyncIterator[T]], take: Callable[[T], N
 
 
 async def _until_away(settings: Settings) -> None:
-    """Raise once the broker does not answer: a consumer would wait in silence."""
+    """Raise once the broker does not answer, when a consumer would wait in silence."""
     while True:
         await asyncio.sleep(BROKER_SECONDS)
         async with administering(settings):
@@ -313,12 +310,11 @@ class Runs:
         self.leaders: dict[str, Leader] = {}
 
     def fill(self, summaries: list[RunSummary], leaders: Mapping[str, Leader]) -> None:
-        """Take what Redis held; updates since then are newer and stand."""
+        """Take the content of Redis; later updates are newer and remain."""
         self.leaders = {run: one for run, one in leaders.items() if run not in self.runs} | self.leaders
         self.runs = {run.run_id: run for run in summaries} | self.runs
 
     def take(self, update: StateUpdate) -> None:
-        """Take an update of a run; others are ignored."""
         if update.kind != "run":
             return
         self.leaders.pop(update.run_id, None)
@@ -334,7 +330,7 @@ class OneRun:
     """One run with its groups.
 
     `run` is None while Redis has no such run, and `deleted` says whether it had one. `since` is the run as
-    the viewer first saw it. `in_flight` and `outlook` are as of the last look.
+    the viewer first saw it. `in_flight` and `outlook` date from the last look.
     """
 
     def __init__(self) -> None:
