@@ -109,7 +109,7 @@ def percent(value: float | None) -> str:
 
 
 def points(difference: float | None, digits: int = 1) -> str:
-    """A difference of two shares, in percentage points with its sign; only equal shares give 0.
+    """A difference of two shares, in percentage points with its sign; it is 0 only for equal shares.
 
     >>> points(0.0333), points(-0.5), points(0.0), points(-0.0), points(None)
     ('+3.3 points', '-50.0 points', '+0.0 points', '+0.0 points', '–')

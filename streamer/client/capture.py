@@ -624,7 +624,7 @@ class Counts:
     Attributes:
         sent: acknowledged by the broker, including events of earlier processes.
         spilled: written to the disk so far, even if sent since.
-        rejected: invalid, or refused by the broker for good.
+        rejected: invalid, or permanently refused by the broker.
         pending: accepted, or left behind by earlier processes, and not acknowledged.
         files: files on the disk with pending events.
     """

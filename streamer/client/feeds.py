@@ -150,7 +150,7 @@ class TrialChange(Struct, frozen=True, gc=False):
 class ScoredTrialReader:
     """Parses the records of one run, and drops records of late writers.
 
-    `parse` turns a scored trial into what the caller needs, `version` gives its (epoch, state_version).
+    `parse` converts a scored trial for the caller, and `version` returns its (epoch, state_version).
 
     >>> from types import SimpleNamespace as Record
     >>> values = (b'{"epoch":1,"state_version":%d}' % version for version in (5, 4))

@@ -85,7 +85,7 @@ class RunLog:
         return asyncio.run(beginning_of(self._settings, self.topic, self._run_id))
 
     def records(self) -> Generator[LogRecord]:
-        """The records that may concern the run, in order; raises like `streamer.schemas.wire.up_to`, too."""
+        """The records that may concern the run, in order; raises BadPosition, too."""
         records = read_topic(self._settings, self.topic, run_id=self._run_id)
         dated = self._as_of is not None and self._as_of.at is not None
         for record in up_to(records, self._as_of):
@@ -124,7 +124,7 @@ class FoldedRun:
 
     @cached_property
     def answers(self) -> RunAnswers:
-        """The answers that a worker's summaries would give at this position."""
+        """The answers at this position, the same as from a worker's summaries."""
         return answers_of(self.run, self.log.moment)
 
     def scored_trials(self) -> list[bytes]:
@@ -136,7 +136,7 @@ class FoldedRun:
 def answers_of(
     run: Run, moment: datetime | None = None, *, whole: bool = True, tasks: bool = True
 ) -> RunAnswers:
-    """The answers that a worker's summaries of an existing run would give.
+    """The answers of an existing run, the same as from a worker's summaries.
 
     Args:
         moment: the time that determines the state of the run; None: now.
@@ -174,7 +174,7 @@ def fold_run(
     arguments of `fold_records`, `prices` is the price table (R2).
 
     Raises:
-        NotInLog: the event topic holds nothing of the run.
+        NotInLog: the event topic has no event of the run.
         NothingYet: the run has no event up to that position.
         CannotBeFolded: folding the run raised an exception.
         BadPosition: see `RunLog`.
@@ -207,7 +207,7 @@ def nothing_of(settings: Settings, run_id: str, as_of: Position | None, topic: s
 
 @dataclass(frozen=True)
 class PastRuns:
-    """Runs at a position, with the answers of `StateReader` that a worker's summaries would give.
+    """Runs at a position, with the same answers as `StateReader` from a worker's summaries.
 
     Attributes:
         folded_runs: the runs, the one with the latest event first.

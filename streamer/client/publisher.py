@@ -211,7 +211,7 @@ class Delivery:
     """Delivery in one event loop; only `inbox`, `counts`, `pending` and `problem` are for other threads.
 
     Events wait in `directory` while the broker is away. `tell` is called in the loop with each invalid event.
-    The file `refused` keeps those, and events that the broker refused for good.
+    The file `refused` keeps these, and events that the broker refused permanently.
     """
 
     def __init__(self, settings: Settings, directory: Path, tell: Callable[[InvalidEvent], object]) -> None:
@@ -256,8 +256,8 @@ class Delivery:
         return not self.pending
 
     async def close(self, seconds: float) -> Counts:
-        """Flush, keep unacknowledged events on the disk, and close all; raises EventsLost if the disk fails
-        too.
+        """Flush, keep unacknowledged events on disk, and close everything; raises EventsLost if the disk
+        fails.
         """
         self.inbox.close()
         await self.flush(seconds)
@@ -378,7 +378,8 @@ class Delivery:
         """Send the events on the disk, until the link fails.
 
         A stalled link is not used again, though it might recover. The embedded broker, restarted and empty,
-        would accept events of a producer that has not noticed, and create the topic with its own defaults.
+        would accept events of a producer that has not noticed this, and create the topic with default
+        settings.
         """
         self._prepare()
         while not link.broken:

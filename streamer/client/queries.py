@@ -74,7 +74,7 @@ class ComparedRun:
         comparison: every two agents, and their ranks; None with fewer than two agents.
         tasks: task, as :func:`~streamer.schemas.base.task_key` writes it, to the trials of each
             agent:model: known, passed, unknown.
-        provenance: task to what each agent:model's trials state as their origin (R36).
+        provenance: origin of each agent:model's trials by task, as stated (R36).
     """
 
     run: RunSummary
@@ -411,7 +411,7 @@ class RunAnswers:
 
 
 def answers_in(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunAnswers | None:
-    """The answers from Redis values by key suffix; None if there is no such run. Raises UnreadableSummary."""
+    """The answers from Redis values by key suffix; None for an unknown run. Raises UnreadableSummary."""
     summaries = [
         parsed(PUBLISHED[kind], keys.of_run(run_id, suffix), value)
         for suffix, value in stored.items()
@@ -529,7 +529,7 @@ class Queries:
         return (yield from self._existing(run_id, run))
 
     def answers(self, run_id: str, *parts: str) -> Exchange[RunAnswers]:
-        """These parts of a run with its own summary, all from one moment; raises UnknownRun.
+        """These parts of a run and its summary, from one moment; raises UnknownRun.
 
         Parts are as in :data:`OF_SNAPSHOT` and :data:`OF_COMPARISON`.
         """
@@ -605,7 +605,7 @@ class Queries:
     def board_runs(
         self, *, run: str | None = None, benchmark: str | None = None, labels: Mapping[str, str] | None = None
     ) -> Exchange[list[BoardRun]]:
-        """The latest 400 runs with their agents; ended ones also with tasks, each from one moment.
+        """The latest 400 runs with their agents, and with tasks if they have ended, each from one moment.
 
         `streamer.views.decide.leaderboard.boards_of` turns them into leaderboards.
 

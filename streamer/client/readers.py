@@ -237,7 +237,7 @@ class ChangeFeed:
         self._seen: dict[str, dict[str, _Seen]] = {}
 
     def everything(self, *, thorough: bool) -> Exchange[list[StateUpdate]]:
-        """The changes anywhere; `thorough` also finds values that changed without a new version."""
+        """All changes; `thorough` includes values that changed without a new version."""
         if self._run_id is not None:
             run_ids = [self._run_id]
         else:

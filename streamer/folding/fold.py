@@ -87,7 +87,7 @@ SummaryKeys: TypeAlias = tuple[tuple[SummaryKind, str], ...]
 class ClosedRun(NamedTuple):
     """The part of an idle run that stays in memory. A deleted run has no summaries.
 
-    `last_event_at` is in microseconds. `in_flight` and `tasks` have the form that Redis holds.
+    `last_event_at` is in microseconds. `in_flight` and `tasks` are in the form for Redis.
     """
 
     pages: tuple[str, ...]
@@ -461,7 +461,7 @@ class CannotBeFolded(Exception):
 
 
 class NoSuchRun(Exception):
-    """A file of events lacks this run, or has several runs and the caller chose no run."""
+    """The run is missing from a file of events, or the file has several and the caller did not choose."""
 
     def __init__(self, run_id: str | None, run_ids: Sequence[str]) -> None:
         shown = ", ".join(run_ids[:5])

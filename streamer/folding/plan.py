@@ -555,7 +555,7 @@ class Queue:
         """A slot's place in the planned order, from 0; None if it has no place.
 
         All tiers and subtests of a task share a place. In an order of several rounds, a trial whose shard
-        names the round has none.
+        names the round has no place.
         """
         if key.shard and self._has_rounds:
             return None

@@ -217,7 +217,7 @@ _CLAUDE_ON_BEDROCK = re.compile(r"(?:.*[./])?anthropic\.(claude-.+)-v\d+(?::\d+)
 def spellings(name: str) -> Iterator[str]:
     """The names under which a model's price may be listed, the most specific first.
 
-    Gateways put their own names in front of the model's, so each shorter rest counts too.
+    Gateways put their own names in front of the model's, so each shorter remainder counts.
 
     >>> list(spellings("litellm_proxy/team/claude-opus-4-5"))
     ['litellm_proxy/team/claude-opus-4-5', 'team/claude-opus-4-5', 'claude-opus-4-5']

@@ -232,7 +232,7 @@ class Scores:
             self.count()
 
     def end(self, ended: bool) -> None:
-        """Note whether the run has ended, which changes the score of an oracle alone (R20)."""
+        """Note whether the run has ended, which changes the score of an oracle without others (R20)."""
         if ended != self._ended:
             self._ended = ended
             for group, keys in list(self._members.items()):
@@ -492,8 +492,8 @@ class RunState:
     def may_stand_scored(self, key: SlotKey) -> None:
         """Note that an empty slot may still have a published scored trial.
 
-        This happens if the slot was saved before the scored trial was withdrawn, or if a log is folded again
-        beside a known deletion.
+        This happens if the slot was saved before the scored trial was withdrawn, or if a log with a known
+        deletion is folded again.
         """
         slot = self.slots.get(key)
         if slot is None or slot.revision is None:

@@ -453,7 +453,7 @@ def uncertainty_body(
 def conclusion(
     evidence: Evidence, planned: int | None, queue: Queue, stored: Mapping[int, Outcome] | None = None
 ) -> Conclusion:
-    """The interval of the final pass rate, or why there is none (inference 5).
+    """The interval of the final pass rate, or the reason why it is missing (inference 5).
 
     `stored` has the outcomes of the rows at an earlier moment; None: now.
     """

@@ -1,8 +1,8 @@
 """An archive: a finished run in a bundle, deleted from the stack, and published elsewhere (docs/bundle.md).
 
-The file comes first: it is written beside its place, synced, read back and folded again, and must equal Redis
-and the log. Only then the run's deletion is sent. A command that was killed at any step can be repeated. Once
-the deletion is in the log, the repetition sends the same events again.
+The file comes first: it is written under another name, synced, read back and folded again, and must equal
+Redis and the log. Only then the run's deletion is sent. A command that was killed at any step can be
+repeated. Once the deletion is in the log, the repetition sends the same events again.
 
     .NAME.XXXX.partial   the unfinished file; the next try removes it after a kill
     NAME                 the archive, whole at any time

@@ -2,7 +2,7 @@
 
 It holds the events from the log, and every result computed from them. `check_bundle` folds the events again
 and compares. The file is an uncompressed tar archive, and its content determines each byte. So equal input
-gives equal bytes, and every change is noticed. Nothing in it unpacks to more than its size, or names a place
+gives equal bytes, and every change is detected. Nothing in it unpacks to more than its size, or names a place
 on disk.
 """
 

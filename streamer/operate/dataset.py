@@ -207,7 +207,8 @@ def _publish(
 def views_of(generation: str, metrics: Mapping[str, str] | None = None) -> str:
     """A view for each table, on the generation itself, because a query through the link might see two.
 
-    SQL cannot tell `metrics/F1` from `metrics/f1`. If a data set has both, the view names its columns.
+    SQL does not distinguish `metrics/F1` from `metrics/f1`. If a data set has both, the view names its
+    columns.
     """
     lines = ["-- A view for each table as of this export; start DuckDB in this directory."]
     for table in TABLES:

@@ -128,7 +128,7 @@ class MlflowSink:
     version up to which a run was written, where a restart continues.
 
     The `uri` may hold a password, and is never shown; None: from MLFLOW_TRACKING_URI. Equal run ids of two
-    deployments, told apart by `namespace`, are two runs. Raises SinkMissing and BadAddress.
+    deployments are two runs, distinguished by `namespace`. Raises SinkMissing and BadAddress.
     """
 
     name = "MLflow"

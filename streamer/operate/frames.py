@@ -217,7 +217,7 @@ class Frame:
 def trials(*runs: str | Path, as_of: str | None = None, settings: Settings | None = None) -> Frame:
     """The scored trials of these runs, folded from the event log; one row a trial, by run and slot.
 
-    A line of a file that is no valid event is a warning.
+    An invalid line of a file causes a warning.
 
     Args:
         runs: ids of runs, or paths of files of events (a `Path`, not a string).

@@ -188,7 +188,7 @@ def _ask_redis(settings: Settings, health: DeploymentHealth) -> None:
 def _what_is_full(info: Mapping[str, Any]) -> str | None:
     """The message on a server that refuses writes because its memory is full; None if it has room.
 
-    A refused write gives its memory back, so a full server may be just below its limit.
+    A refused write frees its memory again, so a full server may be just below its limit.
 
     >>> _what_is_full({"used_memory": 95, "maxmemory": 100, "errorstat_OOM": {"count": 1}})[:33]
     'is full: it uses 95 of 100 bytes '

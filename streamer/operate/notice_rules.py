@@ -272,7 +272,7 @@ class Decider:
         return _group(memory, summary) + self._settled(memory)
 
     def estimated(self, run_id: str, decision: Decision) -> list[Notification]:
-        """The notice that a run will tell its first two agents apart, or that it will not; once each."""
+        """The notices that a run will, or will not, separate its first two agents; once each."""
         memory = self._runs.get(run_id)
         if memory is None or memory.run is None or memory.is_over:
             return []
@@ -460,7 +460,7 @@ class Memory:
         self._expire_seconds = settings.redis_expire_seconds
 
     async def load(self, run_id: str) -> dict[str, str]:
-        """Notices sent for a run; "" stands for notices without a run."""
+        """Notices sent for a run; "" is for notices without a run."""
         try:
             stored = await cast(Any, self._client.hgetall(self._key(run_id)))
         except UNREACHABLE as error:

@@ -311,7 +311,7 @@ def _fold(settings: Settings, prices: PriceTable, run_id: str | None, log: Folde
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of a run by its events; `open_because` says what may still come (R13, R19)."""
+    """The state of a run by its events; `open_because` says what is still missing (R13, R19)."""
 
     digest: str
     open_because: str | None
@@ -597,8 +597,9 @@ class Switch:
     def switch(self, places: Collection[TopicKey], ghosts: Collection[str]) -> Switched:
         """Begin the next epoch without state pages, and remove records that the log does not know.
 
-        `places` are where the topics should hold summaries. `ghosts` are runs that only topics or Redis have.
-        It can be repeated after a KafkaError or RedisError. Raises CannotSwitch if workers are running.
+        `places` are the expected places of summaries in the topics. `ghosts` are runs that only topics or
+        Redis have. It can be repeated after a KafkaError or RedisError. Raises CannotSwitch if workers are
+        running.
         """
         self.check()
         count = asyncio.run(self._even_out())

@@ -45,9 +45,7 @@ def kind(what: str) -> Any:
 
 
 class Statistics(Message):
-    """Statistics of one metric over the trials that have it; without trials, count is 0 and the rest null
-    (R16).
-    """
+    """Statistics of one metric over the trials that have it; if there are none, count 0 and null (R16)."""
 
     median: Number | None = Field(description="Middle value, or the mean of the two middle ones.")
     mean: Number | None = Field(description="Exact mean, rounded once (R18).")
@@ -195,9 +193,7 @@ class GradeRange(Message):
 
 
 class Reachable(Message):
-    """The range that the run can still reach, without assumptions, unless results are corrected (inference
-    4).
-    """
+    """The range that the run can still reach, without assumptions or corrections (inference 4)."""
 
     pass_rate: ShareRange = Field(description="The final pass rate lies here.")
     pass_at_k: dict[str, ShareRange] | None = Field(

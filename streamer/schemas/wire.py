@@ -322,7 +322,7 @@ class LogRecord(Protocol):
 
 
 class Record(Struct, frozen=True, gc=False):
-    """A :class:`LogRecord` from elsewhere than Kafka."""
+    """A :class:`LogRecord` that does not come from Kafka."""
 
     value: bytes | None
     offset: int

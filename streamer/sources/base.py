@@ -1,8 +1,8 @@
 """The interface of a connector, the report of a conversion, and the removal of secrets from texts.
 
-A connector knows one harness's directories. :mod:`streamer.sources.convert` decides once for all connectors
-which run an event belongs to, what is a copy and what fits the schema. A new harness needs one module with
-one class, and one line there.
+A connector knows one harness's directories. :mod:`streamer.sources.convert` decides for all connectors which
+run an event belongs to, which trials are copies and which values fit the schema. A new harness needs one
+module with one class, and one line there.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ AUTO = "auto"
 class ConvertOptions:
     """The options that the user gave.
 
-    `run_id` pools every run into one, as its shards. `agent` and `model` fill in where the files name none.
-    `trial_files_only` leaves out trials that exist only in run-level files (crashed ones, H2). `declared`
-    holds fields of the plan that replace what the files say.
+    `run_id` pools every run into one, as its shards. `agent` and `model` apply if the files do not name them.
+    `trial_files_only` leaves out trials that exist only in run-level files (crashed ones, H2). `declared` has
+    fields of the plan that override the files.
     """
 
     run_id: str | None = None
@@ -62,7 +62,7 @@ class ConvertOptions:
 
 
 class Unreadable(NamedTuple):
-    """A file, or an entry of it, that gave nothing, and why."""
+    """A file or entry that could not be used, and the reason."""
 
     path: Path
     reason: str
@@ -70,7 +70,7 @@ class Unreadable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something that a trial's files leave open; `what` continues "N trials ..." for all such trials."""
+    """A gap in a trial's files; `what` continues "N trials ..." for all such trials."""
 
     path: Path
     what: str
@@ -79,7 +79,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """One trial as its files describe it.
+    """One trial, as described by its files.
 
     Attributes:
         event: a `trial_result`, or a `trial_started` for a trial without a result. It has no `run_id`, and a
@@ -89,8 +89,8 @@ class Parsed:
         partial: it comes from a file of several trials or agents, and is left out if its slot has another
             event.
         origins: field to its file, for values that several files may give (tokens, cost, trajectory length).
-        own: field to its value in the harness's own file, where logs decide the value. Copies of a trial are
-            recognised by it, whether or not the logs were copied too.
+        own: field to its value in the harness's own file, where logs decide the value. It identifies copies
+        of a trial, whether or not the logs were copied.
     """
 
     path: Path
@@ -108,7 +108,7 @@ class Parsed:
 
 @dataclass(slots=True)
 class RunPlan:
-    """The facts that a run directory holds about the run as a whole (G5).
+    """The facts in a run directory about the run as a whole (G5).
 
     `started` and `finished` have no `run_id`. A broken file makes `plan_complete` false, and the repaired one
     must make it true: a plan without the field changes nothing (R26). Copies of a run share one of the
@@ -130,7 +130,9 @@ class RunPlan:
 
     @property
     def end(self) -> dict[str, Any] | None:
-        """The `run_finished` to send. A run whose files announce more than is there was interrupted (R35)."""
+        """The `run_finished` to send. A run with fewer trials than its files announce was
+        interrupted (R35).
+        """
         if self.finished and self.is_short and self.finished.get("status") not in BROKEN_OFF:
             return self.finished | {"status": "interrupted"}
         return self.finished
@@ -142,7 +144,7 @@ class RunPlan:
 
     @property
     def tells_something(self) -> bool:
-        """Whether the files say more than that the run exists; a true `plan_complete` is not enough."""
+        """Whether the files say anything besides the run's existence and a true `plan_complete`."""
         started = self.started or {}
         of_all = {"type", "harness", "revision"}
         return bool(started.keys() - of_all - {"plan_complete"}) or started.get("plan_complete") is False
@@ -161,7 +163,7 @@ MAX_COUNT_DIGITS = 19
 
 
 def silence(what: str, announced: Any, count: int) -> str | None:
-    """A sentence where files announce another number than was found; None where they agree (R35).
+    """A sentence if the files announce another number than was found; None if they agree (R35).
 
     >>> silence("trials", 3, 0), silence("trials", 3, 3), silence("trials", None, 3)
     ('the files count 3 trials; 0 read', None, None)
@@ -171,7 +173,7 @@ def silence(what: str, announced: Any, count: int) -> str | None:
 
 
 def count_of(value: Any) -> int | None:
-    """The count that a JSON value is, also where a tool made a text or a float of it; None for anything else.
+    """The count in a JSON value, even if a tool wrote it as a text or float; None for other values.
 
     >>> count_of(3), count_of("3"), count_of(3.0), count_of(True), count_of("many"), count_of(-1)
     (3, 3, 3, None, None, None)
@@ -181,7 +183,7 @@ def count_of(value: Any) -> int | None:
 
 
 Found = Parsed
-"""An old name of :class:`Parsed`, which other packages' connectors import."""
+"""The old name of :class:`Parsed`, still imported by other packages' connectors."""
 
 Item = Parsed | Unreadable | Remark
 
@@ -189,18 +191,18 @@ Item = Parsed | Unreadable | Remark
 class Source(Protocol):
     """A harness connector. It never raises because of a file's content, and follows no symbolic link.
 
-    Subclasses may leave out `skip` and `part`. The text `looks_for` describes the files that a run is
-    recognised by, for users whose run is not recognised.
+    Subclasses may leave out `skip` and `part`. `looks_for` describes the files that identify a run, for users
+    whose run is not recognised.
     """
 
     name: str
 
     def detect(self, path: Path) -> bool:
-        """Whether this directory or file itself is a run of the harness."""
+        """Whether this directory or file is a run of the harness."""
         ...
 
     def skip(self, directory: Path) -> bool:
-        """Whether a directory inside a run holds no results of the harness (logs, workspaces)."""
+        """Whether a directory inside a run has no results of the harness (logs, workspaces)."""
         return False
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan: ...
@@ -219,8 +221,8 @@ class Source(Protocol):
         """The part that `trials` has to read again after a change at or below a path; None: the whole run.
 
         A part is a directory whose trials depend on no other files, except run-level ones. It can also be a
-        run-level file with results that no other trial depends on. `trials` then gives the trials without a
-        file of their own.
+        run-level file with results that no other trial depends on. `trials` then returns the trials without
+        their own file.
         """
         return None
 
@@ -318,7 +320,7 @@ _originals: ContextVar[dict[str, set[str]] | None] = ContextVar("originals", def
 
 @contextmanager
 def noting_cleaned_ids() -> Iterator[dict[str, set[str]]]:
-    """A context that records each id that had to be cleaned: id to the texts that became it (R35)."""
+    """A context that records each cleaned id with its original texts (R35)."""
     originals: dict[str, set[str]] = {}
     token = _originals.set(originals)
     try:
@@ -328,7 +330,7 @@ def noting_cleaned_ids() -> Iterator[dict[str, set[str]]]:
 
 
 def clean_text(value: str) -> str:
-    """A text as an id: control characters and lone surrogates become U+FFFD."""
+    """A text as an id, with U+FFFD for control characters and lone surrogates."""
     cleaned = _CONTROL.sub("\ufffd", value.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
     originals = _originals.get()
     if originals is not None and cleaned != value:
@@ -337,7 +339,7 @@ def clean_text(value: str) -> str:
 
 
 def id_of(value: Any) -> str | None:
-    """The id in a JSON value: a text, or a whole number as text; None for anything else.
+    """The id in a JSON value: a text, or a whole number as text; None for other values.
 
     >>> id_of("django-1"), id_of(17), id_of(17.0), id_of(True), id_of("")
     ('django-1', '17', '17', None, None)
@@ -461,7 +463,7 @@ SECRET = "[secret]"  # noqa: S105  (what is written in place of one)
 PRIVATE_KEY = "[private key]"
 
 READ_CHARACTERS = 16 * MAX_MESSAGE_CHARACTERS
-"""How much of a longer message is searched for secrets. The message limit drops the rest anyway."""
+"""The part of a long message that is searched for secrets; the message limit drops the rest."""
 
 VENDOR_KEYS = (
     r"sk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter, DeepSeek, Langfuse
@@ -487,7 +489,7 @@ VENDOR_KEYS = (
     r"pypi-[A-Za-z0-9_-]{40,}",
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
 )
-"""Keys that their vendors made recognisable."""
+"""Keys in formats that identify their vendors."""
 
 _PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY"
 _PASSWORD = r"(?i:password|passwd|passphrase)"  # noqa: S105
@@ -522,7 +524,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def without_secrets(text: str) -> str:
-    """The text with a mark in place of everything that looks like a secret.
+    """The text with everything that looks like a secret replaced by a mark.
 
     >>> without_secrets("401: Incorrect API key provided: sk-proj-4f9a8b7c6d5e4f3a2b1c")
     '401: Incorrect API key provided: [secret]'
@@ -560,7 +562,7 @@ def _provenance(value: Any) -> str:
 
 
 def safe_texts(event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The event with texts that may be published, and field to reason for what was left out.
+    """The event with publishable texts, and the reason for each field that was left out.
 
     `message` and `labels` lose secrets, and a long message is cut. An artifact whose name, path or link has a
     secret is left out, as the link would lead nowhere.
@@ -621,10 +623,10 @@ TIMES_WITHOUT_ZONE = "with times without a zone"
 
 
 def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str]]:
-    """The event with only the fields that fit, and field to reason for those that do not.
+    """The event with the fields that fit, and the reason for each of the others.
 
-    Control characters in ids become U+FFFD, so an odd id costs nothing else. The event is None if a field
-    that identifies it does not fit. `metrics` loses only the entries that do not fit.
+    Control characters in ids become U+FFFD. The event is None if a field that identifies it does not fit.
+    `metrics` loses only the entries that do not fit.
 
     >>> fit_event({"type": "trial_result", "run_id": "r", "task_id": "t", "input_tokens": -5})[0]
     {'type': 'trial_result', 'run_id': 'r', 'task_id': 't'}
@@ -645,7 +647,7 @@ def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, s
 
 
 def _without_zoneless_times(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The event without zoneless times. Two of them share a clock, so their difference is kept."""
+    """The event without zoneless times. If there are two, they share a clock, so their difference is kept."""
     times = {
         name: datetime.fromisoformat(time.upper())
         for name in ("started_at", "finished_at", "planned_at")
@@ -761,11 +763,11 @@ def usage_of(
     total: Any = None,
     cost: Any = None,
 ) -> dict[str, Any]:
-    """Tokens and cost of a trial, in the fields of its event; None where the files do not say it.
+    """Tokens and cost of a trial, in the fields of its event; None if the files do not state them.
 
-    Harnesses disagree on what input and output include, and the `total` in their file shows which they mean.
-    An event's input excludes the cache, and its output includes reasoning. Counts that are not whole numbers
-    stay as they are, and are reported later. `cost` is in USD.
+    Harnesses disagree on what input and output include; the `total` in their file shows their definition. An
+    event's input excludes the cache, and its output includes reasoning. Counts that are not whole numbers do
+    not change, and are reported later. `cost` is in USD.
 
     >>> old = usage_of("solver", input_tokens=10_000, output_tokens=1000, cache_read=8000, total=11_000)
     >>> old["input_tokens"], old["output_tokens"], old["cache_read_tokens"]
@@ -793,9 +795,9 @@ def usage_of(
 
 
 def known_cost(cost: Any, agent: str, *tokens: Any) -> Any:
-    """The cost that a harness writes, None where it is unknown (R2).
+    """The cost from a harness; None if unknown (R2).
 
-    Harnesses write 0 for an unknown cost, too. Beside tokens it means a model without a price. Without tokens
+    Harnesses write 0 for an unknown cost, too. With tokens it means a model without a price. Without tokens
     it means that nothing was counted, except for a baseline.
 
     >>> known_cost(0.0, "terminus-2", 9), known_cost(0.0, "terminus-2", 0), known_cost(0.0, "nop", 9)

@@ -2,12 +2,12 @@
 
 Decisions for all harnesses:
 
-- A run's id is the name of its directory (G5). The folders above tell different runs of one name apart, and
-  the report says so. A copy (same harness id, or same name inside another run) is the same run.
+- A run's id is the name of its directory (G5). If different runs share a name, the folders above are
+  added, and the report says so. A copy (same harness id, or same name inside another run) is the same run.
 - With `--run-id` every run becomes a shard of that run, and a part of its plan.
 - A trial whose content was already sent is a duplicate: counted, not sent again. Harness ids identify trials
   across runs, so a partial copy of one run inside another (H5) adds nothing.
-- A trial is left out and reported if it lies deeper than the harness writes, names another run and is no
+- A trial is left out and reported if it is deeper than the harness writes, names another run and is not a
   duplicate. It belongs to a run that was not converted.
 - Names that are too long are cut, invalid fields left out, and secrets removed
   (:mod:`streamer.sources.base`). The report lists these, and unreadable files.
@@ -79,7 +79,7 @@ RUN_FILE = re.compile(
     r"|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json",
     re.DOTALL,
 )
-"""Names of files that may be runs: a list of results (H2), a report, rows of samples, a log."""
+"""Names of files that may be a run: a list of results (H2), a report, rows of samples, a log."""
 
 COUNTED = 10_000
 """The limit for counting directories without a run."""
@@ -115,7 +115,7 @@ def discover(
     around: bool = True,
     report: ConvertReport | None = None,
 ) -> tuple[list[SourceRun], list[Unreadable], list[str]]:
-    """Runs at, below or around the paths, each once; then unreadable files, and notes for the user.
+    """Runs at, below or around the paths, without repeats; then unreadable files, and notes for the user.
 
     Originals come before possible copies: nested and renamed runs, run-level files. `around` also finds the
     run that a path lies in.
@@ -202,7 +202,7 @@ def without_copies(runs: Sequence[SourceRun]) -> list[SourceRun]:
 
 
 def latest_of_retries(runs: Sequence[SourceRun]) -> dict[tuple[str, str | None], Path]:
-    """Run and part to the latest file, where several files are one, such as a log and its retries."""
+    """The latest file of each run and part with several files, such as a log and its retries."""
     files: dict[tuple[str, str | None], list[SourceRun]] = {}
     for run in runs:
         if is_file(run.path):
@@ -211,7 +211,7 @@ def latest_of_retries(runs: Sequence[SourceRun]) -> dict[tuple[str, str | None],
 
 
 def _planned_at(run: SourceRun) -> tuple[int, int]:
-    """Times of the plan and of the end. A recovered log has the lost log's plan."""
+    """Times of the plan and the end. A recovered log has the lost log's plan."""
     planned, ended = ((event or {}).get("revision", -1) for event in (run.plan.started, run.plan.finished))
     return int(planned), int(ended)
 
@@ -291,7 +291,7 @@ def _name(runs: Sequence[SourceRun]) -> list[str]:
 
 
 def _same(run: SourceRun, other: SourceRun) -> bool:
-    """Whether two runs of one name are copies of each other rather than two runs."""
+    """Whether two runs with one name are copies of each other."""
     if run.plan.uuids & other.plan.uuids or run.path.parent == other.path.parent:
         return True
     return run.nested and not (run.plan.uuids and other.plan.uuids)
@@ -330,7 +330,7 @@ _log = logging.getLogger(__name__)
 
 
 class PluginError(ValueError):
-    """A connector of another package is unusable; the text names it, its package and the reason."""
+    """An unusable connector of another package; the text names it, its package and the reason."""
 
 
 @functools.cache
@@ -348,7 +348,7 @@ def plugin_names(taken: Collection[str]) -> tuple[str, ...]:
 
 
 def load_all(taken: Collection[str]) -> list[Source]:
-    """Every working connector of another package. The reason against another one is reported once."""
+    """Every working connector of other packages. The reason why one does not work is reported once."""
     for name in _offers().keys() & set(taken):
         _warn(f"{_described(name)} is left out: streamer has a connector of that name; it needs another")
     return [source for name in plugin_names(taken) if (source := _loaded_or_warned(name))]
@@ -450,7 +450,7 @@ SOURCES: tuple[Source, ...] = (
     *(Inspect(), FcEval(), TerminalBench(), Scylla()),
     *(Harbor(), SweBench(), EveryEvalEver()),
 )
-"""The connectors in the order of asking. Inspect is first because it only looks at first bytes."""
+"""The connectors in order of detection. Inspect is first because it reads only the first bytes."""
 
 TAKEN = frozenset({AUTO, *(source.name for source in SOURCES)})
 
@@ -459,7 +459,7 @@ HARNESSES = (AUTO, *(source.name for source in SOURCES), *plugin_names(TAKEN))
 
 
 def sources_for(harness: str) -> Sequence[Source]:
-    """The connectors for a `--harness` value, also other packages'. Raises ValueError, PluginError."""
+    """The connectors for a `--harness` value, including other packages'. Raises ValueError, PluginError."""
     if harness == AUTO:
         return [*SOURCES, *load_all(TAKEN)]
     if harness in TAKEN:
@@ -513,7 +513,7 @@ def convert_runs(
 def convert_part(
     run: SourceRun, part: Path, options: ConvertOptions, report: ConvertReport
 ) -> Iterator[dict[str, Any]]:
-    """Trials in a part of one run, except those that only the whole could tell from copies."""
+    """Trials in a part of one run, except those that only the whole can distinguish from copies."""
     return _Conversion(options, report).part_events(run, part)
 
 
@@ -663,7 +663,7 @@ class _Conversion:
         return "/".join(filter(None, (pooled, run.plan.part))) or None
 
     def _addressed(self, run: SourceRun, event: dict[str, Any]) -> dict[str, Any]:
-        """The event with its run. A pooled run becomes its shard, or the shard's prefix."""
+        """The event with its run. A pooled run's id becomes its shard, or the shard's prefix."""
         if self._options.run_id is None:
             return {"run_id": run.run_id, **event}
         shard = "/".join(filter(None, (run.run_id, event.get("shard"))))
@@ -686,7 +686,7 @@ class _Conversion:
         return fitted
 
     def _content(self, run: SourceRun, trial: Parsed, event: dict[str, Any] | None = None) -> str:
-        """Digest of a trial by the harness's own files; its place counts only without an id of its own."""
+        """Digest of a trial by the harness's own files; its place counts only if it has no id."""
         if event is None or trial.own:
             own = {**trial.event, **trial.own}
             event = fit_event(with_short_names(self._addressed(run, present(own)))[0])[0] or {}

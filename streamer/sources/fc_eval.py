@@ -99,7 +99,7 @@ from streamer.sources.terminal_bench import (
 
 
 class Roster:
-    """The agents of a run: from its configuration, else from its results, by position from 1."""
+    """The agents of a run by position from 1, from its configuration, else from its results."""
 
     def __init__(self, path: Path, run_file: Path, plan: RunPlan, options: ConvertOptions) -> None:
         self.is_multi, configured = configured_agents(path, plan)
@@ -286,8 +286,8 @@ class Merged:
     def _measured_before(self, key: str, benchmarks: BenchmarkFields) -> BenchmarkFields | None:
         """The benchmarks of the log's last agent from the flat copy, which the fallback does not change.
 
-        Where the agent's own entries lack a ratio, the copy holds an earlier agent's. The copy counts if its
-        speedup equals the one that the harness computed before the fallback (B14).
+        If the agent's own entries lack a ratio, the copy has an earlier agent's. The copy counts if its
+        speedup equals the harness's from before the fallback (B14).
         """
         flat = self._written.flat_benchmarks
         if flat is None or self._written.last_agent != key:
@@ -314,7 +314,7 @@ def filed_under(agent: ConfiguredAgent, logged: Mapping[str, Any]) -> str:
 
 
 def _was_tested(tests: Mapping[str, Any], snapshot: Mapping[str, Any]) -> bool:
-    """Whether the harness read a log of the agent. Only zeros say no (D13); a failed snapshot has 1 (B7)."""
+    """Whether the harness read a log of the agent. Only zeros mean no (D13); a failed snapshot has 1 (B7)."""
     counts = (*(tests.get(name) for name in TEST_COUNTS), *(snapshot.get(n) for n in _SNAPSHOT_COUNTS))
     return any(counts) or bool(snapshot.get("failed")) or _passed(tests) or _passed(snapshot)
 
@@ -353,7 +353,7 @@ def _own_ratios(entry: JsonValue, fallen_back: JsonValue) -> JsonValue:
 
 
 def _without_fallback(benchmarks: BenchmarkFields, *, is_nop: bool) -> BenchmarkFields:
-    """Benchmarks without the marks and without marked ratios of 1.0, which may be the harness's (C1).
+    """Benchmarks without marks, and without marked ratios of 1.0, which may come from the harness (C1).
 
     A later agent's log may have restored the measured values and left the marks (D7). A ratio of nop is
     always 1.0, because nop is compared with itself.
@@ -493,7 +493,9 @@ class RunReading:
         return self._path / RESULTS if is_directory(self._path) else self._path
 
     def _has_own_file(self, result: dict[str, Any]) -> bool:
-        """Whether a trial of the run-level file has its own result. If not, its agents with one are noted."""
+        """Whether a trial of the run-level file has its own result file. If not, its agents with one are
+        noted.
+        """
         task_id, name = result["task_id"], text(result.get("trial_name"))
         if has_own_file(self._path, task_id, name):
             return True
@@ -521,7 +523,8 @@ class RunReading:
     ) -> Iterator[Item]:
         """Agents without a sub-trial, from the result of their trial (R28).
 
-        With one agent it is the agent's own (D1). A trial that ended before the merge (D16) says nothing.
+        With one agent it is the agent's own (D1). A trial that ended before the merge (D16) has no result for
+        them.
         """
         trial, agents = self._trials[name], self._roster.agents
         where = place(result["task_id"], name, self._own_names)
@@ -561,7 +564,7 @@ class RunReading:
         *,
         from_run_file: bool = False,
     ) -> Iterator[Item]:
-        """The event of one agent's own result, with what its logs know better (E1 to E3, E6)."""
+        """The event of one agent's own result, with better values from its logs (E1 to E3, E6)."""
         agent = self._roster.agent_of(where, result)
         payload = payload_of(result, directory, self._roster.subject(where.agent_index or 1, agent))
         measured = {

@@ -1,4 +1,4 @@
-"""Where fc-eval keeps its files, and which agent a result belongs to (semantics G1, G2, D4, E11).
+"""The layout of fc-eval's files, and the agent of each result (semantics G1, G2, D4, E11).
 
 <run>/                                   the run, named by its directory (G5)
   fc.lock (old runs: tb.lock)  run_metadata.json  results.json
@@ -55,7 +55,7 @@ POST_TEST_PANE = Path("panes", "post-test.txt")
 PACKAGE = "fc-eval"
 MULTI_AGENT = "multi-agent"
 METRICS = "parser_extra_metrics"
-"""The field by which a trial is fc-eval's and not Terminal-Bench's (H1)."""
+"""The field that distinguishes fc-eval's trials from Terminal-Bench's (H1)."""
 
 _SUB_TRIAL = re.compile(r"\.agent-([0-9]{1,9})-(.*)\Z", re.DOTALL)
 
@@ -114,7 +114,7 @@ def named_so(agent: ConfiguredAgent, label: str) -> bool:
 
 
 def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[ConfiguredAgent]]:
-    """Whether several agents share a trial, and the agents in their order (D4); [] if no file says."""
+    """Whether several agents share a trial, and the agents in order (D4); [] if no file says."""
     home = run if is_directory(run) else run.parent
     has_lock = is_directory(run) or run.name == RESULTS
     lock = (peek(home / FC_EVAL_LOCK) or peek(home / LOCK)) if has_lock else {}
@@ -150,7 +150,7 @@ _KEPT_LEVELS = 3
 
 
 def count(value: Any) -> int:
-    """A count as the harness reads it: through int(), 0 for anything that is no number (B5).
+    """A count as the harness reads it: through int(), 0 for anything that is not a number (B5).
 
     It is limited to 2**53, with its sign. Infinity raises OverflowError, as in the harness (B4).
 
@@ -224,7 +224,7 @@ def _text(value: str) -> str:
 Section = dict[str, Any]
 
 FALLBACK_MARK = "fallback_to_baseline"
-"""The harness's mark beside numbers that its fallback writes over an agent's own (C1)."""
+"""The harness's mark on numbers that its fallback has overwritten (C1)."""
 
 _BENCHMARK_COUNTS = ("num_valid_benchmarks", "total_benchmarks")
 TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
@@ -383,7 +383,7 @@ def parse_log(text: str) -> ParsedLog:
 
 
 def sections_for(log: ParsedLog, subject: Subject) -> dict[str, Any]:
-    """The fields of a `trial_result` that a log gives an agent; `claimed` only without benchmarks (R3)."""
+    """The fields of an agent's `trial_result` from a log; `claimed` only without benchmarks (R3)."""
     sections: dict[str, Any] = {"tests": log.tests, "snapshot": log.snapshot}
     if (result := log.result) is not None:
         benchmarks = benchmarks_of(result, subject)
@@ -400,7 +400,7 @@ def sections_for(log: ParsedLog, subject: Subject) -> dict[str, Any]:
 
 
 def benchmarks_of(result: ResultBlock, subject: Subject) -> dict[str, JsonValue] | None:
-    """Benchmarks of exactly this agent; the flat ones if it is the last and no agent has its own (B11)."""
+    """Benchmarks of exactly this agent, or the flat ones if it is the last and no agent has its own (B11)."""
     if result.benchmarks_by_agent is None:
         return result.flat_benchmarks if is_last_agent(result, subject) else None
     key = own_key(result.benchmarks_by_agent, subject, result.last_agent)
@@ -408,7 +408,7 @@ def benchmarks_of(result: ResultBlock, subject: Subject) -> dict[str, JsonValue]
 
 
 def keys_of_others(result: ResultBlock, subject: Subject) -> tuple[str, ...]:
-    """The keys of a result that has benchmarks, but none of this agent's (R7); empty otherwise."""
+    """The keys of a result with benchmarks, but without this agent's (R7); else empty."""
     if benchmarks_of(result, subject) is not None:
         return ()
     if result.benchmarks_by_agent is not None:
@@ -430,7 +430,7 @@ def _failed(block: Any) -> Section | None:
 
 
 def _block(text: str, name: str) -> Any:
-    """JSON between the first START and the first END of a block, lines joined without a break (B1, B2)."""
+    """JSON between the first START and the first END of a block, with its lines joined (B1, B2)."""
     opening = f"FORMULACODE_{name}_START"
     start, end = text.find(opening), text.find(f"FORMULACODE_{name}_END")
     if start < 0 or end <= start:
@@ -453,7 +453,7 @@ def _block(text: str, name: str) -> Any:
 
 
 PARSE_ERROR = "parse_error"
-"""Failure mode of a trial whose log stopped the harness's parser (B4); ours reads on."""
+"""Failure mode of a trial whose log stopped the harness's parser (B4); ours continues."""
 
 NOT_AMONG = "with speedups in the log but none of their own agent's, so they count without any"
 
@@ -469,7 +469,7 @@ BenchmarkFields = dict[str, JsonValue]
 
 @dataclass(slots=True)
 class Payload:
-    """The measurements of one agent in a result; `problems` says what is lost."""
+    """The measurements of one agent in a result; `problems` lists losses."""
 
     agent: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -487,8 +487,8 @@ def left_open(file: Path, payload: Payload) -> Iterator[Unreadable | Remark]:
 def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subject) -> Payload:
     """The measurements of an agent in the result of a (sub-)trial.
 
-    They are missing if the log was never parsed (a test timeout, G7), even if the pane shows whole blocks:
-    the tests did not end.
+    They are missing if the log was never parsed (a test timeout, G7), even if the pane shows whole blocks,
+    because the tests did not end.
     """
     payload = Payload(subject.key)
     metrics = part(result, METRICS)
@@ -572,7 +572,7 @@ def _has_null_oracles_alone(benchmarks: BenchmarkFields | None) -> bool:
 
 
 def _say_the_same(kept: BenchmarkFields | None, logged: BenchmarkFields | None) -> bool:
-    """Whether both have the same values of the agent; a value that is not finite was kept as null (D17)."""
+    """Whether both have the same values of the agent; a value that is not finite became null (D17)."""
     return _own_values(kept) == _own_values(logged)
 
 
@@ -603,7 +603,7 @@ def _as_before_the_fallback(
 
 
 def slim(sections: dict[str, Any]) -> dict[str, Any]:
-    """The sections; of benchmarks too large for a record only the ratios remain."""
+    """The sections, with only the ratios of benchmarks that are too large for a record."""
     benchmarks = sections.get("benchmarks")
     if benchmarks and len(orjson.dumps(benchmarks)) > _ROOM_FOR_BENCHMARKS:
         sections["benchmarks"] = {

@@ -30,11 +30,11 @@ VANISHED = "no longer there when it was read"
 
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""The limit for files that are read whole: JSON of only brackets takes 1.4 GB of memory at this size."""
+"""The limit for files that are read whole; at this size, JSON of brackets takes 1.4 GB of memory."""
 
 
 class FileError(Exception):
-    """A file cannot be read; the text tells the user why."""
+    """An unreadable file; the text gives the reason."""
 
 
 _Listing = Callable[[str], tuple[dict[str, os.DirEntry[str]], str | None]]
@@ -146,7 +146,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def peek(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; empty if there is no readable one."""
+    """The object in a JSON file; empty if it has no readable object."""
     try:
         return read_object(path)
     except FileError:
@@ -154,7 +154,7 @@ def peek(path: Path) -> dict[str, Any]:
 
 
 def read_optional(path: Path, problems: list[Unreadable]) -> dict[str, Any]:
-    """Content of a file that may be missing, else empty; an unreadable file is also a problem."""
+    """Content of an optional file, else empty; an unreadable file is added to `problems`."""
     if not exists(path):
         return {}
     try:
@@ -227,7 +227,7 @@ _CLOCK_STEP = timedelta(minutes=15)
 
 
 def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | None:
-    """A time in the machine's own zone, with the zone from another moment that is known locally and in UTC.
+    """A local time with its zone, from another moment whose local and UTC times are known.
 
     >>> with_zone("2026-01-02T12:30:00", "2026-01-02T12:00:00", "2026-01-02T10:00:01Z")
     '2026-01-02T12:30:00+02:00'
@@ -251,7 +251,8 @@ def naive_time(value: Any) -> datetime | None:
 
 
 def times_in(result: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Start and end of a trial, or why they are missing. Two zoneless times give at least the duration.
+    """Start and end of a trial, or the reason why they are missing. Two zoneless times still yield the
+    duration.
 
     >>> times_in({"started_at": "2025-12-17T21:03:06", "finished_at": "2025-12-17T21:04:06.5"})[0]
     {'duration_seconds': 60.5}
@@ -327,8 +328,7 @@ def start_of(
 ) -> Parsed:
     """The start of a trial in the slot that its result will fill.
 
-    Without `started_at` it began when the first of `made_first` was written, which every trial has from its
-    start.
+    Without `started_at`, it is the time of the first `made_first` file, which every trial has from its start.
     """
     written = first_written_ns(*made_first)
     started_at = started_at or (rfc3339(written // 1000) if written else None)
@@ -406,8 +406,8 @@ MAX_LINE_CHARACTERS = 16 * 1024 * 1024
 def cast_length(file: Path) -> int:
     """Number of events in a recording, of any kind: output, input, markers, resizes (E3, R8).
 
-    The header, blank and broken lines do not count. Lines end where `str.splitlines` ends them, as in the
-    harness: also at a raw U+2028. Raises FileError without a header or UTF-8, or if too large.
+    The header, blank and broken lines do not count. Lines end as in `str.splitlines`, like in the harness,
+    even at a raw U+2028. Raises FileError without a header or UTF-8, or if too large.
     """
     lines = _lines(file)
     try:
@@ -463,7 +463,7 @@ class AgentLogs:
 
 @dataclass(frozen=True, slots=True)
 class Enriched:
-    """A new event with what the logs add. `own` has the earlier values of the changed fields."""
+    """An event with the values from its logs. `own` has the earlier values of the changed fields."""
 
     event: dict[str, Any]
     sources: Mapping[str, str]
@@ -478,10 +478,10 @@ def read_agent_logs(
     main_trial: str | None = None,
     agent_index: int | None = None,
 ) -> AgentLogs:
-    """Read the newest log of a trial, and the newest recording if the log gives no steps. Never raises.
+    """Read the newest log of a trial, and the newest recording if the log has no steps. Never raises.
 
-    Older files are not tried, as in the harness (E2). Of files written at the same instant, the last by name
-    counts.
+    Like the harness, it does not try older files (E2). If several were written at the same instant, the last
+    by name counts.
 
     Args:
         recordings: whether a recording may replace a list of steps. The newest one may belong to the trial's
@@ -502,11 +502,11 @@ def read_agent_logs(
 
 
 def enriched(event: Mapping[str, Any], logs: AgentLogs, own: str = "results.json") -> Enriched:
-    """A `trial_result` event with the values that the logs know better than the harness's result.
+    """A `trial_result` event with those values that are better in the logs than in the harness's result.
 
-    Tokens of the logs replace the event's if either count is above 0 (E6). A reported cost of 0 beside them
-    is unknown, and is removed (R2). The harness's own trajectory length wins if it is above 0, since it was
-    read while file times were still right. It is set in any case (R8).
+    Tokens of the logs replace the event's if either count is above 0 (E6). A reported cost of 0 with them is
+    unknown, and is removed (R2). The harness's own trajectory length wins if it is above 0, since it was read
+    while file times were still right. It is set in any case (R8).
     """
     merged = dict(event)
     taken: dict[str, int] = {}
@@ -536,7 +536,7 @@ def usage_in(result: Mapping[str, Any], agent: str) -> dict[str, Any]:
 
 
 class _Unusable(Exception):
-    """An entry of a log has the wrong form; the text says why."""
+    """A malformed entry of a log; the text gives the reason."""
 
 
 def _with_list(trial: Path) -> AgentLogs:
@@ -593,7 +593,7 @@ def _read_list(file: Path) -> list[Any]:
 
 
 def _tokens(steps: list[Any]) -> tuple[int | None, int | None, str | None]:
-    """Prompt and completion tokens of the last step that states them, and what stopped the scan.
+    """Prompt and completion tokens of the last step that states them, and the error that stopped the scan.
 
     If all of them are 0 or less, the first step's remain (E1, E2).
     """
@@ -681,7 +681,7 @@ def agent_of_key(key: Any) -> ConfiguredAgent | None:
 
 
 def spelled_for_files(name: str) -> str:
-    """A label or a model as it appears in file names (E11).
+    """A label or model in the spelling of file names (E11).
 
     >>> spelled_for_files("openai/gpt_5@v1.2")
     'openai-gpt-5-v1.2'
@@ -690,7 +690,7 @@ def spelled_for_files(name: str) -> str:
 
 
 def container_key(position: int, agent: ConfiguredAgent) -> str:
-    """The key that the harness gives an agent's container (E11).
+    """The harness's key for an agent's container (E11).
 
     >>> container_key(3, ConfiguredAgent("terminus-2", "openai/gpt-5"))
     'agent-3-terminus-2:openai-gpt-5'

@@ -1,7 +1,7 @@
 """Jobs of harbor, as its packages 0.1 to 0.26 write them.
 
-- A trial has no attempt number: harbor tells repeats of a task apart by the trial's partly random name. So
-  the name is the shard and the attempt is 1. A retry keeps the name and is a revision.
+- A trial has no attempt number: harbor distinguishes repeats by the trial's partly random name. So the
+  name is the shard and the attempt is 1. A retry keeps the name and is a revision.
 - A reward comes from the verifier, not from a judge (R13), and may be any finite number. Each is a metric.
 - Harbor's input tokens include tokens from the cache (`AgentContext`); ours exclude them.
 - The model keeps the name and provider that the user gave, so that plan and results agree.
@@ -165,20 +165,20 @@ def configured_agents(config: Mapping[str, Any]) -> list[tuple[str | None, str |
 
 
 def agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Name and model; no name for an agent given as code, which alone knows it (`AgentFactory`)."""
+    """Name and model; an agent given as code has no name here (`AgentFactory`)."""
     name = text(agent.get("name"))
     return (None if name and ":" in name else name), text(agent.get("model_name"))
 
 
 def labels(agents: list[tuple[str | None, str | None]]) -> list[str] | None:
-    """Labels of the agents, each once; None if some have no name before they run."""
+    """Labels of the agents without repeats; None if some have no name before they run."""
     if not agents or not all(name for name, _ in agents):
         return None
     return list(dict.fromkeys(label_for_reporting(name or UNKNOWN, model) for name, model in agents))
 
 
 def attempts(planned: list[Planned]) -> int | None:
-    """How often each agent:model tries each task; None if that differs, as in a job that redoes trials."""
+    """Attempts of each agent:model at each task; None if they differ, as in a job that redoes trials."""
     counts = Counter(planned)
     tasks, agents = {task for *_, task in planned}, {(name, model) for name, model, _ in planned}
     even = len(counts) == len(tasks) * len(agents) and len(set(counts.values())) == 1
@@ -246,7 +246,7 @@ class TaskNames:
 
 
 def _source_and_home(where: Mapping[str, Any]) -> tuple[str, str]:
-    """The label of a task's dataset, and the commit or directory that tells equal labels apart."""
+    """The label of a task's dataset, and the commit or directory that distinguishes equal labels."""
     commit, path = text(where.get("git_commit_id")) or text(where.get("ref")), text(where.get("path"))
     return text(where.get("source")) or "", commit or (path.rpartition("/")[0] if path else "")
 
@@ -396,7 +396,7 @@ def _same_task(job: Path, trial: Path) -> list[Path]:
 
 @lru_cache(maxsize=8)
 def _by_beginning(job: Path, _written: int) -> dict[str, list[Path]]:
-    """First part of a name to its trials; the directory is listed once per change."""
+    """Trials by the first part of their names; the directory is listed once per change."""
     trials_by_name: dict[str, list[Path]] = {}
     for trial in subdirectories(job):
         trials_by_name.setdefault(_beginning(trial), []).append(trial)
@@ -461,7 +461,7 @@ def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
 def metrics(result: Mapping[str, Any]) -> dict[str, Any] | None:
     """Every reward that counts, by its metric's name; None without any. True is 1, false 0.
 
-    A reward that is no number stays, and is reported later.
+    A reward that is not a number stays, and is reported later.
 
     >>> metrics({"verifier_result": {"rewards": {"reward": 0.7, "style": 0.25}}})
     {'reward': 0.7, 'reward/style': 0.25}
@@ -620,7 +620,7 @@ class Harbor:
         return directory.name in NO_RESULTS
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
-        """The plan from lock.json, which names every trial; config.json alone does not name the tasks.
+        """The plan from lock.json, which names every trial; config.json does not name the tasks.
 
         The job's result.json may be unreadable, because harbor rewrites it as each trial starts.
         """

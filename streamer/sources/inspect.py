@@ -147,7 +147,7 @@ def _add(scores: SampleScores, name: str, value: Any) -> None:
 
 
 def _number(value: Any) -> float | None:
-    """The value as inspect_ai's metrics count it; None for lists and values that are no finite number."""
+    """The value as inspect_ai's metrics count it; None for lists and non-finite values."""
     if isinstance(value, str):
         letter_value = LETTERS.get(value, WORDS.get(value.lower()))
         if letter_value is not None:
@@ -194,7 +194,7 @@ OTHER_MODEL = "with tokens of another model, which are not counted"
 NO_USAGE = "without tokens, cost and times"
 
 INVALID = "marked invalid in the log, counted until run again"
-"""The remark on an invalidated sample, which inspect_ai's own metrics count too."""
+"""The remark on an invalidated sample, which inspect_ai's own metrics still count."""
 
 NO_FAILURE = "unset"
 """Failure mode of a sample that ended normally (G6)."""
@@ -297,7 +297,7 @@ MAX_QUEUE = 100_000
 
 
 def planned_metrics(spec: Record) -> list[str]:
-    """The metrics that the eval's scorers will give, as far as the specification says.
+    """The metrics of the eval's scorers, as far as the specification lists them.
 
     A scorer that gives a dictionary names its keys if it lists statistics by key. A pattern names no key.
     inspect_ai numbers scorers of one name: match, match1.
@@ -479,7 +479,7 @@ JOURNAL = re.compile(r"_journal/summaries/(\d{1,9})\.json")
 ZSTANDARD = 93
 
 WRITTEN_SO = "its checksum is right, so the log was written like this: write it again with inspect_ai"
-"""The hint for a member that is no JSON. Its checksum was verified first, so it is not damaged."""
+"""The hint for a member that is not JSON. Its checksum was verified first, so it is not damaged."""
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
@@ -798,7 +798,7 @@ def _wrong_with(sample: Any) -> str | None:
 
 
 def _perhaps_a_shard(dataset: Record) -> list[str]:
-    """The remark on a log in a numbered directory, since a shard's log does not say that it is one (R34)."""
+    """The remark on a log in a numbered directory, because a shard's log does not identify itself (R34)."""
     count, of = len(listed(dataset, "sample_ids")), count_of(dataset.get("samples")) or 0
     if not 0 < count < of:
         return []

@@ -75,7 +75,7 @@ LOGS = Path("logs", "run_evaluation")
 METADATA, REPORT, INSTANCE_LOG = "run.json", "report.json", "run_instance.log"
 
 OPENHANDS = "metadata.json"
-"""The file with dataset and model that OpenHands writes beside its `output.report.json`."""
+"""OpenHands' file with dataset and model, next to `output.report.json`."""
 
 OUTPUT, NAMELESS = "output", "report"
 """OpenHands's words for model and run id in a report's name; a copy's name continues after them."""
@@ -84,7 +84,7 @@ HOSTED_KEYS = frozenset({"pending_instances", "failed_instances", "pending_ids",
 """Keys that only reports of sb-cli have, which grades on servers."""
 
 GUESSED = "with a model and a run that the last dot in the report's name tells apart"
-"""The remark on a name with several dots and no logs beside it."""
+"""The remark on a name with several dots but without logs."""
 
 _HOSTED = re.compile(r"(.+?)__(.+?)__(.+)", re.DOTALL)
 
@@ -196,7 +196,7 @@ LISTS = ("completed_ids", "incomplete_ids", "pending_ids", "failed_ids", *ENDING
 """The lists of a report that together name every instance; some harnesses omit some."""
 
 Ending = tuple[Any, str]
-"""Verdict, None if there is none, and failure mode."""
+"""Verdict, if there is one, and failure mode."""
 
 LINES_OF_LOG = 10
 
@@ -349,7 +349,9 @@ def _own_result(file: Path, task: str) -> dict[str, Any]:
 
 
 def _endings(report: Mapping[str, Any]) -> dict[str, Ending]:
-    """Instance to verdict and failure mode, for all with a prediction. The later of several lists counts."""
+    """Instance to verdict and failure mode, for all with a prediction. If several lists have it, the last one
+    counts.
+    """
     completed = (None, ERROR) if "unresolved_ids" in report else (False, UNSET)
     endings: dict[str, Ending] = {}
     for name, ending in (

@@ -1,4 +1,4 @@
-"""Terminal-Bench: where its family of harnesses keeps its files, and its connector (semantics G1, G2, H)."""
+"""The connector for Terminal-Bench, and the file layout of its family of harnesses (semantics G1, G2, H)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def run_name(path: Path) -> str:
 
 
 def is_run_file(path: Path) -> bool:
-    """Whether a path is a run-level results file, or a broken one with such a name, so it gets reported."""
+    """Whether a path is a run-level results file, even a broken one, so that it is reported."""
     try:
         content = read_object(path)
     except FileError:
@@ -109,7 +109,7 @@ def _is_trial_directory(path: Path) -> bool:
 
 
 def _holds_trials(path: Path) -> bool:
-    """Whether the layout alone shows a run: <task>/<task>.<attempt>-of-<n>.../results.json."""
+    """Whether the layout shows a run: <task>/<task>.<attempt>-of-<n>.../results.json."""
     return any(
         _is_trial_directory(trial) and is_file(trial / RESULTS)
         for task in subdirectories(path)
@@ -118,7 +118,7 @@ def _holds_trials(path: Path) -> bool:
 
 
 def _has_broken_results(path: Path) -> bool:
-    """Whether a directory's results file is no JSON: it counts as a run, so it gets reported."""
+    """Whether a directory's results file is not JSON; it counts as a run, so that it is reported."""
     if _is_trial_directory(path) or not is_file(path / RESULTS):
         return False
     try:
@@ -129,7 +129,7 @@ def _has_broken_results(path: Path) -> bool:
 
 
 def is_run_place(path: Path) -> bool:
-    """Whether a directory is a run: by its own file, or by its layout if it lies in no run."""
+    """Whether a directory is a run: by its own file, or by its layout outside of runs."""
     if is_run_directory(path):
         return True
     above = path.parents[:_SEARCHED_UPWARDS]
@@ -209,7 +209,7 @@ def failed_tests(result: Mapping[str, Any]) -> str | None:
 
 
 def task_by_task(tasks: Any, attempts: Any) -> list[Any] | None:
-    """A run's queue: all attempts at one task, then the next task; None without the tasks' names.
+    """A run's queue: all attempts at one task, then the next task; None without task names.
 
     >>> task_by_task(["b", "a"], 2), task_by_task(["b", "a"], 1), task_by_task(80, 1)
     ([['b', 1], ['b', 2], ['a', 1], ['a', 2]], ['b', 'a'], None)
@@ -257,7 +257,7 @@ def run_file_results(file: Path) -> list[Any]:
 
 
 def run_file_entries(file: Path) -> tuple[list[Any], list[Unreadable]]:
-    """The trials that a run-level file lists, and why it is unreadable. A missing file lists nothing."""
+    """The trials in a run-level file, or the reason why it is unreadable. A missing file has no trials."""
     try:
         return run_file_results(file) if exists(file) else [], []
     except FileError as error:
@@ -436,7 +436,7 @@ def _identity(event: dict[str, Any]) -> _Identity:
 class _Trial(NamedTuple):
     event: dict[str, Any]
     run: str | None
-    """The run at the end of the trial's name (G2); None if there is no run (H4)."""
+    """The run at the end of the trial's name (G2), if it has one (H4)."""
 
 
 def _run_started(

@@ -240,11 +240,11 @@ class ExactSum:
         return quotient(self._sum, self.count << self._shift) if self.count else None
 
     def variance(self, ddof: int = 0) -> float | None:
-        """The variance, correctly rounded; None when empty, 0.0 of one value (S3), inf beyond the range."""
+        """The variance, correctly rounded; None when empty, 0.0 for one value (S3), inf beyond the range."""
         return quotient(*self._spread(ddof)) if self.count else None
 
     def std_dev(self, ddof: int = 0) -> float | None:
-        """The root of the exact variance, correctly rounded; None when empty, 0.0 of one value (S3)."""
+        """The root of the exact variance, correctly rounded; None when empty, 0.0 for one value (S3)."""
         return root_of_quotient(*self._spread(ddof)) if self.count else None
 
     def mean_and_std_dev(self, ddof: int) -> tuple[float | None, float | None]:
@@ -378,7 +378,7 @@ def normal(alpha: Fraction) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def student_t(alpha: Fraction, degrees: int) -> float:
-    """t such that Student's t with so many degrees of freedom lies outside of [-t, t] with probability alpha.
+    """t such that Student's t with these degrees of freedom is outside [-t, t] with probability alpha.
 
     `alpha` is 1e-20 or more and below 1, and `degrees` is 1 or more; otherwise StatsError.
 

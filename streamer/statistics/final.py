@@ -682,7 +682,7 @@ def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | 
 
 
 def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissing | None:
-    """The reason why the plan alone allows no interval for this many started trials, or None.
+    """The reason why the plan rules out an interval for this many started trials, if it does.
 
     `placed`: all of them have a place in the order.
     """

@@ -205,8 +205,8 @@ def e_value(wins: int, losses: int) -> float:
     It is the likelihood of chances from 1/2 to 1 against us, weighted equally, over the likelihood of 1/2.
     With n = wins + losses that is sum_{j <= losses} C(n+1, j) / ((n+1) C(n, losses)).
 
-    Floats give 12 digits on every machine, as all terms are positive. It exceeds 1 only if we lose more than
-    we win, and is capped near 1e300.
+    Floats give 12 digits on every machine, because all terms are positive. It exceeds 1 only if we lose more
+    than we win, and is capped near 1e300.
 
     >>> round(e_value(10, 30), 9), round(e_value(0, 8), 9), e_value(0, 0)
     (63.227923732, 56.777777778, 1.0)
@@ -788,7 +788,7 @@ def ability(
 
 
 def reaches(ends: Ends, target: Fraction) -> GateVerdict:
-    """Whether the final pass rate reaches a target, by what is still possible (inference 4).
+    """Whether the final pass rate reaches a target, given its remaining range (inference 4).
 
     >>> reach = Ends(Fraction(2, 10), Fraction(6, 10))
     >>> [str(reaches(reach, Fraction(tenths, 10))) for tenths in (2, 6, 7)]

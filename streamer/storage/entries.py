@@ -150,7 +150,7 @@ HASHES = (IN_FLIGHT, TASKS)
 """Suffixes of hashes; the Lua scripts list them, too."""
 COMPARISONS = COMPARISON.redis_suffix
 DELETED = "deleted"
-"""Field of a run's versions that holds the deletion of the run; also in write_run.lua."""
+"""Field of a run's versions for the deletion of the run; write_run.lua uses it, too."""
 
 RUN_HEADLINE = {
     "trials": ("trials",),

@@ -72,7 +72,7 @@ TASKS, AT_ONCE = 40, 12
 """Tasks that each agent tries once, and the number of parallel trials."""
 
 SEED = 433
-"""A seed with a change of the leader and a retry, where the two best agents separate before the end."""
+"""A seed with a change of leader and a retry, where the two best agents separate before the end."""
 
 SPEED, PIECE_SECONDS = 24.0, 0.01
 """Pace of the demo: a trial takes seconds of real time, so ages and forecasts are real too."""

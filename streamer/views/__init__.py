@@ -1,1 +1,1 @@
-"""Boards as data for page, terminal, reports and command-line tables. Data come as arguments."""
+"""Boards as data for page, terminal, reports and command-line tables. All data are arguments."""

@@ -191,7 +191,7 @@ def finite(value: Number | None) -> float | None:
 
 SO_FAR = "so far"
 INCOMPLETE = "incomplete"
-"""The words beside a pass rate that lacks planned trials: during the run, and after its end."""
+"""The words after a pass rate that lacks planned trials: during the run, and after its end."""
 
 REASONS = {
     "no_plan": "the run has declared no complete plan of its trials",
@@ -208,7 +208,7 @@ REASONS = {
     "empty": "no final pass rate agrees with all results: the assumptions do not hold",
     "order_undeclared": "no plan shows a shuffle declared before the first trial",
 }
-"""`final_missing` to the reason why there is no interval, as in the table in docs/inference.md."""
+"""The reason for each `final_missing`, as in the table in docs/inference.md."""
 
 EXPLAINED = {
     SO_FAR: "so far: results are still missing. Passes often come first, so this pass rate may mislead.",
@@ -310,7 +310,7 @@ def final_ends(group: Summary) -> tuple[float, float, bool] | None:
 
 
 def reason(group: Summary) -> str:
-    """Why there is no interval of the final pass rate; "" if there is one, or the rate is known.
+    """The reason for a missing interval of the final pass rate; "" if it exists, or if the rate is known.
 
     >>> reason({"uncertainty": {"final": None, "final_missing": "order_chosen", "reachable": None}})
     'the order was chosen'

@@ -41,7 +41,7 @@ def charts_of(agents: Sequence[Json], tiers: Sequence[Json], primary: str) -> Js
 
 
 def _lines(groups: Sequence[Json]) -> list[Json]:
-    """Metrics for the lines of some groups. The history keeps only planned named metrics."""
+    """Metrics for the lines of these groups. The history keeps only planned named metrics."""
     planned = named_of(groups, planned=True)
     offered = [_CHARTED[name] for name in _LINES if name not in _SOMETIMES]
     known = _known([*(_CHARTED[name] for name in _SOMETIMES), *planned], groups)

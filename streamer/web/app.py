@@ -552,7 +552,7 @@ def _packed(path: str) -> _Packed:
 
 
 async def _page_file(request: Request) -> Response:
-    """A file of the page; asked for again each time, answered with 304 where it has not changed."""
+    """A file of the page. Browsers request it every time, and get a 304 if it has not changed."""
     path = request.path_params.get("path", "index.html")
     if path not in _paths():
         raise HTTPException(404)

@@ -122,7 +122,7 @@ SEVERAL = (
     "is. Rename or remove all but one"
 )
 _RENAMED = {"agent": "", "model": ""}
-"""Options of `tail` may rename these, so they do not tell trials apart here."""
+"""Fields that `tail` can rename by options, so they cannot identify a trial here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ MAX_STEP_CHARACTERS = 16_000
 _SAYS_ERROR = re.compile(
     r"Traceback \(most recent call last\)|\bexit[ _]?code\W{0,4}(?:-|[1-9])|^\[?error\b", re.IGNORECASE
 )
-"""Texts in a tool's output that mean failure, where the format has no field for it."""
+"""Texts in a tool's output that mean failure, for formats without a field for it."""
 
 Source = Literal["system", "user", "agent", "environment"]
 
@@ -709,7 +709,7 @@ _ANSWERS = ("response.txt", "response.json")
 
 
 class ArtifactView(Message):
-    """A file of a trial for people to read. Its texts come from the agent or harness and are never markup."""
+    """A readable file of a trial. Its texts come from the agent or harness and are never markup."""
 
     kind: Kind = Field(description="How it is shown; `cast`: in the player.")
     name: str = Field(description="The artifact's name.")
@@ -720,7 +720,9 @@ class ArtifactView(Message):
 
 
 def view_of(home: Path, path: str, name: str) -> ArtifactView:
-    """A file below a run's directory, as the page shows it; raises CannotBeOpened, also if it is not text."""
+    """A file below a run's directory in the form for the page; raises CannotBeOpened, even for
+    binary files.
+    """
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in _CASTS:
         part = read_below(home, path, MAX_CAST_BYTES)

@@ -227,7 +227,7 @@ def _short_progress(run: Json) -> str:
 
 
 def drawn_tiles(run: Json, outlook: Outlook | None) -> list[drawing.Element]:
-    """Progress, results and costs of a run. Forecasts rest on event time."""
+    """Progress, results and costs of a run. Forecasts use event time."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     part = drawing.percent(min(1.0, done / planned) if planned else 1.0)
     counts = f"{plan_words(run)}: counts only" if planned is None else f"{part} of the plan"

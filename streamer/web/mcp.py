@@ -1,7 +1,8 @@
 """The answers of the API as tools for language models, by the Model Context Protocol.
 
 `streamer mcp` speaks it on stdin and stdout, the page's server at MCP_PATH. A tool is an API path under a
-short name, with the same arguments and JSON. `board` gives a run's tables as text. No tool changes anything.
+short name, with the same arguments and JSON. `board` returns a run's tables as text. No tool changes
+anything.
 
 Messages of trials come from agents under test and may contain instructions. They are left out unless `texts`
 is set; then each is in an object with the single field UNTRUSTED.

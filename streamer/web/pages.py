@@ -157,7 +157,7 @@ def name(value: object) -> str:
 
 
 def text(value: object) -> str:
-    r"""A value as text that is no markup.
+    r"""A value as text that cannot be markup.
 
     >>> text("<b>\u202ered")
     '&lt;b&gt;\\u202ered'

@@ -3,8 +3,8 @@ r"""The data of a report: the current state from Redis and the log, or a file of
 Scored trials as CSV, safe to open in a spreadsheet.
 
 A text that a spreadsheet would take for a formula gets one apostrophe before it. So does a text that begins
-with an apostrophe: a reader of the file takes one away and has the text as it was. All texts stand in quotes,
-so that an empty text differs from an unknown value (nothing at all).
+with an apostrophe: a reader of the file takes one away and has the text as it was. All texts are quoted, so
+that an empty text differs from an unknown value (nothing at all).
 
 >>> cell("=cmd|' /C calc'!A0"), cell("it's"), cell(None), cell(""), cell(0.1), cell(True), cell(float("inf"))
 ('"\'=cmd|\' /C calc\'!A0"', '"it\'s"', '', '""', '0.1', 'true', 'Infinity')
@@ -382,7 +382,7 @@ def _is_plain(plain: str, at: int, kept: frozenset[str]) -> bool:
 
 OURS = Path(__file__).with_name("report_static")
 SCRIPTS = ("report_matrix.js", "report.js")
-"""Scripts that stand behind the chapters of the page's `shared.js`, and use its names."""
+"""Scripts after the chapters of the page's `shared.js`, whose names they use."""
 
 MAX_TRIALS = 1000
 """The most trials that are listed; CSV and Parquet have all of them."""

@@ -75,7 +75,7 @@ _SHOWN_KEY = 200
 
 
 class NoRow(ValueError):
-    """A changelog record that is no row of its table; the text ends the sentence "The record ..."."""
+    """A changelog record that is not a row of its table; the text ends the sentence "The record ..."."""
 
 
 class NoValue(NoRow):
@@ -83,7 +83,7 @@ class NoValue(NoRow):
 
 
 Refuse = Callable[[str, bytes | None], None]
-"""Raises NoRow for a record's key and value (None: a tombstone) if they are no row."""
+"""Raises NoRow for a record's key and value (None: a tombstone) unless they are a row."""
 
 
 def row_key(raw: bytes | None) -> str:
@@ -96,7 +96,7 @@ def row_key(raw: bytes | None) -> str:
 
 
 def refuse_page(key: str, value: bytes | None) -> None:
-    """Raise NoRow for a record that is no state page. An unreadable page fails its run instead."""
+    """Raise NoRow for a record that is not a state page. An unreadable page fails its run instead."""
     if not (key.startswith("/") or _PAGE_KEY.fullmatch(key)):
         raise NoRow(f"has the key {key[:_SHOWN_KEY]!r}, and a page has RUN/WRITER/NUMBER")
     layout: Any = (
@@ -621,7 +621,9 @@ class PatientRecovery(Recovery):
         await super().on_rebalance(*args, **kwargs)
 
     def _overtaken(self, generation_id: int) -> bool:
-        """True if another rebalance has begun; its own recovery follows, so this one must resume nothing."""
+        """Whether another rebalance has begun. Its own recovery follows, so this one must not resume
+        anything.
+        """
         return self._rebalance != rebalances(self.app) or self.app.consumer_generation_id != generation_id
 
     async def on_recovery_completed(self, generation_id: int = 0) -> None:

@@ -113,7 +113,7 @@ class HandedBatches:
         self._by_tp.setdefault(tp, deque()).append(_Handed(batch, batch.last_offset, _weight(batch.records)))
 
     def note_gap(self, tp: Any, end: int) -> None:
-        """Note that the log holds no event between the last batch and the offset `end`."""
+        """Note that the log has no event between the last batch and the offset `end`."""
         gap = FetchedBatch(tp.topic, tp.partition, [], folded=True, done=True)
         self._by_tp.setdefault(tp, deque()).append(_Handed(gap, end - 1, 0))
 
@@ -131,7 +131,7 @@ class HandedBatches:
 
 
 def _unfolded(items: deque[_Handed]) -> Iterator[_Handed]:
-    """The unfolded batches from the end: batches of a partition are folded in order, and many may wait."""
+    """The unfolded batches, last first: a partition's batches are folded in order, and many may wait."""
     return takewhile(lambda item: not item.batch.folded, reversed(items))
 
 
@@ -176,7 +176,7 @@ class TopicPartition(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A committed offset, None if there is none; `by_others`: no worker set it."""
+    """A committed offset, if there is one; `by_others`: another client set it."""
 
     offset: int | None
     by_others: bool
@@ -216,7 +216,7 @@ class EventConsumer(Protocol):
 
 HEARTBEATS_PER_SESSION = 3
 COMMIT_SECONDS = 1.0
-"""A killed worker's successor folds at most so much again, besides what was not published yet."""
+"""A killed worker's successor folds at most this much again, besides unpublished events."""
 
 
 class StreamerApp(faust.App):
@@ -239,7 +239,7 @@ class StreamerApp(faust.App):
 
     @property
     def unrecovered(self) -> int:
-        """Changelog records that the present recovery still has to read; 0 outside of one."""
+        """Changelog records that the present recovery must still read; 0 without a recovery."""
         remaining = self._manager.recovery.active_remaining_total() if self.in_recovery else 0
         return max(0, int(remaining))
 
@@ -259,7 +259,7 @@ class StreamerApp(faust.App):
         return (consumer.highwater(place) if place in consumer.assignment() else None) or 0
 
     def waiting(self, place: TopicPartition, next_offset: int) -> int:
-        """Number of records from this offset on that the log is known to hold."""
+        """Number of records known to be in the log from this offset on."""
         return max(0, self.known_end(place) - next_offset)
 
     def report_to(self, registry: CollectorRegistry) -> None:

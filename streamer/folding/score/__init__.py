@@ -280,7 +280,7 @@ def score_trial_group(events: Sequence[Result], rules: ScoringRules, *, ended: b
     Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9). A failed agent
     counts with all benchmarks that any sub-trial of the group has (R21).
 
-    With `ended`, no sub-trial is to come, and an oracle alone is judged absolutely (R20).
+    With `ended`, no more sub-trials come, and an oracle without others is judged absolutely (R20).
     """
     alone = len(events) == 1 and (ended or rules.sole_agent)
     group = _Group(events, None if alone else _oracle_failures(events))
@@ -288,8 +288,8 @@ def score_trial_group(events: Sequence[Result], rules: ScoringRules, *, ended: b
 
 
 def deciding_sub_trial(events: Sequence[Result], is_baseline: Callable[[str], bool]) -> Result | None:
-    """The sub-trial that decides the whole trial (R10, D2), in whatever order they come; None if there is
-    none.
+    """The sub-trial that decides the whole trial (R10, D2), independent of their order; None without
+    sub-trials.
 
     It is the one with the highest agent index among those that are not baselines, else among baselines.
     """
@@ -415,7 +415,7 @@ def _changed_nothing(event: Result, success: bool | None) -> bool:
 
 
 def _tests_failed(tests: TestCounts, allowed_failures: int | None) -> bool:
-    """Compared with the oracle's failures (as many are fine, D8); None: there is no oracle."""
+    """Compared with the oracle's failures, of which as many are allowed (D8); None: no oracle."""
     if tests.status in ("missing", "unparsable"):
         return True  # (R5), in a group too (differs from D9)
     if tests.failed is None and tests.error is None:

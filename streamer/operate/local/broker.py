@@ -290,7 +290,7 @@ PROGRESS_SECONDS = 3.0
 class DurableBroker:
     """The broker with its journal; it has started when all journalled events are loaded.
 
-    Without a `journal` folder nothing is kept. `echo` takes lines for the user, also from another thread.
+    Without a `journal` folder nothing is kept. `echo` gets lines for the user, possibly from another thread.
     """
 
     def __init__(

@@ -281,7 +281,7 @@ class Frame(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes of a file that are no frame: `size` bytes from position `at`.
+    """Bytes of a file that are not a frame: `size` bytes from position `at`.
 
     `torn`: the file ends within a frame, because its writer was interrupted. `head`: the frame's head, if
     only its body is damaged.

@@ -138,7 +138,7 @@ class Child:
             self._process.send_signal(number)
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """SIGTERM, then SIGKILL if it still runs after that many seconds."""
+        """Send SIGTERM, then SIGKILL if it still runs after `seconds`."""
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)  # a paused program does not see SIGTERM
         if not self.wait(seconds):

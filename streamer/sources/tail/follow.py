@@ -47,7 +47,7 @@ AGAIN_SECONDS = 0.5
 """The delay until a changed part is read again, as the system may miss files in a new directory."""
 
 REST = 4.0
-"""How long a part that keeps changing rests, in multiples of its reading time: it may be large."""
+"""Pause before reading a changing part again, in multiples of its reading time, as it may be large."""
 
 _LONG_AGO = -math.inf
 

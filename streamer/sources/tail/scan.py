@@ -42,7 +42,7 @@ class Scan:
 
 
 def read_whole(root: Path, options: ConvertOptions) -> Scan:
-    """All runs at or below a directory; empty if it does not exist or holds none."""
+    """All runs at or below a directory; empty if it does not exist."""
     if not root.exists():
         return Scan()
     runs, problems, notes = discover([root], sources_for(options.harness), options, around=False)
@@ -57,7 +57,7 @@ def read_whole(root: Path, options: ConvertOptions) -> Scan:
 
 
 def read_part(run: SourceRun, part: Path, options: ConvertOptions) -> Scan:
-    """The trials in a part of a run, except those that only a scan of the whole could tell from copies."""
+    """The trials in a part of a run, except those that only a full scan can distinguish from copies."""
     scan = Scan([run])
     events = list(convert_part(run, part, options, scan.report))
     _take_trials(scan, events)
@@ -322,7 +322,7 @@ class Watcher:
         return self._changes is not None
 
     def changes(self) -> set[Path]:
-        """The paths changed since the last call, after at most a tick. The root stands for everything."""
+        """The paths changed since the last call, after at most a tick. The root means everything."""
         paths: set[Path] = set()
         identity = _identity(self._root)
         if identity != self._watched:
@@ -466,8 +466,8 @@ class Deletions:
     ) -> list[ResultKey]:
         """The slots to withdraw now; never if the whole run is gone or has no trial left.
 
-        A result whose file now holds something else goes after a second scan: the first may have looked while
-        the file was elsewhere. `undecided` says whether a file is unfinished.
+        A result whose file now has other content is withdrawn after a second scan, because the first may have
+        looked while the file was elsewhere. `undecided` says whether a file is unfinished.
         """
         homes = {run.path for run in scan.runs}
         populated = _above({path for path, _ in (*scan.trials, *scan.starts)}, homes)

@@ -160,7 +160,7 @@ FIRST_LOOK = 2_000
 """Records before the end of the partition that are read first; some may belong to other runs."""
 
 FURTHER = 8
-"""The factor by which each further read goes back."""
+"""The factor by which each further read covers more records."""
 
 
 class Newest:

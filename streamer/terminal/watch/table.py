@@ -238,7 +238,7 @@ def progress_line(run: RunSummary, pace: Eta, width: int) -> str:
 
 
 def end_line(run: RunSummary, pace: Eta, now: datetime) -> str:
-    """Forecast of the run's end; "" where it is unknown or nothing is awaited."""
+    """Forecast of the run's end; "" if unknown, or if the run is over."""
     at = moment_of(run.last_event_at, now)
     left = left_at(pace.seconds_left, run.last_event_at, at)
     return "" if at is None or left is None or not left.high else end_words(at, left)

@@ -38,7 +38,7 @@ from streamer.web.models import PublishedEvents, Refused, RejectedEvent
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_EVENTS = 100_000
-"""The most events in one body, since all of them stand in memory."""
+"""The most events in one body, because all of them are held in memory."""
 
 MAX_EVENT_BYTES = MAX_KEPT_BYTES
 """The longest line that can be rejected with its bytes; valid events are shorter."""

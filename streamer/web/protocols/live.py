@@ -79,7 +79,7 @@ class Room:
         return [entry.state for entry in self._entries.values() if entry.state is not None]
 
     def touch(self) -> None:
-        """Count a change besides the summaries that affects what is drawn."""
+        """Count a change outside the summaries that affects drawings."""
         self._revision += 1
         self.wake()
 
@@ -147,7 +147,7 @@ class Room:
         return frames[::-1], self._revision
 
     def has_dropped(self, position: int) -> bool:
-        """Whether a change after a position is no longer kept."""
+        """Whether a change after this position has been dropped."""
         return position < self._dropped
 
     async def wait(self, position: int) -> None:

@@ -33,7 +33,7 @@ SHOWN = ("accuracy", "pass_rate", "total_cost", "mean_cost", "mean_duration", "c
 
 
 class Results(Collector):
-    """The metrics of some runs as they were read; an unknown number has no sample.
+    """The metrics of these runs; an unknown number has no sample.
 
     `running` counts the shown runs and those left out. `agents_left_out` counts agents of the shown runs.
     """
