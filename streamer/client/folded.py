@@ -368,9 +368,7 @@ def _latest(one: BoardRun) -> tuple[float, str]:
 def fold_states(
     settings: Settings, run_ids: Collection[str], prices: PriceTable, as_of: Position | None = None
 ) -> tuple[dict[str, RunState], dict[str, int]]:
-    """Some runs up to the time `as_of`, and their truncated logs as in `PastRuns`; raises as
-    :func:`fold_run`.
-    """
+    """Runs up to the time `as_of`, and truncated logs as in `PastRuns`; raises like :func:`fold_run`."""
     topic = Names(settings.namespace).trial_events
     count = len(asyncio.run(partitions_of(settings, topic)))
     chosen, states = frozenset(run_ids), dict[str, RunState]()

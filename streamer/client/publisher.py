@@ -256,9 +256,7 @@ class Delivery:
         return not self.pending
 
     async def close(self, seconds: float) -> Counts:
-        """Flush, keep unacknowledged events on disk, and close everything; raises EventsLost if the disk
-        fails.
-        """
+        """Flush, keep unacknowledged events on disk, and close; raises EventsLost if the disk fails."""
         self.inbox.close()
         await self.flush(seconds)
         for task in self._tasks:
@@ -322,9 +320,7 @@ class Delivery:
         return size > 0
 
     async def _place(self) -> None:
-        """Send events to the broker if it accepts them at once, else keep them on disk; retry if
-        both fail.
-        """
+        """Send events to a broker that accepts them at once, else keep them on disk; retry if both fail."""
         while batch := self._in_hand:
             if self._link is not None:
                 results = list(zip(batch, await self._link.publish(batch, STALL_SECONDS), strict=True))

@@ -49,8 +49,7 @@ class Declared(NamedTuple, Generic[T]):
 
 
 class Plan:
-    """The plan events of a run, merged: each field comes from the greatest (revision, fingerprint) that set
-    it.
+    """The plan events of a run, merged: for each field the greatest (revision, fingerprint) wins.
 
     The merge is associative, commutative and idempotent, so the order of events never matters.
     """
@@ -64,9 +63,7 @@ class Plan:
         """The ledgers of all complete plans, including the earliest one (inference 8a)."""
         self._agents: dict[PlanRank, Declared[list[str]]] = {}
         self._ends: list[tuple[tuple[int, *PlanRank], RunFinished]] = []
-        """The greatest wins. Lesser ones with a greater revision stay, in case a deletion removes the
-        greatest.
-        """
+        """The greatest wins. Others with a greater revision stay, in case a deletion removes it."""
         self._parts: dict[str, Plan] = {}
         self._joined: dict[str, Any] | None = None
 

@@ -139,9 +139,7 @@ def fingerprint(event: Event) -> str:
 
 
 def event_time(event: Inside, timestamp_ms: int) -> int:
-    """Event time in microseconds: the finish, else the start, a revision that is a time, or the record's
-    time.
-    """
+    """Event time in microseconds: the end, else the start, the revision if a time, the record's time."""
     moment = getattr(event, "finished_at", None) or getattr(event, "started_at", None)
     if moment is not None:
         return microseconds(moment)

@@ -308,9 +308,7 @@ class Archive:
             ) from error
 
     def _end(self, events: list[bytes]) -> None:
-        """Finish the archive after its deletion is in the log. The ledger's lines come first, to survive a
-        failure.
-        """
+        """Finish once the deletion is in the log. The ledger's lines are first, to survive a failure."""
         there = self._in_log(events)
         self._send(event for event in events if event not in there)
         self._complete(there[events[0]].offset)

@@ -36,9 +36,7 @@ class SinkMissing(Exception):
 
 
 class BadAddress(Exception):
-    """A missing address, or one that the client cannot use. The text omits it, because it may contain a
-    password.
-    """
+    """A missing or unusable address. The text omits it, because it may contain a password."""
 
 
 class NotTaken(Exception):

@@ -232,8 +232,7 @@ def trials(*runs: str | Path, as_of: str | None = None, settings: Settings | Non
 
 
 def agents(*runs: str | Path, as_of: str | None = None, settings: Settings | None = None) -> Frame:
-    """The agent:models of these runs, including baselines, as published. Arguments and errors as for
-    `trials`.
+    """The agent:models of these runs, including baselines. Arguments and errors as for `trials`.
 
     Runs by their ids are read from Redis: UnknownRun, RedisUnavailable.
     """

@@ -285,9 +285,7 @@ class Flow:
 
     @property
     def without_owner(self) -> list[int]:
-        """Partitions that no heartbeat lists: an owner is about to take them, or Redis has lost its
-        heartbeat.
-        """
+        """Partitions that no heartbeat lists: their owner is new, or Redis has lost its heartbeat."""
         return [partition.partition for partition in self.partitions if not self._owners(partition)]
 
     @property
@@ -482,9 +480,7 @@ def quarantined(reader: StateReader) -> dict[str, str]:
 
 
 def wait_until_deleted(reader: StateReader, run_id: str, *, archived: bool, seconds: float) -> bool:
-    """Wait until a run is gone from Redis, or with `archived` all but its ledger's part; False:
-    time ran out.
-    """
+    """Wait until a run is gone from Redis (if `archived`, except its ledger lines); False: timeout."""
     from streamer.client.queries import UnknownRun
 
     deadline = time.monotonic() + seconds

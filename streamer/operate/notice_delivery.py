@@ -157,9 +157,7 @@ MAX_CODES = 5
 
 
 class RejectionRate:
-    """A counter of rejections. A notice is due above `per_minute`. Some process sent the last one at
-    `told_at`.
-    """
+    """A counter of rejections, with a notice above `per_minute`; the last one was sent at `told_at`."""
 
     def __init__(self, per_minute: float, told_at: datetime | None = None) -> None:
         self._limit = per_minute

@@ -285,9 +285,7 @@ class Decider:
         return [notice] if notice else []
 
     def judged(self, ledger: LedgerResult) -> list[Notification]:
-        """The notices of a ledger, once each: a candidate is better than its baseline, or no longer
-        better.
-        """
+        """The notices of a ledger, once each: a candidate is now better than its baseline, or no longer."""
         notices = []
         for one in ledger.candidates:
             memory = self._runs.get(one.run_id)

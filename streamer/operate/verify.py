@@ -362,8 +362,7 @@ VerifyResult = Literal["equal", "differs", "unverifiable"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on one run; `reason` says why it cannot be verified, or which part of a bundle was not
-    compared.
+    """The verdict on one run; `reason` explains a run that could not be verified, or only in part.
 
     If a run is not `in_log`, everything found about it is a difference.
     """

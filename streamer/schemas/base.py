@@ -62,9 +62,7 @@ LARGE_EVENT_BYTES = 2048
 """Size from which a result mostly has benchmarks, so that looking for them first is faster."""
 
 MAX_COUNT = 2**53
-"""Limit for a count (tokens, steps): the largest integer that every JSON reader keeps exact. Sums may exceed
-it.
-"""
+"""Limit for a count (tokens, steps): the largest integer that every JSON reader keeps exact."""
 
 MAX_ORDINAL = 2**31
 """Limit for the number of an attempt or the place of an agent, which are counted in 32 bits."""

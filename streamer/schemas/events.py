@@ -327,8 +327,8 @@ Provenance = Annotated[
 
 
 LedgerLine = tuple[Amount | None, Text | None, Count, Count, Count, Count]
-"""A ledger's line: evidence, the reason without evidence or a better verdict, and pairs: all, won, lost,
-unknown. Only the candidate passed a won pair.
+"""A ledger's line: evidence, reason for a missing verdict, and pairs: all, won by the candidate, lost,
+unknown.
 """
 
 

@@ -574,9 +574,7 @@ class Guard:
         self._newest: dict[Hashable, Version] = {}
 
     def is_news(self, key: Hashable, version: Version | None) -> bool:
-        """False if a newer version of the key was seen; an equal version counts as news, and so does a
-        deletion.
-        """
+        """False if a newer version of the key was seen; equal versions and deletions are accepted."""
         if version is None:
             return True
         if is_older(version, self._newest.get(key)):
@@ -713,8 +711,7 @@ SummaryKind = Literal["agent_model", "tier", "run", "comparison"]
 
 @dataclass(frozen=True, slots=True)
 class GroupId:
-    """An agent:model, a tier, an agent:model within a tier, the comparison of agents, or without fields the
-    run.
+    """An agent:model, a tier, an agent:model within a tier, the comparison, or without fields the run.
 
     Tier and agent are not encoded.
 

@@ -130,9 +130,7 @@ class RunPlan:
 
     @property
     def end(self) -> dict[str, Any] | None:
-        """The `run_finished` to send. A run with fewer trials than its files announce was
-        interrupted (R35).
-        """
+        """The `run_finished` to send; a run with fewer trials than announced was interrupted (R35)."""
         if self.finished and self.is_short and self.finished.get("status") not in BROKEN_OFF:
             return self.finished | {"status": "interrupted"}
         return self.finished

@@ -98,9 +98,7 @@ def first_row(path: Path) -> Row | None:
 
 
 def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
-    """The samples in the order of their first rows, and a sentence about each invalid line. Raises
-    FileError.
-    """
+    """The samples in order of their first rows, and a sentence about each invalid line. Raises FileError."""
     samples: dict[tuple[str, ...], Sample] = {}
     seen: Counter[tuple[str, ...]] = Counter()
     problems = []

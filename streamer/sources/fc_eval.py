@@ -493,9 +493,7 @@ class RunReading:
         return self._path / RESULTS if is_directory(self._path) else self._path
 
     def _has_own_file(self, result: dict[str, Any]) -> bool:
-        """Whether a trial of the run-level file has its own result file. If not, its agents with one are
-        noted.
-        """
+        """Whether a trial of the run-level file has its own result; if not, its agents with one are noted."""
         task_id, name = result["task_id"], text(result.get("trial_name"))
         if has_own_file(self._path, task_id, name):
             return True

@@ -251,8 +251,7 @@ def naive_time(value: Any) -> datetime | None:
 
 
 def times_in(result: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Start and end of a trial, or the reason why they are missing. Two zoneless times still yield the
-    duration.
+    """Start and end of a trial, or why they are missing. Two zoneless times still yield the duration.
 
     >>> times_in({"started_at": "2025-12-17T21:03:06", "finished_at": "2025-12-17T21:04:06.5"})[0]
     {'duration_seconds': 60.5}

@@ -349,9 +349,7 @@ def _own_result(file: Path, task: str) -> dict[str, Any]:
 
 
 def _endings(report: Mapping[str, Any]) -> dict[str, Ending]:
-    """Instance to verdict and failure mode, for all with a prediction. If several lists have it, the last one
-    counts.
-    """
+    """Verdict and failure mode of each instance with a prediction; the last list that has it counts."""
     completed = (None, ERROR) if "unresolved_ids" in report else (False, UNSET)
     endings: dict[str, Ending] = {}
     for name, ending in (

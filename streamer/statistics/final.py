@@ -78,8 +78,7 @@ class Passes:
         return quotient(self.low, self.planned), quotient(self.high, self.planned)
 
     def grown(self, later: Sequence[Outcome]) -> Passes:
-        """The range for a plan with these extra trials, which are counted both ways; an empty range stays
-        empty.
+        """The range for a plan with these extra trials, counted both ways; an empty range stays empty.
 
         >>> Passes(13, 76, 89).grown([True, None])
         Passes(low=14, high=78, planned=91)

@@ -346,9 +346,7 @@ class Writes:
         self._marks: dict[str, str] = {}
 
     def changes(self, run_id: str, unsent: Sequence[KeyState]) -> Write | None:
-        """The waiting values, or the whole run if the previous write is unknown; None for another worker's
-        run.
-        """
+        """The waiting values, or the whole run if the last write is unknown; None for a foreign run."""
         if self.owner is None:
             return Write(run_id, unsent, unsent, "", "", whole=False)
         follows = self._marks.get(run_id)

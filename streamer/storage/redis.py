@@ -481,9 +481,7 @@ class Sending:
         await self._rewrite()
 
     def _waiting(self, runs: Collection[str]) -> Iterator[Write]:
-        """The writes of the unsent values, short ones first, so that a run too large for Redis delays no
-        other.
-        """
+        """The writes of the unsent values, short ones first, so that huge runs delay no others."""
         for run_id in sorted(runs, key=lambda run_id: len(self._unsent.of(run_id))):
             if run_id in self._unsent.incomplete:
                 self._writes.forget(run_id)
@@ -674,9 +672,7 @@ class RedisSink:
         return not (self._away or self.unsent or self._reconciling or recovering or self._is_due())
 
     async def write(self, updates: Sequence[RunUpdate]) -> None:
-        """Send changes with history and announcements, one script per run; a background task repeats
-        failures.
-        """
+        """Send changes, history and announcements, one script per run; a background task retries."""
         for update in updates:
             for entry in entries_of(update, notify=True):
                 self._unsent.put(entry)
@@ -806,9 +802,7 @@ class RedisSink:
             self._recovery = asyncio.create_task(self._recover())
 
     async def _recover(self) -> None:
-        """Retry until Redis has everything: first the unsent values with their announcements, then whole
-        runs.
-        """
+        """Retry until Redis has everything: first the unsent values, announced, then whole runs."""
         delay = FIRST_RETRY_SECONDS
         while True:
             try:

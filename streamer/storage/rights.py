@@ -86,8 +86,7 @@ class Deployment:
     host_names: tuple[str, ...] = ()
 
     def named(self, name: str) -> str:
-        """The name of an object, in lower case; raises BadName for an invalid one, since a changed name may
-        be taken.
+        """The name of an object, in lower case; raises BadName instead of changing it to a name in use.
 
         >>> Deployment("kafka", "Team-A", "streamer:1", 8, 3).named("streamer-page")
         'team-a-streamer-page'

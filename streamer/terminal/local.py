@@ -128,9 +128,7 @@ READY_SECONDS, STOP_SECONDS = 90.0, 30.0
 
 @contextmanager
 def started_stack(name: str, *options: str, ready: Callable[[], bool], log: Path) -> Iterator[None]:
-    """`streamer up` as a process, ready at the start of the block and stopped at its end; raises
-    ServerFailed.
-    """
+    """`streamer up` as a process, ready before the block and stopped after it; raises ServerFailed."""
     from streamer.operate.local.processes import Child
 
     up = Child(name, [sys.executable, "-c", PROGRAM, "up", *options], log=log)

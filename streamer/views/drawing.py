@@ -575,9 +575,7 @@ def swatched(label: str, link: Link | None, row: Any) -> Element:
 def draw_agents(
     agents: Sequence[Mapping[str, Any]], primary: str, *, notes: Iterable[str] = (), link: Link | None = None
 ) -> Drawn:
-    """The agents of a run, by its primary METRIC; summaries need `place`, `over` and `graded`, see
-    `AgentNow`.
-    """
+    """The agents of a run, by its primary METRIC; summaries need the fields of `AgentNow`."""
     board = _folded(with_named(AGENTS, agents), agents)
     by = next((one for one in board.columns if one.name == primary and one.sort), PASS_RATE)
     look = Look(

@@ -121,9 +121,7 @@ class Question(NamedTuple):
 
 @dataclass(slots=True)
 class _Followed:
-    """One agent:model between events; `unjudged` counts its trials without a verdict, and with a judge's
-    score.
-    """
+    """One agent:model between events; `unjudged` counts trials without a verdict, and with a score."""
 
     total: Total
     moves: deque[Move]

@@ -525,9 +525,7 @@ def _atif_fields(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _atif_calls(step: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
-    """The calls with their outputs, and the outputs without a call. If calls share an id, the first has the
-    outputs.
-    """
+    """The calls with their outputs, and the outputs without a call; calls may share an id."""
     calls = objects_of(step.get("tool_calls"))
     results = objects_of(object_of(step.get("observation")).get("results"))
     outputs: dict[Any, list[Mapping[str, Any]]] = {}
@@ -720,9 +718,7 @@ class ArtifactView(Message):
 
 
 def view_of(home: Path, path: str, name: str) -> ArtifactView:
-    """A file below a run's directory in the form for the page; raises CannotBeOpened, even for
-    binary files.
-    """
+    """A file below a run's directory, for the page; raises CannotBeOpened, for example for binary files."""
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in _CASTS:
         part = read_below(home, path, MAX_CAST_BYTES)

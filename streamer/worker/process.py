@@ -212,9 +212,7 @@ class TopicDeleted(RuntimeError):
 
 
 class TopicWatch:
-    """A check of the topics every 15 seconds, except on the embedded broker, which has no other
-    administrator.
-    """
+    """A check of the topics every 15 seconds, except on the embedded broker, which is only ours."""
 
     def __init__(self, settings: Settings) -> None:
         self.finite: str | None = None
@@ -250,9 +248,7 @@ TICKS_PER_HEARTBEAT = 4
 TICKS_PER_CHECK = 10
 TICKS_PER_NOTE = 40
 MOST_QUARANTINED_TOLD = 100
-"""The most runs that a heartbeat names, in quarantine or with newer values in Redis: 30 KB. Others are
-counted.
-"""
+"""The most runs that a heartbeat names (in quarantine, or newer in Redis): 30 KB."""
 
 
 @dataclass(eq=False, repr=False)

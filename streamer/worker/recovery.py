@@ -106,9 +106,7 @@ def _lacks_scored(told: Checkpoint, at: LogPositions, pages: Mapping[str, bytes]
 
 
 def _answered_to(partition: Partition, end: int) -> int:
-    """Offset of the first scored trial that a dead worker may have written; the end if all are published
-    again.
-    """
+    """Offset of the first scored trial that may be a dead worker's; the end if all are published again."""
     noted = partition.checkpoint.scored_to
     return end if partition.refill or not noted else min(noted, end)
 

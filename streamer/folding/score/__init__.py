@@ -59,8 +59,7 @@ class GradingProfile:
     impl_weight: float = 0.5
 
     def grade(self, score: float | None) -> Grade | None:
-        """Grade of a score (S5, R13), compared exactly. NaN is F, above 1 is the best grade, None is None
-        (R16).
+        """Grade of a score (S5, R13), compared exactly. NaN is F, above 1 the best, None is None (R16).
 
         >>> [grading_profile("specified").grade(x) for x in (0.95, 0.925, 0.1, float("nan"), None)]
         ['A', 'B', 'F', 'F', None]
@@ -288,8 +287,7 @@ def score_trial_group(events: Sequence[Result], rules: ScoringRules, *, ended: b
 
 
 def deciding_sub_trial(events: Sequence[Result], is_baseline: Callable[[str], bool]) -> Result | None:
-    """The sub-trial that decides the whole trial (R10, D2), independent of their order; None without
-    sub-trials.
+    """The sub-trial that decides the whole trial (R10, D2), whatever their order; None without any.
 
     It is the one with the highest agent index among those that are not baselines, else among baselines.
     """

@@ -319,9 +319,7 @@ class DurableBroker:
         return self._broker.child.pid
 
     def start(self) -> None:
-        """Start it, and return once all journalled events are loaded. There is no deadline: journals may be
-        long.
-        """
+        """Start it and load all journalled events, without a deadline, as journals may be long."""
         self._listener = claimed_port(self.port)
         self._broker.start()
         self._thread.start()

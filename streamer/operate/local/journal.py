@@ -270,9 +270,7 @@ class Head(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Consecutive events of one partition. `first` is None in files of version 1, which do not
-    number them.
-    """
+    """Consecutive events of one partition. `first` is None in version 1, which does not number them."""
 
     partition: int
     first: int | None

@@ -274,9 +274,7 @@ class RequestChecks:
         return _token_needed("A token is needed: open /?token=TOKEN, or send Authorization: Bearer TOKEN")
 
     def _publish_refusal(self, headers: Headers, host: str) -> Response | None:
-        """The refusal of another site's page, which the browser names in Origin; other programs send no
-        Origin.
-        """
+        """The refusal of another site's page, by Origin, which only browsers send."""
         ours = {f"http://{host}".lower(), f"https://{host}".lower()}
         if foreign := [origin for origin in headers.getlist("origin") if origin.lower() not in ours]:
             return problem(403, f"Pages of {ascii(foreign[0])[:200]} may not publish here. Leave Origin out")

@@ -361,8 +361,7 @@ class Hub:
             room.wake()
 
     async def enter(self, run_id: str | None, address: str) -> Room:
-        """The filled room of a run (None: the list of runs), for a viewer from an address; call `leave`
-        later.
+        """The filled room of a run (None: the list of runs) for a viewer; call `leave` later.
 
         Raises:
             TooManyViewers: there is no room; try again later.
