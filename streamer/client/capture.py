@@ -1,8 +1,8 @@
 """The way from a harness's event to a checked record, or to the spill file on the disk.
 
-An event is accepted in some microseconds, whatever its size. A mapping is copied by writing it as JSON. A
-model, or a `benchmarks` dictionary of more than a few entries, is only referenced, and the caller must not
-change it. Copying 10,000 entries would take half a millisecond.
+Accepting an event takes a few microseconds, whatever its size. A mapping is copied by writing it as JSON. A
+model, or a larger `benchmarks` dictionary, is only referenced, so the caller must not change it. Copying
+10,000 entries would take half a millisecond.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class BenchmarkTable:
 
 
 def _ends(content: dict[str, Any]) -> tuple[object, object, object, object]:
-    """The first and the last entry, without a lookup, which would fetch more of a cold table."""
+    """The first and the last entry, without a lookup, which would load more of a cold table."""
     return *next(iter(content.items())), *next(reversed(content.items()))
 
 
@@ -365,7 +365,7 @@ def _slices(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _with_benchmarks(head: bytes, benchmarks: bytes) -> bytes:
-    """Canonical JSON of an object with one more field, in its sorted place.
+    """Canonical JSON of an object with one more field, in sorted order.
 
     >>> _with_benchmarks(b'{"agent":"a","run_id":"r"}', b"{}")
     b'{"agent":"a","benchmarks":{},"run_id":"r"}'
@@ -390,9 +390,9 @@ class AppendOnlyFile:
 
     @classmethod
     def create(cls, path: Path, content: bytes = b"") -> Self:
-        """A new file in place of any other of its name; raises OSError if it cannot be written.
+        """A new file that replaces any other with its name; raises OSError if it cannot be written.
 
-        It gets its name once it is locked and written, so no process takes it for an orphan.
+        It gets its name after it is locked and written, so no process mistakes it for an orphan.
         """
         unnamed = path.with_suffix(".new")
         file = cls(path, os.open(unnamed, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600))
@@ -449,7 +449,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def write_synced(place: Path, content: bytes) -> None:
-    """Write a file that exists as a whole or not at all; raises OSError if not."""
+    """Write a file completely or not at all; raises OSError if that fails."""
     unnamed = place.with_name(f"{place.name}.new")
     with unnamed.open("wb") as file:
         file.write(content)
@@ -483,7 +483,7 @@ def spill_dir(settings: Settings) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some lines of one file, up to the offset `end`.
+    """Consecutive lines of one file, up to the offset `end`.
 
     `count` is the number of line ends. A line longer than our records comes in several parts.
     """
@@ -510,7 +510,7 @@ class SpillFile(AppendOnlyFile):
         self.unsent += len(lines)
 
     def read(self) -> Chunk | None:
-        """The first unconfirmed lines, None if there are none."""
+        """The first unconfirmed lines, if there are any."""
         if self.done:
             return None
         block = os.pread(self.descriptor, min(CHUNK_BYTES, self.size - self._confirmed), self._confirmed)
@@ -565,7 +565,7 @@ class Spill:
         return next(filter(None, (file.read() for file in self._files)), None)
 
     def confirm(self, chunk: Chunk) -> None:
-        """Mark these lines as done; a file is removed with its last ones."""
+        """Mark these lines as done; after its last lines a file is removed."""
         chunk.file.confirm(chunk)
         self._leave_done()
 

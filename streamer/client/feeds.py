@@ -1,6 +1,6 @@
 """Readers that follow a public topic.
 
-Delivery is at least once, and several writers may publish around a failure. A guard drops values older than
+Delivery is at least once, and around a failure several writers may publish. A guard drops values older than
 the last one of their key, so a reader never goes back.
 """
 

@@ -1,6 +1,5 @@
-"""Runs folded again from the event log: now, at an earlier position, or as they go on.
-
-Folding needs numpy; reading what a worker published does not.
+"""Runs folded again from the event log: now, at an earlier position, or continuously. Folding needs numpy;
+reading published state does not.
 """
 
 from __future__ import annotations
@@ -140,8 +139,8 @@ def answers_of(
 
     Args:
         moment: the time that determines the state of the run; None: now.
-        whole: False leaves out what leaderboards do not read: the comparison of its agents, trials in flight,
-            and the tasks of a run that goes on.
+        whole: False leaves out parts that leaderboards do not need: the comparison of its agents, trials in
+        flight, and the tasks of an unfinished run.
     """
     summaries = [
         parsed(PUBLISHED[change.group.redis_suffix.partition(":")[0]], change.key, change.value)
@@ -303,7 +302,7 @@ def fold_runs(
     Raises:
         BadPosition: an offset for all runs, or a time in the future.
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
-        others: of one run as :func:`fold_run`.
+        others: for one run, like :func:`fold_run`.
     """
     now = datetime.now(UTC)
     if run_id is not None:
@@ -390,7 +389,7 @@ def fold_states(
 def subtests(
     settings: Settings, run_id: str, prices: PriceTable, as_of: Position | None = None
 ) -> list[dict[str, Any]]:
-    """The tiers of a run by subtest (see `by_subtest`); raises as :func:`fold_run`."""
+    """The tiers of a run by subtest (see `by_subtest`); raises like :func:`fold_run`."""
     return by_subtest(fold_run(settings, run_id, prices, as_of).run.state)
 
 
@@ -415,7 +414,7 @@ class FollowedRuns:
     async def looks(self, seconds: float) -> AsyncGenerator[None]:
         """Yield once the present log is folded, then after changes, without end, at least `seconds` apart.
 
-        Raises TopicMissing, TopicUnreadable or KafkaError at first; later it waits for a broker that is away.
+        Raises TopicMissing, TopicUnreadable or KafkaError at the start; later it waits for an absent broker.
         """
         topic = Names(self._settings.namespace).trial_events
         count = len(await partitions_of(self._settings, topic))

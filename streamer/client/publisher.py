@@ -195,7 +195,7 @@ class DeliveryStatus:
 
 
 STALL_SECONDS = 1.0
-"""Seconds after which an unacknowledged record batch goes to the disk, with all events behind it."""
+"""Seconds after which an unacknowledged record batch goes to disk, with all later events."""
 
 CAUGHT_UP_EVENTS = 1_000
 """With at most this many events on disk, new ones go directly to the broker, so that the disk empties."""
@@ -428,13 +428,13 @@ def only_logged(_: InvalidEvent) -> None:
 class _Publishing:
     """The common part of both publishers: everything except waiting.
 
-    Any number of threads may publish. Problems of the broker or the disk raise nothing here, except
-    NotAccepted when 64 MiB wait in memory. After a fork the child must make a new publisher.
+    Any number of threads may publish. Problems of broker or disk raise nothing here, except NotAccepted when
+    64 MiB wait in memory. After a fork the child must make a new publisher.
 
     Args:
         settings: the broker's address; None: as every command finds it (environment, file, running `up`).
         spill_dir: where events wait while the broker is away; None: a folder per broker and namespace in the
-            user's data directory. Events of earlier processes there are sent too.
+            user's data directory. Events of earlier processes in this folder are sent, too.
         close_seconds: how long close() waits for acknowledgements.
         on_invalid: called with each invalid event in a thread of the publisher, so it must not wait. None:
             close() raises InvalidEvents if there were any.
@@ -559,7 +559,7 @@ class _Publishing:
 
 
 class TrialPublisher(_Publishing):
-    """Publishes from plain code; use it as a context manager, or call `close()`.
+    """A publisher for synchronous code; use it as a context manager, or call `close()`.
 
     Without a broker the event waits in a file:
 
@@ -581,8 +581,8 @@ class TrialPublisher(_Publishing):
         `pending` events of the returned counts are in `files`, and the next publisher sends them.
 
         Raises:
-            EventsLost: the disk failed too.
-            InvalidEvents: some were invalid, and `on_invalid` was not given. All is closed nevertheless.
+            EventsLost: the disk failed, too.
+            InvalidEvents: some were invalid, and `on_invalid` was not given. The publisher is closed anyway.
         """
         if self._ended:
             return self.counts

@@ -104,7 +104,7 @@ class PageOfRuns:
 
     Attributes:
         runs: the page; empty beyond the end of the list.
-        total: number of runs that fit the search.
+        total: number of runs that match the search.
     """
 
     runs: list[RunSummary]
@@ -186,7 +186,7 @@ class WorkerStatus:
         """Whether the worker has been silent for too long.
 
         Args:
-            now: the time; None: when the heartbeat was read, by the clock of Redis, the only right one.
+            now: the time; None: when the heartbeat was read, by the clock of Redis, which is the right one.
         """
         return (self.age if now is None else now - self.at) > after
 
@@ -347,7 +347,7 @@ PUBLISHED: dict[str, type[AnySummary]] = {**SUMMARIES, COMPARISONS: RunCompariso
 
 OF_SNAPSHOT = ("agent_model", "tier", "within", IN_FLIGHT)
 OF_COMPARISON = (COMPARISONS, TASKS)
-"""Parts of a run for comparisons; the run's own summary always comes with them."""
+"""Parts of a run for comparisons, besides the run's summary, which is always included."""
 
 Stored = TypeVar("Stored", bound=Message)
 
@@ -506,7 +506,7 @@ class Queries:
         return PageOfRuns(runs, len(run_ids))
 
     def leaders(self, runs: Iterable[RunSummary]) -> Exchange[dict[str, Leader]]:
-        """Run id to its leading agent:model; a run without known values is left out.
+        """The leading agent:model by run id; runs without known values are left out.
 
         It takes two commands for each run, 500 in a round trip. If agents are equal, the first by name leads.
         """
@@ -627,7 +627,7 @@ class Queries:
         return [one.board for one in read if one is not None]  # others were deleted in the meantime
 
     def history(self, run_id: str, *, limit: int | None = None) -> Exchange[list[HistoryEntry]]:
-        """Emissions of a run, oldest first; `limit` keeps only the latest. Raises UnknownRun."""
+        """Published updates of a run, oldest first; `limit` keeps only the latest. Raises UnknownRun."""
         yield from self.run(run_id)
         count: RedisCommand = () if limit is None else ("COUNT", limit)
         [entries] = yield [("XREVRANGE", self._keys.history(run_id), "+", "-", *count)]
@@ -735,7 +735,7 @@ def require_benchmark(benchmark: str, runs: Iterable[RunSummary]) -> None:
 
 
 def stored_in(reply: Sequence[Any]) -> dict[str, Any]:
-    """Key suffix to value, from the reply of read_run.lua; None for a missing key."""
+    """Values by key suffix, from the reply of read_run.lua; None for a missing key."""
     return {as_text(suffix): value for suffix, value in zip(reply[1::2], reply[2::2], strict=True)}
 
 

@@ -172,7 +172,7 @@ class StateReader:
 
 
 class SomeRunsReader(StateReader):
-    """A reader limited to chosen runs; it sees no run before any is chosen."""
+    """A reader limited to chosen runs; it sees nothing before one is chosen."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -320,7 +320,7 @@ FIRST_SILENCE_SECONDS = 1.0
 LAST_SILENCE_SECONDS = 30.0
 """The longest silence before everything is checked again; just after a connect it is shorter.
 
-Workers that fill an emptied Redis do not publish what they write.
+Workers that refill an emptied Redis do not announce their writes.
 """
 
 RETRY_SECONDS = 0.5

@@ -1,4 +1,4 @@
-"""Results of a run by label, by subtest and over time: computed on request, never published."""
+"""Results of a run by label, by subtest and over time, which are computed on request."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ _DRAWN = ("pass_rate", COMPOSITE, "cost_usd")
 _COUNTED = ("pass_rate",)
 
 FAR = 20
-"""Times this many times farther from the middle than the outer tenths are mistakes, so they are ignored."""
+"""A time this many times as far from the middle as the outer tenths is a mistake, and is ignored."""
 
 
 class _Ended(NamedTuple):
@@ -200,10 +200,10 @@ def keep_ended(trials: EndedTrials, run: RunState) -> None:
 def curves(run: RunState, points: int = POINTS, known: EndedTrials | None = None) -> list[dict[str, Any]]:
     """The curve of each agent:model over the run, and of each tier pooled over agents.
 
-    A curve has `agent_model` or `tier` (the other is null) and `points`, oldest first. A point holds the
-    numbers of the group's summary after the first `trials` trials to end. `at` is the end of the last of them
-    as RFC 3339 text, null while no trial has a time. Trials without a time come last. `final` is the interval
-    of the final pass rate, `low` and `high`; it is null on most points.
+    A curve has `agent_model` or `tier` (the other is null) and `points`, oldest first. A point has the
+    numbers of the group's summary after the first `trials` trials have ended. `at` is the end of the last of
+    them as RFC 3339 text, null while no trial has a time. Trials without a time come last. `final` is the
+    interval of the final pass rate, `low` and `high`; it is null on most points.
 
     Args:
         points: the most points per curve, at least 2; the first and the last trial are among them.
@@ -261,7 +261,8 @@ def _end(event: Result) -> int:
 
 
 def plausible(times: Sequence[int]) -> tuple[int, int]:
-    """The range of times to draw; beyond it a clock was wrong, which must not stretch the axis over years.
+    """The range of times to draw. Times outside come from wrong clocks, and would stretch the axis over
+    years.
 
     >>> plausible([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 10**9]), plausible([5, 7]), plausible([])
     ((-1550, 1650), (5, 7), (0, 0))
@@ -367,7 +368,7 @@ class JudgedScores:
                     self._late.setdefault((event.run_id, slot_key(event)), {})[late[:2]] = late
 
     def errors(self, run: RunState) -> dict[str, dict[str, JudgeError]]:
-        """The judge's part in the errors of `pass_rate` and `impl_rate`, per agent:model, where known."""
+        """The judge's part in the errors of `pass_rate` and `impl_rate`, per agent:model, if known."""
         run.count()
         trials: dict[str, dict[str, list[tuple[str, float, list[float]]]]] = {}
         for key, slot in run.slots.items():

@@ -10,8 +10,8 @@ may come in any order and any number of times. An event's way:
     count                `GroupState` in `groups`
     changes              `Summaries` in `summaries`, once somebody takes them
 
-An exception while one run is folded stays with that run. Its state is dropped, its further records are held
-back and counted, and every other run goes on.
+An exception while folding a run affects only this run. Its state is dropped, its further records are held
+back and counted, and all other runs continue.
 
 >>> from streamer.schemas.wire import records_of_lines
 >>> lines = [b'{"type": "trial_result", "run_id": "r", "task_id": "t"}', b"garbage"]
@@ -65,9 +65,9 @@ class Phase(StrEnum):
     """Idle, saved, published, and out of memory. Its next event is handed back until the run is open again.
     """
     SET_APART = "set_apart"
-    """Failed, or deleted after a failure, and this is not yet written down. Its events are held back."""
+    """Failed, or deleted after a failure, which is not yet recorded. Its events are held back."""
     QUARANTINED = "quarantined"
-    """Failed, and this is written down. Its events are held back until it is folded again."""
+    """Failed, which is recorded. Its events are held back until it is folded again."""
 
 
 NEXT: dict[Phase | None, frozenset[Phase | None]] = {
@@ -101,8 +101,8 @@ class ClosedRun(NamedTuple):
 class QuarantinedRun(NamedTuple):
     """The part of a run in quarantine that stays in memory.
 
-    `summaries` are its last good ones. If it has none, earlier events may still yield some: those before
-    offset `good_before`. None: they do not.
+    `summaries` are its last good ones. If it has none, the events before the offset `good_before` may still
+    yield some; None: they do not.
     """
 
     quarantine: Quarantine
@@ -112,9 +112,9 @@ class QuarantinedRun(NamedTuple):
 
 @dataclass(slots=True)
 class RunSetApart:
-    """What must be written down about a failed run before its events count as done.
+    """The facts about a failed run that must be recorded before its events count as done.
 
-    `deleted_to` is the revision of a deletion. `before` is a quarantine that is already written down.
+    `deleted_to` is the revision of a deletion. `before` is a quarantine that is already recorded.
     """
 
     failure: Failure | None = None
@@ -191,7 +191,7 @@ class RunRegistry:
         self._leave(run_id, None)
 
     def fail(self, failure: Failure, before: QuarantinedRun | None = None) -> None:
-        """Mark a run as failed. The first failure counts until it is written down."""
+        """Mark a run as failed. The first failure counts until it is recorded."""
         run_id = failure.run_id
         known = self.set_apart.get(run_id) or RunSetApart(before=before or self.quarantined.get(run_id))
         known.failure = known.failure or failure
@@ -310,7 +310,7 @@ class Pipeline:
 
     @property
     def failed(self) -> dict[str, Failure]:
-        """Failed runs whose failure the worker has not yet written down."""
+        """Failed runs whose failure the worker has not yet recorded."""
         return {run_id: one.failure for run_id, one in self.registry.set_apart.items() if one.failure}
 
     def fail(self, run_id: str, error: Exception, record: LogRecord | None = None) -> None:
@@ -451,7 +451,7 @@ After: TypeAlias = Callable[[Pipeline, Sequence[LogRecord], Folded], None]
 
 
 class CannotBeFolded(Exception):
-    """An exception during a fold: the run has no results."""
+    """An exception during a fold, which leaves the run without results."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(
@@ -559,7 +559,7 @@ def fold_records(
 
 @contextmanager
 def _no_garbage_collection(*, for_good: bool) -> Iterator[None]:
-    """Garbage collection is off during a fold: it would find no cycles, and take a sixth of the time."""
+    """No garbage collection during a fold: it would find no cycles, and take a sixth of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

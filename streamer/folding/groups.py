@@ -547,7 +547,7 @@ class RunTotals(Tally):
         """Mean over the trials that have one (F8).
 
         In a run with benchmarks, a failure without measurements counts as 0 %, a speedup of 1.0 (R21). In a
-        run without any, only the percentages of the old result format count.
+        run without benchmarks, only the percentages of the old result format count.
         """
         total = ExactSum()
         total.merge(self.speedup_percentage)
@@ -562,7 +562,7 @@ Cell = tuple[str, str, str | None, bool]
 Waiting = dict[Cell, list[tuple[SlotKey, Scored]]]
 
 _MOST_WAITING = 16_384
-"""Trials that may wait to be counted, 500 bytes each, which makes 8 MB for a large run."""
+"""The most trials that wait to be counted, at 500 bytes each: 8 MB for a large run."""
 
 
 _UNMARKED = (0, 0, 0, 0)

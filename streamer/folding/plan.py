@@ -31,7 +31,7 @@ _OF_ORDER = frozenset({"order", "order_kind", "concurrency", "tasks", "attempts"
 _ORDERING = frozenset({"tasks", "attempts", "order", "order_kind"})
 
 MOST_PLANS = 32
-"""The most complete plans that are kept, those with the greatest revisions. With more, no order counts."""
+"""How many complete plans are kept, those with the greatest revisions. With more, no order counts."""
 
 PlanRank = tuple[int, str]
 """(revision, fingerprint) of the event that set a field; the greater one wins."""
@@ -236,7 +236,7 @@ class Plan:
 
     @property
     def awaits_scores(self) -> bool:
-        """Whether scores may still arrive: the run goes on, or a judge works after its end (R13)."""
+        """Whether scores may still arrive: the run is not over, or a judge works after its end (R13)."""
         if self.finished is None:
             return True
         pending = self.finished.scores_pending
@@ -297,7 +297,7 @@ class Denominators:
     A tiered run without a plan gets the specification's 10 runs per tier (R26). There is no denominator
     (None) in an untiered run without a plan, or while a plan is incomplete. The maximum is 2**53.
 
-    The answers hold for the moment when this object is made.
+    The answers are valid for the moment when this object was created.
     """
 
     def __init__(

@@ -167,9 +167,9 @@ AS_OF = datetime(9999, 1, 1, 12, tzinfo=UTC)
 
 
 def snapshot_price(name: str) -> tuple[str, Price] | None:
-    """The library's own id and price of a model; None if it has no price for this name.
+    """The library's id and price of a model; None if it has no price for this name.
 
-    If prices rise with the size of a request, the base price counts: the sizes of requests are unknown.
+    If prices rise with the size of a request, the base price counts, because these sizes are unknown.
     """
     for provider, model in _readings(name):
         try:
@@ -367,7 +367,7 @@ class PriceTable:
         return "built-in" if any(price is entry.price for entry in _default_entries()) else "genai-prices"
 
     def entries(self) -> tuple[Entry, ...]:
-        """The entries that apply of the user's table, then ours, without genai-prices."""
+        """The effective entries of the user's table, then ours, without genai-prices."""
         taken = {name for entry in self._user for name in entry.names}
         ours = (entry for entry in _default_entries() if not taken.issuperset(entry.names))
         return (*self._user, *(Entry(entry.names, self._named[entry.names[0]]) for entry in ours))

@@ -65,7 +65,7 @@ READ_VERSIONS = (1, 2, 3, 4)
 """Version 1 stored events uncompressed, version 2 had no starts, and version 3 no late scores."""
 
 _LAST_PLAUSIBLE_VERSION = 1_000
-"""A greater version is damage, not a newer worker: it fails the run, but does not stop the worker."""
+"""A greater version is damage, not a newer worker's page: it fails the run, but does not stop the worker."""
 
 
 class PageError(ValueError):
@@ -154,7 +154,7 @@ def key_of(entry: dict[str, Any]) -> SlotKey:
 MAX_SLOTS = 64
 MAX_BYTES = 16 * 1024
 MAX_BYTES_AGAIN = 2 * 1024
-"""Size up to which a written page takes more slots: in a trickle, each new slot writes the page again."""
+"""Size up to which a written page gets more slots. With slow events, each new slot rewrites the page."""
 
 _SLOT_OVERHEAD_BYTES = 16
 _ENTRY_BYTES = 64
@@ -482,7 +482,9 @@ class Run:
         return self._pages.writes() if self._pages is not None else []
 
     def summaries(self, *, comparison: bool = True) -> list[SummaryChange]:
-        """Every current summary, with the comparison of the agents if wanted; takes nothing."""
+        """Every current summary, with the comparison of the agents if wanted, which stay marked as
+        changed.
+        """
         self.state.count()
         return _in_order(self._summaries.all() + (self.comparisons.all() if comparison else []))
 
@@ -579,7 +581,7 @@ class Grades:
         self._told: dict[GroupId, str | None] = {}
 
     def moved(self, change: SummaryChange) -> NotificationRecord | None:
-        """The notification that a group's grade moved; None if it did not, or if the group is gone."""
+        """The notification that a group's grade changed; None if it did not, or if the group is gone."""
         if change.group == RUN:
             return None
         before = self._told.get(change.group)

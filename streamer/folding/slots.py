@@ -46,7 +46,7 @@ _reported = lru_cache(maxsize=4096)(model_of_agent)
 
 
 _EARLIEST_TIME, _LATEST_TIME = EARLIEST_MICROSECONDS * 1000, LATEST_MICROSECONDS * 1000
-"""Revisions between 2000 and 2200 in ns are taken for the time of writing."""
+"""Revisions that are times between 2000 and 2200 in ns count as times of writing."""
 
 
 class TrialGroupKey(NamedTuple):
@@ -156,11 +156,11 @@ SlotRank = tuple[int, int, str]
 """(revision, finished_at in microseconds, fingerprint); the greatest wins (R17)."""
 
 VERDICT, COST, PLAIN_FAILURE = 1, 2, 4
-"""Bits of a content: it has a verdict, has a cost, or is a failed verdict without a failure mode."""
+"""Bits of content: it has a verdict, has a cost, or failed without a failure mode."""
 
 
 class Place(NamedTuple):
-    """Facts about a losing content: revision, finished_at in microseconds, and the bits above."""
+    """Facts about content that lost: revision, finished_at in microseconds, and the bits above."""
 
     revision: int
     finished_at: int
@@ -380,7 +380,9 @@ class Slot(Struct, gc=False, eq=False):
         return self._finished_at_and_fingerprint()[1]
 
     def _finished_at_and_fingerprint(self) -> tuple[int, str]:
-        """The winner's, read from its event on first use: most slots never get a second result."""
+        """The winner's values, read from its event on first use, because most slots never get a second
+        result.
+        """
         if self._rare.rest is None:
             event = event_of(self.raw)
             self._own().rest = rest = microseconds(event.finished_at), fingerprint(event)
@@ -399,7 +401,7 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def is_impoverished(self) -> bool:
-        """Whether another content of the slot had a verdict or cost that the winner lacks (R32)."""
+        """Whether other content of the slot had a verdict or cost that the winner lacks (R32)."""
         had = {VERDICT for late in self.late_scores if late.resolved is not None}
         had |= {place.has for place in self.losers.values()}
         if not any(had) or self.revision is None:
@@ -437,7 +439,7 @@ class Slot(Struct, gc=False, eq=False):
         return True
 
     def lose(self, rank: SlotRank, has: int = 0) -> bool:
-        """Note a losing content and its bits; true if it was new."""
+        """Note content that lost, with its bits; true if it was new."""
         if self.floor is not None and rank[0] <= self.floor:
             return False
         if self.revision is not None and rank[2] == self.fingerprint:
@@ -554,7 +556,8 @@ class TasksChange(NamedTuple):
 
 
 def packed(fields: Mapping[str, str]) -> bytes:
-    """A Redis hash in a tenth of its size; b"" if empty. Equal fields give equal bytes in a process.
+    """A Redis hash, compressed to a tenth of its size; b"" if empty. Equal fields give equal bytes in a
+    process.
 
     >>> TasksChange("run", packed({"t": '{"a:m":[1,1,0]}'}), 1, 0).fields
     {'t': '{"a:m":[1,1,0]}'}
@@ -659,7 +662,7 @@ class RunChanges:
         self._rescorings.append(rescoring)
 
     def scored_trial(self, key: SlotKey, judged: Judged | None = None) -> None:
-        """Note a changed trial. A limited number of slots also keep `judged`."""
+        """Note a changed trial, with `judged` for a limited number of slots."""
         if self.collects_scored_trials:
             self._scored[key] = judged if len(self._scored) < _MOST_JUDGED else None
 

@@ -356,7 +356,7 @@ class RunState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run has ended: the harness said so, or every planned trial is final (R19)."""
+        """Whether the run has ended: the harness said so, or all planned trials are final (R19)."""
         if self.plan.finished is not None:
             return self.plan.has_ended
         planned = self.denominators().run()
@@ -482,7 +482,7 @@ class RunState:
         return Effect.COUNTED if changed else Effect.DUPLICATE
 
     def lose(self, key: SlotKey, rank: tuple[int, int, str], has: int = 0) -> None:
-        """Note a content that lost in another copy of the slot, and its bits."""
+        """Note content that lost in another copy of the slot, with its bits."""
         self._change(key, lambda slot: slot.lose(rank, has))
 
     def retract(self, key: SlotKey, revision: int) -> None:
@@ -662,7 +662,7 @@ def missing_sub_trials(run: RunState) -> dict[AgentModel, MissingTrials]:
 def incomplete_trials(run: RunState) -> list[tuple[TrialGroupKey, Outcome]]:
     """The multi-agent trials that lack a planned agent, and how they count in the run (R10).
 
-    They count once the run has ended, as if that agent had crashed.
+    They count once the run has ended, as if the agent had crashed.
     """
     if not run.scores.trial_groups():
         return []

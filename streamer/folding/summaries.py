@@ -94,13 +94,13 @@ class Summaries:
         return changes
 
     def all(self) -> list[SummaryChange]:
-        """Every current summary; takes nothing. Call `count` first."""
+        """Every current summary, without marking any as taken. Call `count` first."""
         self.final_missing, at = {}, Moment(self.run)
         due = {*self.run.every_group(), *map(_of_agent, at.missing), RUN}
         return [change for change in self._summaries(due, at) if change.value is not None]
 
     def of_run(self) -> SummaryChange:
-        """The current summary of the run; takes nothing. Call `count` first."""
+        """The current summary of the run, without marking it as taken. Call `count` first."""
         return self._summary(RUN, Moment(self.run))
 
     def taken(self) -> list[tuple[SummaryKind, str]]:
@@ -381,7 +381,7 @@ def planned_metrics(plan: Plan) -> dict[str, MetricPlan]:
 
 
 def ledger_entry(run: RunState) -> dict[str, Any] | None:
-    """The ledger of a run (inference 8a); None if its plan names none."""
+    """The ledger of a run (inference 8a), if its plan names one."""
     declared = run.plan.ledger
     if declared is None:
         return None
@@ -497,7 +497,7 @@ def variance_of_medians(medians: Iterable[float], ddof: int) -> float | None:
 
 
 def cost_delta(median_costs: Iterable[float]) -> float | None:
-    """Dearest minus cheapest median cost in USD (S8); None if no tier has a cost (R16). Finite values only.
+    """Highest minus lowest median cost in USD (S8); None if no tier has a cost (R16). Finite values only.
 
     >>> cost_delta([0.5, 0.25, 2.0]), cost_delta([])
     (1.75, None)
@@ -553,7 +553,7 @@ def _progress(of: Subject[RunTotals]) -> dict[str, Any]:
 def costs_by_agent_model(groups: Mapping[str, GroupState]) -> dict[str, Any]:
     """Known cost in USD by agent:model; None if there is none.
 
-    Above the size limit only the dearest have entries, ties by label; `other` is the sum of the rest.
+    Above the size limit only the highest costs have entries, ties by label; `other` is the sum of the rest.
     """
     sums = {label: group.costs for label, group in groups.items()}
     costs = {label: _json(cost.total()) if cost.count else None for label, cost in sums.items()}

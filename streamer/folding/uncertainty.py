@@ -67,7 +67,7 @@ There are only numbers, so no verdict will come (R31).
 """
 
 UNFINISHED = PENDING | RETRYABLE
-"""Bits of rows that are not final while the run goes on (inference 3)."""
+"""Bits of rows that are not final before the run has ended (inference 3)."""
 
 
 _NEVER = int(np.iinfo(np.int64).max)
@@ -222,9 +222,8 @@ class Roster:
             rows.provenance[slot.row] = self._provenance.setdefault(tuple(said), dict(said))
 
     def began(self) -> int | None:
-        """The earliest start, or end without a start, in microseconds.
-
-        NO_TIME: results, but no times. None: no result, and no start with a time.
+        """The earliest start, or end without a start, in microseconds. NO_TIME: the results have no times.
+        None: there is no result, and no start with a time.
         """
         if self._began is None:
             self._began = min((rows.began() for rows in self._rows.values()), default=_NEVER)
@@ -319,7 +318,7 @@ def error_of(values: Clusters) -> MeanError | None:
 
 
 class Evidence:
-    """The evidence in one group's trials, read from its rows.
+    """The evidence from one group's trials, read from its rows.
 
     Attributes:
         known: trials with a final value (inference 3).
@@ -340,7 +339,7 @@ class Evidence:
 
     @cached_property
     def successes(self) -> list[tuple[int, int, int]]:
-        """Attempts and successes of the tasks, as `PassAtK.counts` gives resolved ones."""
+        """Attempts and successes of the tasks, like resolved trials in `PassAtK.counts`."""
         if all(state & _BOTH in (0, _BOTH) for state, _ in self.lineup.of_states):
             return self._group.pass_at_k.counts()
         return self._counts(STORED, PASSED, without=NUMERIC)

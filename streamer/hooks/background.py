@@ -32,7 +32,7 @@ CLOSE_SECONDS = 10.0
 """Seconds that a harness waits at its end for the broker. The next publisher sends the rest."""
 
 WORK_SECONDS = 300.0
-"""Seconds that a harness waits at its end for open work, such as a log to read, not yet on any disk."""
+"""Seconds that a harness waits at its end for unfinished work, such as a log to read."""
 
 log = logging.getLogger("streamer.hooks")
 

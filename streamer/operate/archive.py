@@ -1,8 +1,8 @@
 """An archive: a finished run in a bundle, deleted from the stack, and published elsewhere (docs/bundle.md).
 
 The file comes first: it is written under another name, synced, read back and folded again, and must equal
-Redis and the log. Only then the run's deletion is sent. A command that was killed at any step can be
-repeated. Once the deletion is in the log, the repetition sends the same events again.
+Redis and the log. Only then is the run's deletion sent. A command that was killed at any step can be
+repeated. Once the deletion is in the log, the command sends the same events again.
 
     .NAME.XXXX.partial   the unfinished file; the next try removes it after a kill
     NAME                 the archive, whole at any time
@@ -67,7 +67,7 @@ def differences_from(
 ) -> str | None:
     """The first difference between a bundle, the log and Redis about a run; None if they agree.
 
-    A bundle of another semantics version has other numbers, so only log and Redis are compared then.
+    For a bundle of another semantics version, which has other numbers, only log and Redis are compared.
     """
     [verdict] = Verification(settings, prices=prices, wait_seconds=wait_seconds).verify(run_id)
     if verdict.outcome != "equal":
@@ -184,7 +184,9 @@ class Archive:
             )
 
     def _beyond(self, records: Iterable[LogRecord]) -> list[LogRecord] | None:
-        """The records after the events of the existing file; None if it has others, or does not exist."""
+        """The records after the events of the existing file; None if it has other events, or does
+        not exist.
+        """
         left = iter(records)
         try:
             with self.out.open("rb") as file:
@@ -332,7 +334,9 @@ class Archive:
         self._refuse_late(beyond)
 
     def _complete(self, deleted_at: int) -> None:
-        """Add the events between the comparison and the first deletion, which may be another command's."""
+        """Add the events between the comparison and the first deletion, which may come from another
+        command.
+        """
         beyond = self._beyond(self._source().records)
         if beyond is not None:
             deleted_at = next((one.offset for one in beyond if _is_deletion(one)), deleted_at)

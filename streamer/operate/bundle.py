@@ -2,8 +2,7 @@
 
 It holds the events from the log, and every result computed from them. `check_bundle` folds the events again
 and compares. The file is an uncompressed tar archive, and its content determines each byte. So equal input
-gives equal bytes, and every change is detected. Nothing in it unpacks to more than its size, or names a place
-on disk.
+gives equal bytes, and every change is detected. It has no compressed parts and no file paths.
 """
 
 from __future__ import annotations
@@ -388,7 +387,7 @@ def _refuse_other(manifest: Json) -> None:
 
 
 def _parts(file: BinaryIO) -> Parts:
-    """Position and size of each member. Everything between members must be as `write_bundle` writes it."""
+    """Position and size of each member. Everything between members must be exactly as in `write_bundle`."""
     total = file.seek(0, os.SEEK_END)
     parts: dict[str, tuple[int, int]] = {}
     at = 0
@@ -415,7 +414,7 @@ def _parts(file: BinaryIO) -> Parts:
 
 
 def damage_of(file: BinaryIO) -> list[Mismatch]:
-    """The members whose SHA-256 differs from `SHA256SUMS`, or that file itself. Raises NotABundle."""
+    """The members whose SHA-256 differs from `SHA256SUMS`, or this file itself. Raises NotABundle."""
     parts = _parts(file)
     actual = {name: _sha256(file, *place) for name, place in parts.items() if name != SUMS}
     stored = _read(file, parts, SUMS)

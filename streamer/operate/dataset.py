@@ -73,8 +73,8 @@ def export(
     Raises NotOurs, CannotExport if it holds an incompatible data set, or OSError, which leaves it unchanged.
 
     Args:
-        versions: run id to a text that changes whenever the run's rows may.
-        rows: gives the rows of the changed runs, one run at a time.
+        versions: by run id, a text that changes whenever the run's rows may change.
+        rows: returns the rows of the changed runs, one run at a time.
         chosen: a pattern of run ids, such as `nightly-*`; other runs stay as they are.
     """
     claim(out)

@@ -53,7 +53,7 @@ class Refused(NotTaken):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The newest state of a run, or of one agent:model (percent-encoded); deleted without a `summary`."""
+    """The newest state of a run or agent:model (percent-encoded); without a `summary` it was deleted."""
 
     run_id: str
     agent_model: str | None
@@ -96,8 +96,8 @@ _MLFLOW = {
 }
 """Environment of the MLflow client.
 
-Its own retries would block a newer change for minutes, and create a run twice if the answer was lost. It
-would also print addresses with their passwords.
+Its own retries would block a newer change for minutes, and create a run twice if the answer was lost. In
+addition, it would print addresses with their passwords.
 """
 
 _MOST_TAG_CHARACTERS, _MOST_NAME_CHARACTERS, _MOST_TAGS = 5000, 250, 100
@@ -122,7 +122,7 @@ class MlflowSink:
     """Writes runs into one experiment of a tracking server or store.
 
     A metric's step is the greatest number of trials so far. A correction has the same step and a later time,
-    so MLflow takes it for the latest value. A value that is no longer known becomes NaN. Tags hold the
+    so MLflow shows it as the latest value. A value that is no longer known becomes NaN. Tags contain the
     version up to which a run was written, where a restart continues.
 
     The `uri` may hold a password, and is never shown; None: from MLFLOW_TRACKING_URI. Equal run ids of two
@@ -340,7 +340,7 @@ class BadName(Exception):
 
 
 def renamed(pairs: Sequence[str]) -> dict[str, str]:
-    """The names to send, from `NAME=OTHER` for each that differs; raises BadName for another text.
+    """The names to send, changed by pairs `NAME=OTHER`; raises BadName for other text.
 
     >>> renamed(["streamer.run.id=run"])["streamer.run.id"]
     'run'

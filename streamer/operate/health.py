@@ -93,7 +93,7 @@ async def read_lags(settings: Settings) -> list[PartitionLag]:
 
 REDIS_SECONDS = 5.0
 NEARLY_FULL = 0.9
-"""The share of memory from which a server that refused writes counts as full."""
+"""The share of used memory at which a server that refused writes counts as full."""
 
 BROKER_AWAY = (KafkaError, OSError, TimeoutError)
 
@@ -401,7 +401,7 @@ class Again:
 
     @property
     def key(self) -> bytes | None:
-        """Its run id; the original's key if it is no event."""
+        """Its run id, or the original's key if it is not an event."""
         event = decode(self.value)
         return self.rejected.key if isinstance(event, Reason) else event.run_id.encode()
 

@@ -225,7 +225,7 @@ class Watch:
         self._ledgers: dict[str, set[str]] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Watch until stopped; then pending notices get some seconds.
+        """Watch until stopped; pending notices then get a few more seconds.
 
         Raises RedisUnavailable at the beginning (later outages are waited out), and UnreadableSummary.
         """

@@ -57,7 +57,7 @@ class Notification:
 
 
 def named(value: object) -> str:
-    """An untrusted name, written so that chat services see no mention, link or markup in it.
+    """An untrusted name, escaped so that chat services find no mention, link or markup in it.
 
     >>> named("<!channel> @all"), named("https://evil.example"), named("*x*")
     ('‹!channel› ＠all', 'https:⁄⁄evil.example', '∗x∗')
@@ -137,7 +137,7 @@ class Race:
     def leader(self, run: Json) -> Leader | None:
         """The agent that can no longer be overtaken; None if this is open, or if the whole run is decided.
 
-        Every agent needs bounds, and every planned trial a known agent.
+        All agents need bounds, and all planned trials a known agent.
         """
         compared = [agent for agent in self._agents.values() if agent.compared]
         bounded = [(agent.reach, agent.label) for agent in compared if agent.reach is not None]
@@ -203,9 +203,9 @@ class Rules:
 class RunMemory:
     """The known facts about one run.
 
-    `told` is its memory, with new fields in `changed` until the caller drains it. A `strange` run is from
-    before the watch and has no memory, so its past is adopted. `moved_at` is its last progress; None: too
-    long ago.
+    `told` is its memory, with new fields in `changed` until the caller drains it. A `strange` run began
+    before the watch and has no memory, so its past is adopted. `moved_at` is the time of its last progress;
+    None: too long ago.
     """
 
     told: dict[str, str]

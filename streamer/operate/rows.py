@@ -66,7 +66,7 @@ class RunRows:
 
 
 def rows_of(answers: RunAnswers, run: Run | None = None) -> RunRows:
-    """All rows of a run; rows of trials only with the folded `run`."""
+    """All rows of a run; rows of trials need the folded `run`."""
     common = {name: getattr(answers.run, name) for name in ("run_id", "benchmark", "benchmark_version")}
     published: dict[Table, Iterable[Mapping[str, Any]]] = {
         "runs": [answers.run.model_dump()],

@@ -3,8 +3,8 @@
 A trial is left if it is planned and missing, started and did not end, ended without a verdict, or failed
 because of the infrastructure. A trial with only numbers is done (R31).
 
-A command selects exactly the listed trials, or a remark says what else it runs. Names come from files and
-events. They are quoted for the shell, and a name that is not safe to print is in no command.
+A command selects exactly the listed trials, or a remark lists what else it runs. Names come from files and
+events. They are quoted for the shell, and names that are not safe to print are left out.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The configuration of the workers' group is here, too: the current one, and the switch to another.
 
 A difference counts only when nothing can be in flight. Before the log is read, the workers have committed
-everything, and their heartbeats say that it is published. A partition without a heartbeat gets some seconds.
+everything, and their heartbeats say that it is published. A partition without a heartbeat gets a few seconds.
 The log must not grow before Redis has been read.
 """
 
@@ -522,7 +522,7 @@ class Verification:
 
 
 def _degraded(stored: Mapping[str, bytes]) -> str | None:
-    """Why newer events of a run are not counted, by its summaries; None if they are."""
+    """The reason in a run's summaries why newer events are not counted, if there is one."""
     try:
         reason = orjson.loads(stored.get("run", b"{}")).get("degraded")
     except (orjson.JSONDecodeError, AttributeError):
@@ -620,7 +620,7 @@ class Switch:
         return Switched(epoch, len(pages), len(unknown), len(ghosts))
 
     def _workers(self) -> int:
-        """Members of the group. The embedded broker never forgets one, so there live heartbeats count."""
+        """Members of the group. The embedded broker never forgets members, so live heartbeats count there."""
         if not self._settings.embedded:
             return asyncio.run(self._members())
         with StateReader(self._settings) as reader:

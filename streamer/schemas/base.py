@@ -41,7 +41,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 MAX_RECORD_BYTES = 1024 * 1024
-"""Size of an event as JSON: a state page with one event, and its rejection, fit a message of 4 MiB."""
+"""The largest event as JSON: a state page with one event, and its rejection, fit a message of 4 MiB."""
 
 MAX_ID_CHARACTERS = 512
 """Limit for a run, task or shard: parts of topic and Redis keys, but not keys inside a summary."""
@@ -59,7 +59,7 @@ MAX_BENCHMARK_NAME_CHARACTERS = 4096
 """Limit for a benchmark's name with its parameters, which scoring parses."""
 
 LARGE_EVENT_BYTES = 2048
-"""Size from which a result mostly has benchmarks, so that looking for them first is faster."""
+"""Size above which a result usually has benchmarks, so that looking for them first is faster."""
 
 MAX_COUNT = 2**53
 """Limit for a count (tokens, steps): the largest integer that every JSON reader keeps exact."""
@@ -122,7 +122,7 @@ MAX_CLAIMS = 1_000
 
 FIRST_YEAR = 2000
 YEAR_AFTER_LAST = 2200
-"""A UTC time outside these years comes from a wrong clock or unit. It is missing, and counted as such."""
+"""A UTC time outside these years comes from a wrong clock or unit. It counts as missing."""
 
 EARLIEST_MICROSECONDS = 946_684_800 * 10**6
 LATEST_MICROSECONDS = 7_258_118_400 * 10**6
@@ -277,7 +277,7 @@ def _event_instant(value: object) -> datetime:
 
 
 class _AnyInstant:
-    """Validates times; UTC times need no call of Python code, which saves a fifth of decoding."""
+    """Validates times; UTC times need no Python code, which saves a fifth of decoding."""
 
     read = staticmethod(_instant)
 
@@ -303,7 +303,7 @@ Instant = Annotated[
 
 
 class _AnyEventInstant(_AnyInstant):
-    """The same, but it passes times without a zone on to the event, which leaves them out."""
+    """The same, except that times without a zone are passed to the event, which leaves them out."""
 
     read = staticmethod(_event_instant)
 
@@ -386,7 +386,7 @@ def _only_safe_numbers(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 _SafeNumbers = AfterValidator(_only_safe_numbers)
 Claims = Annotated[dict[ShortText, JsonValue], Field(max_length=MAX_CLAIMS), _SafeNumbers]
-"""Free JSON by name; its numbers are finite and fit 64 bits (plain JsonValue accepts NaN)."""
+"""Any JSON by name; its numbers are finite and fit 64 bits (plain JsonValue accepts NaN)."""
 
 BenchmarkName = Annotated[str, StringConstraints(max_length=MAX_BENCHMARK_NAME_CHARACTERS)]
 Benchmarks = Annotated[

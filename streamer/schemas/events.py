@@ -206,7 +206,7 @@ class FormulaCodeSummary(Message):
 
 
 class BenchmarkSpeedup(Message):
-    """One benchmark as it counts, after any fallback."""
+    """One benchmark's effective speedups, after any fallback."""
 
     agent: float | None = Field(
         alias="agent/nop", description="Speedup of the agent, ratio; null if invalid (A1)."
@@ -585,7 +585,7 @@ class TrialRetracted(SlotEvent):
 
 
 class RunDeleted(Event):
-    """Everything of the run up to `revision` is forgotten, and ignored from then on."""
+    """Everything about the run up to `revision` is deleted, and ignored from then on."""
 
     type: Literal["run_deleted"] = Field(description="Which event this is: a run is forgotten.")
     revision: Revision = Field(description="Events of the run up to this revision are ignored.")
@@ -603,7 +603,7 @@ EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)
 
 
 NO_FAILURE = frozenset({None, "", "unset", "none"})
-"""Failure modes of a trial that did not fail to end (G6)."""
+"""Failure modes of a trial that ended normally (G6)."""
 
 _TIMES = ("started_at", "finished_at", "planned_at")
 _NO_CONTENT = ("revision", "schema_version")

@@ -173,7 +173,7 @@ def read(value: bytes | None) -> Inside | Reason:
 def canonical_content(trial: Result, model: str) -> bytes:
     """Canonical JSON of :func:`streamer.schemas.events.known_content` with this model's name.
 
-    msgspec leaves out a default by identity, which text that was read never has.
+    msgspec leaves out a default by identity, and text that was read is never identical.
     """
     if model == UNKNOWN != trial.model:
         return canonical_json(orjson.loads(canonical_content(trial, trial.model)) | {"model": model})
@@ -198,7 +198,7 @@ _from_iso = datetime.fromisoformat if sys.version_info < (3, 14) else _within_th
 
 
 def plain_event(value: bytes | None) -> Result | TrialStart | None:
-    """The result or start in `value` if it is a usual one, as in :func:`plain_trial`; else None.
+    """The result or start in `value` if it is in the usual form of :func:`plain_trial`; else None.
 
     >>> plain_event(b'{"type": "trial_started", "run_id": "r", "task_id": "t", "position": 7}').position
     7
@@ -217,7 +217,7 @@ def plain_event(value: bytes | None) -> Result | TrialStart | None:
 
 
 def plain_trial(value: bytes | None) -> Result | None:
-    """The result in `value` if it is a usual one; else None, and `decode` must read it.
+    """The result in `value` if it is in the usual form; else None, and `decode` must read it.
 
     Text beyond ASCII, escapes and times outside UTC are unusual, so control characters cannot occur.
 

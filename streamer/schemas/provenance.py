@@ -20,7 +20,7 @@ HARNESS_CHANGING = frozenset(
         *("judge", "judge_version", "limits"),
     }
 )
-"""The fields of provenance in which two results must agree to be comparable (R36)."""
+"""The provenance fields that must be equal for two results to be comparable (R36)."""
 
 OF_TRIALS = HARNESS_CHANGING | {"harness_version", "agent_version", "model_served", "prices"}
 """The provenance fields of a trial that comparisons read; it may have others."""
@@ -55,7 +55,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s?(ms|s|m|h|d)(?:ecs?|econds?|ins?|inut
 def normalised(name: str, value: str) -> str:
     """The normal form of a field's value, for comparisons.
 
-    Attempts and agents may spell a value differently, so equal parts count once.
+    Attempts and agents may spell a value differently, and equal parts count once.
 
     >>> [normalised("timeout", value) for value in ("600", "600.0", "10m", "600 s", "600, 600.0")]
     ['600', '600', '600', '600', '600']

@@ -319,7 +319,7 @@ class PairEvidence(Message):
 
 
 class ComparedPair(Message):
-    """Two agents, pair by pair: the same attempt at the same task on both sides."""
+    """Two agents in pairs: the same attempt at the same task on both sides."""
 
     a: int = Field(ge=0, description="Place of the first agent in `agents`, from 0.")
     b: int = Field(ge=0, description="Place of the second agent; greater than `a`.")

@@ -133,7 +133,7 @@ _CODES = {
 }
 
 DAMAGED = frozenset({"empty", "not_json", "not_an_object"})
-"""Codes of records that are events of no version."""
+"""Codes of records that are not events of any version."""
 
 _validate: Callable[[bytes], AnyEvent] = EVENT.validator.validate_json
 
@@ -150,7 +150,7 @@ class Unread(bytes):
     reason: Reason
 
     def __new__(cls, reason: Reason) -> Unread:
-        """Args: reason: of the rejection that the record becomes."""
+        """Take the reason of the record's rejection."""
         unread = super().__new__(cls)
         unread.reason = reason
         return unread

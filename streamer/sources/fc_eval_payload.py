@@ -562,7 +562,7 @@ def _is_overwritten(benchmarks: BenchmarkFields | None, metrics: Mapping[str, An
 
 
 def _has_null_oracles_alone(benchmarks: BenchmarkFields | None) -> bool:
-    """Whether all oracle values are null: they were missing, or not finite (D17) and count (A2, R22)."""
+    """Whether all oracle values are null: missing, or not finite (D17), which still counts (A2, R22)."""
     values = [
         entry["oracle/nop"]
         for entry in (benchmarks or {}).values()

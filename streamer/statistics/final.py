@@ -267,7 +267,7 @@ def _log_factorials(bits: int) -> list[float]:
 def hash_shuffled(tasks: Iterable[str], seed: str) -> list[str]:
     """The tasks in a random order that is the same for everyone with this seed.
 
-    They are sorted by the sha256 of seed and task; repeats are trials of their own. Neither the order of the
+    They are sorted by the sha256 of seed and task; repeats are separate trials. Neither the order of the
     input nor other tasks matter. Do not choose the seed by its result: use the run's name.
 
     >>> hash_shuffled(["a", "b", "c", "d", "e"], seed="nightly")

@@ -229,7 +229,7 @@ class AcrossRuns:
             yield from self._place(benchmark, boards)
 
     async def rewrite(self, runs: Mapping[str, set[str]]) -> None:
-        """Correct the keys across runs, for the benchmarks that list these runs now or should do so."""
+        """Correct the keys across runs, for all benchmarks that list these runs, or should."""
         truths = await self._read(runs)
         self._benchmarks.update({run_id: truth.benchmark for run_id, truth in truths.items()})
         pipe = self._client.pipeline(transaction=False)

@@ -33,7 +33,7 @@ FAILURES_TAKE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTrial:
-    """One attempt at a task, counted from 1, with `failure` in Terminal-Bench's words.
+    """One attempt at a task, counted from 1, with `failure` in Terminal-Bench's terms.
 
     `resolved` None means no verdict (timeout of the tests, crash). `tokens` are (input, output).
     """

@@ -346,7 +346,7 @@ def name(value: object) -> str:
 
 
 def text(value: object) -> str:
-    r"""A value as text that means nothing to Markdown and makes no mention.
+    r"""A value as text without any effect in Markdown, such as a mention.
 
     >>> text("my_task *x*"), text("www.evil.example"), text(None), text("a\nb")
     ('my_task &#42;x&#42;', 'www&#46;evil&#46;example', '–', 'a&#92;nb')

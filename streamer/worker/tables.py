@@ -528,13 +528,13 @@ def rebalances(app: Any) -> int:
 class PatientRecovery(Recovery):
     """Faust's recovery, with three of its faults fixed.
 
-    - It takes a timeout for a stop and ends silently, so the worker holds its partitions and never folds a
+    - It mistakes a timeout for a stop and ends silently, so the worker keeps its partitions and never folds a
       record. Here only the client's calls time out.
     - It resumes the event partitions before it seeks them to their committed offsets, and clears the streams'
       queues afterwards. Records fetched in between are lost until the next rebalance. Here the event
       partitions are resumed last.
-    - It ignores another rebalance while it reads changelogs, and completes with what it has. Here it ends
-      quietly, and the other rebalance's recovery follows.
+    - It ignores another rebalance while it reads changelogs, and completes too early. Here it ends quietly,
+      and the other rebalance's recovery follows.
     """
 
     logger = logging.getLogger("faust.streamer")

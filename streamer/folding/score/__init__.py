@@ -112,7 +112,7 @@ class UnknownProfile(ValueError):
 def grading_profile(name: str | None) -> GradingProfile:
     """The profile with this name; None is `specified`. Raises UnknownProfile.
 
-    Equal weights get one name, however they are written, and the default weights the plain name.
+    Equal weights have one name, however they are written; the default weights have the plain name.
 
     >>> grading_profile("scylla-2026").grade(0.81)
     'A'
@@ -178,7 +178,7 @@ class ScoringRules:
 
 
 _DIGITS = 16
-"""Hexadecimal digits of a fingerprint: short enough to read out, and long enough to avoid collisions."""
+"""Hexadecimal digits of a fingerprint: short enough to read aloud, and long enough to avoid collisions."""
 
 
 @lru_cache(maxsize=8)
@@ -402,7 +402,7 @@ def _verdict(event: Result, success: bool | None) -> tuple[bool | None, VerdictS
 
 
 def _changed_nothing(event: Result, success: bool | None) -> bool:
-    """Whether the agent failed and so counts as having changed nothing (R21); never nop (R4).
+    """Whether the agent failed, and so counts as if it had changed nothing (R21); never for nop (R4).
 
     Without tests, snapshot, verdict and failure mode, measured benchmarks count as they are.
     """

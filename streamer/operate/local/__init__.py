@@ -1,8 +1,8 @@
 """`streamer up`: broker, Redis, worker and page on this machine, in one process tree.
 
 It keeps every acknowledged event: the event is in the journal, synced to the disk, before its producer gets
-the acknowledgement. So it survives every end of these processes, and a power cut. At the next start the
-worker computes the same digests. While the disk is full no event is acknowledged.
+the acknowledgement. So it survives any crash of these processes, and a power cut. At the next start the
+worker computes the same digests. While the disk is full, events are not acknowledged.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ WARN_GROWTH = 1.25
 
 
 class MemoryWatch:
-    """Reports when a process has outgrown a limit, and at each growth by a quarter after that.
+    """Reports when a process exceeds a limit, and again whenever it has grown by another quarter.
 
     >>> watch = MemoryWatch(limit_bytes=100)
     >>> [watch.outgrown(size) for size in (100, 101, 120, 130)]
@@ -279,7 +279,7 @@ class DataDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the directory until the process ends, however it ends. Raises EmbeddedError if locked."""
+        """Lock the directory until the process ends, even by a crash. Raises EmbeddedError if locked."""
         try:
             # A soft lock is a file that would stay after a SIGKILL; the system releases the other kind.
             lock = FileLock(self._lock, blocking=False, fallback_to_soft=False).acquire()
@@ -389,10 +389,9 @@ def run_up(
     web: WebAccess | None = None,
     extra: Extra | None = None,
 ) -> int:
-    """Run the stack until Ctrl-C or SIGTERM. Returns the exit code: 0, or 1 if it could not start or go on.
-
-    Call it from the main thread, once per process: it takes over the signals. It ignores the settings' broker
-    and Redis.
+    """Run the stack until Ctrl-C or SIGTERM. Returns the exit code: 0, or 1 if it could not start or
+    continue. Call it from the main thread, once per process, because it handles the signals. It ignores the
+    settings' broker and Redis.
 
     Args:
         data_dir: where the journal and the logs are; None: the settings' one, else the user's data directory.

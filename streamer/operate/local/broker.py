@@ -127,7 +127,7 @@ class Broker(Server):
 
 
 UNKNOWN_PARTITION, OUT_OF_ORDER, DUPLICATE, OLD_EPOCH = 3, 45, 46, 47
-"""Error codes of Kafka's protocol. Producers take a duplicate for an acknowledgement."""
+"""Error codes of Kafka's protocol. Producers treat a duplicate as an acknowledgement."""
 
 TRANSACTIONS_REFUSED = 53
 """Kafka's TRANSACTIONAL_ID_AUTHORIZATION_FAILED: producers give up at once."""

@@ -6,8 +6,8 @@ Its files hold Kafka record batches in frames with checksums:
     frame = FRAME_START | partition u32 | first u64 | events u32 | length u32 | body crc u32 | head crc u32
             | body
 
-Numbers are big-endian, checksums CRC-32. The body is one record batch, as its producer packed it. `first`
-numbers the frame's first event within its partition, so that a gap shows how many events damage has cost.
+Numbers are big-endian, checksums CRC-32. The body is one record batch, as its producer packed it. `first` is
+the number of the frame's first event within its partition, so that a gap shows how many events are lost.
 After damage, reading continues at the next FRAME_START with a good frame.
 
 `counts.json` holds the number of synced events of each partition: {"version": 1, "events": {PARTITION:
@@ -379,7 +379,7 @@ GROUP_BYTES = 64 * 1024 * 1024
 """The size of batches that share a sync, exceeded by at most one batch."""
 
 MOST_SEGMENT_BYTES = 1024 * 1024 * 1024
-"""The limit for a segment, which ends with the group that takes it beyond SEGMENT_BYTES."""
+"""The limit for a segment, which ends with the group that exceeds SEGMENT_BYTES."""
 
 SUFFIX = ".journal"
 COUNTS = "counts.json"
@@ -665,7 +665,7 @@ async def load(
 ) -> Counter[int]:
     """Append the journal's frames to the fresh topic, small batches packed; returns events by partition.
 
-    A frame of a partition beyond the count goes to another one; the worker forwards its events.
+    Frames of a partition that no longer exists go to another one; the worker forwards their events.
     """
     packers = [Packer(compression) for _ in range(partitions)]
     ready: list[tuple[int, bytes]] = []

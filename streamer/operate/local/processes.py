@@ -26,7 +26,7 @@ from streamer.operate.local import parent_death
 
 
 class EmbeddedError(RuntimeError):
-    """The embedded stack cannot start or go on."""
+    """The embedded stack cannot start or continue."""
 
 
 class EmbeddedUnavailable(EmbeddedError):
@@ -114,7 +114,9 @@ class Child:
             )
 
     def wait_ready(self, answers: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
-        """Wait until `answers()`. Raises ServerFailed if the program ends before or the deadline passes."""
+        """Wait until `answers()` is true. Raises ServerFailed if the program ends first, or at the
+        deadline.
+        """
         deadline = time.monotonic() + seconds
         while not answers():
             if not self.alive:
@@ -245,7 +247,7 @@ Records = Sequence[tuple[int, bytes | None]]
 
 
 class ProtocolError(ConnectionError):
-    """The other side violated the protocol; the connection ends."""
+    """A violation of the protocol by the other side, which ends the connection."""
 
 
 class ProduceResult(NamedTuple):

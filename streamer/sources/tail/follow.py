@@ -298,7 +298,7 @@ class IncrementalReader:
         return self.path_of(new) != part or self._ledger.file_of(new.key) in (None, new.path)
 
     def _is_named(self, new: DirectoryResult, run: SourceRun) -> bool:
-        """Whether the agent is known, or not even a scan knows it: another part of the run may name it."""
+        """Whether the agent is known, or unknown even to a full scan; another part of the run may name it."""
         return new.event.get("agent", UNKNOWN) != UNKNOWN or run.path in self._nameless
 
     def may_be_anothers(self, home: Path, plan: RunPlan) -> bool:

@@ -391,7 +391,7 @@ def difficulties(settings: Settings, run_id: str) -> dict[str, float]:
 
 
 def shares_of_failures(trials: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Task to the share of its trials that failed, 0 to 1, over all agents except baselines.
+    """Share of failed trials by task, 0 to 1, over all agents except baselines.
 
     >>> trials = [("a", True), ("a", False), ("b", False)]
     >>> shares_of_failures({"task_id": task, "agent": "x", "success": passed} for task, passed in trials)
