@@ -46,7 +46,7 @@ log = logging.getLogger("streamer.settings")
 
 
 CLOCK_SLACK_SECONDS = 60.0
-"""Slack for a wall clock that was set since the machine started."""
+"""Tolerance for a wall clock that was adjusted since the machine started."""
 
 
 def discovery_path() -> Path:
@@ -289,7 +289,7 @@ class Settings(BaseModel):
 
 
 def _from_file() -> tuple[bool, dict[str, Any]]:
-    """Whether the configuration file was found, not named, and its settings; a named one must exist."""
+    """Whether the configuration file was found or named, and its settings; a named one must exist."""
     named = os.environ.get("STREAMER_CONFIG")
     file = Path(DEFAULT_CONFIG_FILE if named is None else named).expanduser()
     if not file.is_file():
@@ -346,12 +346,12 @@ class Sources(NamedTuple):
     given: Mapping[str, Any]
 
     def decided_by_implicit_file(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The settings among these that the implicit file decides."""
+        """The settings among these that come from the implicit file."""
         others = self.environment.keys() | self.given.keys()
         return tuple(name for name in names if self.implicit and name in self.file and name not in others)
 
     def place(self, name: str) -> str:
-        """The source of a setting that the file does not decide, for a message."""
+        """The source of a setting that does not come from the file, for a message."""
         return f"the argument {name}" if name in self.given else f"STREAMER_{name.upper()}"
 
 
@@ -421,7 +421,7 @@ def secret_in(file: Path) -> str:
 
 
 def _secret(given: SecretStr | None, file: Path | None) -> str | None:
-    """The secret, read again each time, so that the next client gets a changed one."""
+    """The secret, read again each time, so that the next client gets a changed secret."""
     if file is not None:
         return secret_in(file)
     return given.get_secret_value() if given else None

@@ -60,7 +60,7 @@ def shown(value: object) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun; without a `plural` the noun gets an s.
+    """A number with its noun, which gets an s unless a `plural` is given.
 
     >>> counted(0, "trial"), counted(1, "trial"), counted(1200, "planned trial")
     ('0 trials', '1 trial', '1,200 planned trials')
@@ -171,7 +171,7 @@ def text_width(text: str) -> int:
 
 
 def clipped(text: str, width: int) -> str:
-    """Text cut in its middle, where names differ least.
+    """Text cut in the middle, where names differ least.
 
     >>> clipped("claude-code:anthropic/claude-opus-4-5", 20), clipped("short", 20), clipped("ab", 1)
     ('claude…aude-opus-4-5', 'short', '…')

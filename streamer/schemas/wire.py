@@ -391,7 +391,9 @@ class Position:
             ) from None
 
     def includes(self, record: LogRecord) -> bool:
-        """Whether a record lies at or before the position; BadPosition without a needed time."""
+        """Whether a record is at or before the position; raises BadPosition if it needs a time and
+        has none.
+        """
         if self.at is None:
             return self.offset is None or record.offset <= self.offset
         if record.timestamp < 0:
@@ -458,7 +460,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """The reason of a quarantine, at the offset of the run's last event.
+    """The reason for a quarantine, at the offset of the run's last event.
 
     `deleted_to` is the greatest revision of a later deletion, if any.
 
@@ -711,7 +713,7 @@ SummaryKind = Literal["agent_model", "tier", "run", "comparison"]
 
 @dataclass(frozen=True, slots=True)
 class GroupId:
-    """An agent:model, a tier, an agent:model within a tier, the comparison, or without fields the run.
+    """An agent:model, a tier, an agent:model within a tier, the comparison, or (without fields) the run.
 
     Tier and agent are not encoded.
 

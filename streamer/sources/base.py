@@ -46,7 +46,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
-    """The options that the user gave.
+    """The user's options.
 
     `run_id` pools every run into one, as its shards. `agent` and `model` apply if the files do not name them.
     `trial_files_only` leaves out trials that exist only in run-level files (crashed ones, H2). `declared` has
@@ -83,14 +83,14 @@ class Parsed:
 
     Attributes:
         event: a `trial_result`, or a `trial_started` for a trial without a result. It has no `run_id`, and a
-            `shard` only where the harness does not number repeats. Its values may violate the schema.
-        other_run: the run that the trial's name claims, if it lies in another run's directory.
+        `shard` only if the harness does not number repeats. Its values may violate the schema.
+        other_run: the run in the trial's name, if the trial is in another run's directory.
         replaced: the same run has a better copy of the slot.
         partial: it comes from a file of several trials or agents, and is left out if its slot has another
             event.
-        origins: field to its file, for values that several files may give (tokens, cost, trajectory length).
-        own: field to its value in the harness's own file, where logs decide the value. It identifies copies
-        of a trial, whether or not the logs were copied.
+        origins: the file of each field that may come from several files (tokens, cost, trajectory length).
+        own: values in the harness's own file of fields whose value comes from logs. It identifies copies of a
+        trial, whether or not the logs were copied.
     """
 
     path: Path
@@ -110,9 +110,9 @@ class Parsed:
 class RunPlan:
     """The facts in a run directory about the run as a whole (G5).
 
-    `started` and `finished` have no `run_id`. A broken file makes `plan_complete` false, and the repaired one
-    must make it true: a plan without the field changes nothing (R26). Copies of a run share one of the
-    `uuids`. The `aliases` are never used as its id (H4). `announced` counts trials with a result.
+    `started` and `finished` have no `run_id`. A broken file makes `plan_complete` false, and the repaired
+    file must make it true, because a plan without the field changes nothing (R26). Copies of a run share one
+    of the `uuids`. The `aliases` are never used as its id (H4). `announced` counts trials with a result.
     """
 
     run_id: str
@@ -161,7 +161,7 @@ MAX_COUNT_DIGITS = 19
 
 
 def silence(what: str, announced: Any, count: int) -> str | None:
-    """A sentence if the files announce another number than was found; None if they agree (R35).
+    """A sentence if the files announce a different number than was found; None if they agree (R35).
 
     >>> silence("trials", 3, 0), silence("trials", 3, 3), silence("trials", None, 3)
     ('the files count 3 trials; 0 read', None, None)
@@ -187,7 +187,7 @@ Item = Parsed | Unreadable | Remark
 
 
 class Source(Protocol):
-    """A harness connector. It never raises because of a file's content, and follows no symbolic link.
+    """A harness connector. File contents never make it raise, and it does not follow symbolic links.
 
     Subclasses may leave out `skip` and `part`. `looks_for` describes the files that identify a run, for users
     whose run is not recognised.
@@ -216,7 +216,7 @@ class Source(Protocol):
         ...
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        """The part that `trials` has to read again after a change at or below a path; None: the whole run.
+        """The part that `trials` must read again after a change at or below a path; None: the whole run.
 
         A part is a directory whose trials depend on no other files, except run-level ones. It can also be a
         run-level file with results that no other trial depends on. `trials` then returns the trials without
@@ -238,7 +238,7 @@ _DETAILS_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The files behind a sent trial's numbers: field to value and file, or to (None, "")."""
+    """The files behind a sent trial's numbers: value and file by field, or (None, "")."""
 
     path: Path
     values: dict[str, tuple[Any, str]]
@@ -393,7 +393,7 @@ def metric_name(name: str) -> str:
 
 
 def with_short_names(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The event with its long names cut, and field to the cut name.
+    """The event with its long names shortened, and the shortened names by field.
 
     >>> event, cut = with_short_names({"agent": "a" * 300, "tier": "T0"})
     >>> len(event["agent"]), event["tier"], list(cut)
@@ -562,8 +562,8 @@ def _provenance(value: Any) -> str:
 def safe_texts(event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """The event with publishable texts, and the reason for each field that was left out.
 
-    `message` and `labels` lose secrets, and a long message is cut. An artifact whose name, path or link has a
-    secret is left out, as the link would lead nowhere.
+    `message` and `labels` lose secrets, and a long message is cut. An artifact with a secret in its name,
+    path or link is left out, because the link would not work.
     """
     safe, reasons = dict(event), {}
     if isinstance(message := event.get("message"), str):

@@ -87,7 +87,7 @@ COUNTED = 10_000
 SHOWN = 4
 
 SEARCHED_UPWARDS = 4
-"""How many levels above a path its run is searched."""
+"""How many levels above a path to search for its run."""
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class SourceRun:
 
     @property
     def is_itself(self) -> bool:
-        """Whether the directory has the harness's name for the run; a renamed copy has not (H4)."""
+        """Whether the directory has the harness's name for the run, unlike a renamed copy (H4)."""
         return not self.plan.aliases
 
 
@@ -117,8 +117,8 @@ def discover(
 ) -> tuple[list[SourceRun], list[Unreadable], list[str]]:
     """Runs at, below or around the paths, without repeats; then unreadable files, and notes for the user.
 
-    Originals come before possible copies: nested and renamed runs, run-level files. `around` also finds the
-    run that a path lies in.
+    Originals come before possible copies: nested and renamed runs, run-level files. With `around` it finds
+    the run that contains a path, too.
     """
     with listing_once():
         return _discover(paths, sources, options, around, report or ConvertReport())
@@ -260,7 +260,7 @@ def _common(root: Path, place: Path) -> Path:
 
 
 def _add(runs: dict[Path, SourceRun], run: SourceRun) -> None:
-    """Add a run once; a run named whole once stays whole."""
+    """Add a run once; if any path names the whole run, it is read as a whole."""
     stored = runs.setdefault(run.path, run)
     if stored.only != run.only:
         stored.only = stored.path
@@ -343,7 +343,7 @@ def _offers() -> dict[str, list[EntryPoint]]:
 
 
 def plugin_names(taken: Collection[str]) -> tuple[str, ...]:
-    """Names of other packages' connectors except those `taken`, sorted; loads none."""
+    """Names of other packages' connectors except those `taken`, sorted; does not load them."""
     return tuple(name for name in _offers() if name not in taken)
 
 
@@ -474,7 +474,7 @@ def sources_for(harness: str) -> Sequence[Source]:
 
 
 _WHERE = frozenset({"run_id", "shard", "agent", "model"})
-"""Fields that a copied trial takes from the run around it rather than from its own file."""
+"""Fields that a copied trial takes from its surrounding run rather than from its own file."""
 
 _NOT_CONTENT = frozenset({"revision", "message", "artifacts"})
 """Fields in which copies of a trial may differ: copy time, and files besides the result."""
@@ -488,10 +488,8 @@ NOT_SHUFFLED = (
 def convert(
     paths: Sequence[Path], options: ConvertOptions, report: ConvertReport
 ) -> Iterator[dict[str, Any]]:
-    """Events of all runs at, below or around the paths, each ready for JSON and valid by the schema.
-
-    The report is filled while the events are drawn. Raises ValueError at once if `options.harness` is
-    unknown.
+    """Events of all runs at, below or around the paths, each ready for JSON and valid by the schema. The
+    report fills up as the events are consumed. Raises ValueError at once if `options.harness` is unknown.
     """
     sources = sources_for(options.harness)
 

@@ -70,7 +70,7 @@ NEEDED = ("evaluation_id", "model_id", "evaluation_name", "sample_id")
 """Texts in every row; some converters write sample numbers as numbers."""
 
 MAX_LINE_CHARACTERS = 16 * 1024 * 1024
-"""The limit for a line, which bounds the memory: rows hold whole conversations."""
+"""The limit for a line, which bounds the memory, because rows contain whole conversations."""
 
 _KEPT = (*NEEDED, "evaluation_result_id", "evaluation", "token_usage", "performance", "error", "metadata")
 

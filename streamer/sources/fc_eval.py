@@ -271,10 +271,8 @@ class Merged:
         return payload
 
     def _keys_in(self, logged: Mapping[str, Any]) -> dict[int, str | None]:
-        """Position to the agent's own key among the keys of all agents' logs (R7).
-
-        A key that two agents would take belongs to neither. Only the last agent's log is known to have its
-        `last_agent`.
+        """The agent's own key at each position, among the keys of all agents' logs (R7). A key that fits two
+        agents belongs to neither. Only the last agent's log is known to have its `last_agent`.
         """
         keys: dict[int, str | None] = {}
         for position, agent in self._roster.agents.items():
@@ -284,7 +282,7 @@ class Merged:
         return {position: key if times[key] == 1 else None for position, key in keys.items()}
 
     def _measured_before(self, key: str, benchmarks: BenchmarkFields) -> BenchmarkFields | None:
-        """The benchmarks of the log's last agent from the flat copy, which the fallback does not change.
+        """The benchmarks of the log's last agent, from the flat copy that the fallback does not change.
 
         If the agent's own entries lack a ratio, the copy has an earlier agent's. The copy counts if its
         speedup equals the harness's from before the fallback (B14).
@@ -299,7 +297,7 @@ class Merged:
 
 
 def filed_under(agent: ConfiguredAgent, logged: Mapping[str, Any]) -> str:
-    """The key under which the harness files an agent's metrics when it merges (D5), for reporting (E10).
+    """The harness's key for an agent's metrics in a merged result (D5), for reporting (E10).
 
     >>> filed_under(ConfiguredAgent("t", "a/m1"), {"t:a/m0": {}, "t:a/m1": {}})
     't:a/m1'
@@ -468,7 +466,7 @@ class RunReading:
                     yield from self._of_several(file, result, name)
 
     def run_file_alone(self) -> Iterator[Item]:
-        """Trials that only the run-level file has, before other files; empty without named agents."""
+        """Trials that only the run-level file has, read before other files; empty without named agents."""
         if self._within is not None:
             yield from self.run_file(alone=True)
 

@@ -71,7 +71,7 @@ class TrialName(NamedTuple):
 
 
 def place(task_id: str, name: str, own_names: Collection[str]) -> TrialName:
-    """The parts of a trial's name. A run's name may look like an agent's part, so it is passed in.
+    """The parts of a trial's name. Run names are passed in, because they may look like an agent's part.
 
     >>> place("a.b", "a.b.2-of-5.run1.agent-3-terminus-2", {"run1"})
     TrialName(trial='a.b.2-of-5.run1', attempt=2, run='run1', agent_index=3, label='terminus-2')
@@ -279,7 +279,7 @@ def read_snapshot(block: Any) -> Section:
 class ResultBlock:
     """The contents of a RESULT block.
 
-    `benchmarks_by_agent` is None if the block has another value there, so that the flat speedups count (B11).
+    `benchmarks_by_agent` is None for values of another type, so that the flat speedups count (B11).
     `last_agent` is the log's (B10). `claims` and `speedup_percentage` are claimed for that agent (B9).
     """
 
@@ -337,7 +337,7 @@ def _claims(block: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 
 def _old_percentage(block: Mapping[str, Any]) -> float | None:
-    """-mean(delta) of the benchmarks kept, 0.0 without any or if one is marked "!" (B9)."""
+    """-mean(delta) of the kept benchmarks; 0.0 without benchmarks, or if one is marked "!" (B9)."""
     kept: list[tuple[Any, float]] = []
     for entry in block.values():
         delta = entry.get("delta_pct") if isinstance(entry, dict) else ""

@@ -41,7 +41,7 @@ _Listing = Callable[[str], tuple[dict[str, os.DirEntry[str]], str | None]]
 _listing: ContextVar[_Listing | None] = ContextVar("listing", default=None)
 
 LISTINGS = 32_768
-"""The number of cached directories: a large run with all its trials, and its neighbours."""
+"""The number of cached directories, enough for a large run with all its trials, and its neighbours."""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def listing_once() -> Iterator[None]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a regular file; False without permission to look."""
+    """Whether the path is a regular file; False without permission to look."""
     listing = _listing.get()
     if listing is None:
         return os.path.isfile(path)
@@ -120,7 +120,7 @@ UNFINISHED = "it may be cut off, or still being written"
 
 @contextmanager
 def open_text(path: Path) -> Iterator[TextIO]:
-    """A file opened as text; a byte order mark says the encoding, and invalid bytes become U+FFFD."""
+    """A file opened as text; a byte order mark decides the encoding, and invalid bytes become U+FFFD."""
     with reading(path):
         with path.open("rb") as opened:
             encoding = json.detect_encoding(opened.read(4))
@@ -179,7 +179,7 @@ def objects(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def text(value: Any) -> str | None:
-    """The value if it is a text that is not blank, else None."""
+    """The value if it is nonblank text, else None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -269,12 +269,12 @@ def times_in(result: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name is a single path component, so that it cannot lead out of its directory."""
+    """Whether a name is a single path component, which cannot lead out of its directory."""
     return Path(name).name == name and "\0" not in name
 
 
 def clean_name(path: Path) -> str:
-    """Name of a file or directory as an id; characters that an id cannot hold become U+FFFD."""
+    """Name of a file or directory as an id, with U+FFFD for characters that ids cannot contain."""
     return clean_text(os.fsencode(path.name).decode("utf-8", "replace"))
 
 
@@ -484,7 +484,7 @@ def read_agent_logs(
 
     Args:
         recordings: whether a recording may replace a list of steps. The newest one may belong to the trial's
-            tests, which fc-eval counts all the same (E3).
+        tests, which fc-eval still counts (E3).
         main_trial: name of the sub-trial's trial, its sibling (G2). Local runs leave all recordings there,
             named `agent-<index>-<agent>.cast` (E8, G1). Its agent-logs do not say whose they are.
     """
@@ -504,8 +504,8 @@ def enriched(event: Mapping[str, Any], logs: AgentLogs, own: str = "results.json
     """A `trial_result` event with those values that are better in the logs than in the harness's result.
 
     Tokens of the logs replace the event's if either count is above 0 (E6). A reported cost of 0 with them is
-    unknown, and is removed (R2). The harness's own trajectory length wins if it is above 0, since it was read
-    while file times were still right. It is set in any case (R8).
+    unknown, and is removed (R2). The harness's own trajectory length takes precedence if it is above 0,
+    because it was read while file times were still right. It is always set (R8).
     """
     merged = dict(event)
     taken: dict[str, int] = {}
@@ -658,7 +658,7 @@ class ConfiguredAgent(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """The agent that a log is read for; `position` counts from 1, and `others` are the other agents' keys."""
+    """The agent whose log is read; `position` counts from 1, and `others` are the other agents' keys."""
 
     key: str
     position: int = 1

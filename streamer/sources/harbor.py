@@ -97,7 +97,7 @@ COLLECTED = "artifacts"
 """The directory of files that harbor collects from the environment, at any depth."""
 
 NO_RESULTS = frozenset({"agent", "user-agent", "verifier", "artifacts", "steps", ".sources"})
-"""Directories of a job without results of its own; `.sources` holds trials of other jobs."""
+"""Directories of a job without its own results; `.sources` has trials of other jobs."""
 
 _JOB_KEYS = {
     CONFIG: {"job_name"},
@@ -297,7 +297,7 @@ def lock_of(job: Path) -> Path:
 
 
 def served_job(path: Path) -> dict[str, Any]:
-    """The server's `name`, `state` and `finished_at` of the job whose lock is here; else empty."""
+    """The server's `name`, `state` and `finished_at` of a job whose lock is in this directory; else empty."""
     if not ID.fullmatch(path.name):
         return {}
     if said := part(peek(path / SERVED), "job"):
@@ -440,7 +440,7 @@ UNKNOWN_TYPE = "with no reward that counts, and an exception that is in no table
 PASSED = 1
 
 MAIN_REWARD = "reward"
-"""The name of the reward that decides, in harbor's files and among our metrics."""
+"""The name of the decisive reward, in harbor's files and among our metrics."""
 
 
 def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
@@ -459,7 +459,7 @@ def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
 
 
 def metrics(result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Every reward that counts, by its metric's name; None without any. True is 1, false 0.
+    """Every reward that counts, by metric name; None without rewards. True is 1, false 0.
 
     A reward that is not a number stays, and is reported later.
 
@@ -523,7 +523,7 @@ TRAJECTORY = "trajectory.json"
 
 
 def trajectory_length(trial: Path, result: Mapping[str, Any]) -> tuple[int | None, str | None]:
-    """Steps that the agent took, over all steps of the task without repetitions; or None, and why."""
+    """The agent's number of steps, over all steps of the task without repetitions; or None and the reason."""
     files = [file for file in _files(trial, result) if is_file(file)]
     if not files:
         return None, None
@@ -576,7 +576,7 @@ OTHER_REWARD = "with another reward in the job's result.json; its own file count
 
 
 def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
-    """The message on trials that a job counts as ended but has no files of; None without any."""
+    """The message about trials that a job counts as ended but that have no files, if there are any."""
     ended = count_of(part(result, "stats").get("n_completed_trials")) or 0
     counted = max(count_of(result.get("n_total_trials")) or 0, ended)
     there = sum(is_file(trial / RESULT) for trial in subdirectories(job))
@@ -769,7 +769,7 @@ def _remarks(file: Path, result: Mapping[str, Any], of_job: Mapping[str, float] 
 
 
 def _revision(job: Path, file: Path, result: Mapping[str, Any]) -> int:
-    """The time of writing. For a server the trial's end: it may copy retries in any order."""
+    """The time of writing, or for a server the trial's end, because it may copy retries in any order."""
     ended = time_of(result.get("finished_at"))
     return microseconds(ended) * 1000 if ended and server_job(job) is not None else mtime_ns(file)
 
@@ -813,7 +813,7 @@ def _totals(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sum(values: list[Any]) -> Any:
-    """The sum, or the first value that is not a number, so that it gets reported."""
+    """The sum, or the first value that is not a number, so that it is reported."""
     odd = [value for value in values if not is_finite(value)]
     return odd[0] if odd else sum(values) if values else None
 

@@ -129,7 +129,9 @@ def _singles(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _add(scores: SampleScores, name: str, value: Any) -> None:
-    """Add a value, or why it is left out. In inspect_ai None and NaN mean "not scored", which is fine."""
+    """Add a value, or the reason for leaving it out. In inspect_ai None and NaN mean "not scored", which is
+    fine.
+    """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return
     number = _number(value)
@@ -189,7 +191,7 @@ HARNESS = "inspect"
 LEFT_OUT = "with scores that are left out"
 
 OTHER_MODEL = "with tokens of another model, which are not counted"
-"""The remark on a sample whose model under test has no usage, or that another model answered (R35)."""
+"""The remark on a sample without usage of the model under test, or answered by another model (R35)."""
 
 NO_USAGE = "without tokens, cost and times"
 
@@ -300,7 +302,7 @@ def planned_metrics(spec: Record) -> list[str]:
     """The metrics of the eval's scorers, as far as the specification lists them.
 
     A scorer that gives a dictionary names its keys if it lists statistics by key. A pattern names no key.
-    inspect_ai numbers scorers of one name: match, match1.
+    inspect_ai numbers scorers with the same name: match, match1.
 
     >>> planned_metrics({"scorers": [{"name": "pkg/match"}, {"name": "judge", "metrics": {"style": []}}]})
     ['match', 'judge/style']
@@ -342,7 +344,9 @@ def _accurate(spec: Record) -> set[str]:
 
 
 def _keyed_statistics(scorer: Record) -> list[dict[str, Any]]:
-    """The dictionaries of key to statistics. A single statistic is an object too, whose `name` is a text."""
+    """The dictionaries of statistics by key. A single statistic is an object too, but its `name` is
+    a text.
+    """
     metrics = scorer.get("metrics")
     if isinstance(metrics, dict):
         return [metrics]
@@ -441,7 +445,7 @@ def _error_of(sample: Record) -> str | None:
 
 
 def _failure_mode(error: str | None, limit: Any) -> str:
-    """The class of the error if its message begins with one, else `error`. Without an error, the limit.
+    """The class at the beginning of the error's message, else `error`. Without an error, the limit.
 
     >>> _failure_mode("TimeoutError('no answer')", None), _failure_mode("no answer", None)
     ('TimeoutError', 'error')
@@ -578,7 +582,7 @@ def read_samples(path: Path) -> Iterator[Any]:
 
 
 MOST_TRANSCRIPTS = 5
-"""How many transcripts are read for the time of scoring: the shortest ones, as others may be large."""
+"""The number of transcripts to read for the time of scoring, the shortest ones first."""
 
 
 def scored_at(path: Path, samples: Sequence[Any]) -> int | None:
@@ -661,7 +665,9 @@ class _Archive:
         return [name for name in self._members if SAMPLE.fullmatch(name) and name not in named]
 
     def sample_of(self, summary: Any, *, whole: bool) -> Any:
-        """The whole sample if wanted or if its summary lacks usage; the summary if it is too large."""
+        """The whole sample if wanted, or if its summary lacks usage; the summary if the sample is
+        too large.
+        """
         name = _member_of(summary)
         if not self.has(name) or self._members[name].file_size > MAX_FILE_BYTES:
             return summary
@@ -676,7 +682,9 @@ class _Archive:
         return sorted(sizes, key=sizes.__getitem__)[:MOST_TRANSCRIPTS]
 
     def alone(self, name: str) -> Any:
-        """The contents of a member that is not kept in memory, so it does not count towards the total."""
+        """The contents of a member that does not count towards the total, because it is not kept in
+        memory.
+        """
         self._left = MAX_FILE_BYTES
         return self.json_of(name)
 

@@ -48,10 +48,10 @@ FAILED = ".failed"
 KEPT = (TRIAL, "agent", "judge")
 
 LINES_OF_ERRORS = 10
-"""How many last lines of an agent's errors become its message."""
+"""The number of final lines of an agent's errors that form its message."""
 
 DEFAULT_AGENT = "claude-code"
-"""The agent framework of an experiment that names no other."""
+"""The default agent framework of an experiment."""
 
 _TIER = re.compile(r"T\d+")
 _RUN = re.compile(r"run_0*([1-9]\d*)")
@@ -206,7 +206,7 @@ def _completed(tiers: dict[str, Any]) -> int | None:
 
 
 def _times(trial: Path, problems: list[Unreadable]) -> tuple[str | None, str | None]:
-    """Start and end of a trial: the agent's and then the judge's `measured_at` are end times."""
+    """Start and end of a trial, from the end times `measured_at` of the agent and then the judge."""
     agent = read_optional(trial / "agent" / "timing.json", problems)
     judge = read_optional(trial / "judge" / "timing.json", problems)
     agent_end = time_of(agent.get("measured_at"))

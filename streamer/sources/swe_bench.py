@@ -78,10 +78,10 @@ OPENHANDS = "metadata.json"
 """OpenHands' file with dataset and model, next to `output.report.json`."""
 
 OUTPUT, NAMELESS = "output", "report"
-"""OpenHands's words for model and run id in a report's name; a copy's name continues after them."""
+"""OpenHands's placeholders for model and run id in a report's name; a copy's name continues after them."""
 
 HOSTED_KEYS = frozenset({"pending_instances", "failed_instances", "pending_ids", "failed_ids"})
-"""Keys that only reports of sb-cli have, which grades on servers."""
+"""Keys only in reports of sb-cli, which grades on servers."""
 
 GUESSED = "with a model and a run that the last dot in the report's name tells apart"
 """The remark on a name with several dots but without logs."""
@@ -89,7 +89,7 @@ GUESSED = "with a model and a run that the last dot in the report's name tells a
 _HOSTED = re.compile(r"(.+?)__(.+?)__(.+)", re.DOTALL)
 
 _READ_CHARACTERS = 8 * 1024 * 1024
-"""How much of a file is searched for the mark: several times the longest report."""
+"""The part of a file that is searched for the mark: several times the longest report."""
 
 _MARK = '"total_instances"'
 
@@ -102,10 +102,10 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A run, and the part of it that was asked for.
+    """A run and its requested part.
 
-    `report` is None if every report with the run's name counts. `shard` is the dataset, where run ids are
-    unique in one dataset only.
+    `report` is None if every report with the run's name counts. `shard` is the dataset if run ids are unique
+    only within a dataset.
     """
 
     home: Path
@@ -133,7 +133,7 @@ class Place:
 
 
 def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | None = None) -> Place:
-    """The run of a report or of a directory of logs; a model in `options` shows where it ends in a name."""
+    """The run of a report or a directory of logs; a model in `options` helps to split the name."""
     if is_directory(path):
         return Place(path.absolute().parents[len(LOGS.parts)], path.name)
     stem = path.name.removesuffix(".json")
@@ -156,7 +156,9 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
 
 
 def _nameless(path: Path, stem: str, model: str | None) -> Place:
-    """The run of an OpenHands report. The directory is named for the model, the one above for the dataset."""
+    """The run of an OpenHands report. Its directory is named after the model, the parent after the
+    dataset.
+    """
     folders = [clean_name(folder) for folder in (path.parent.parent, path.parent) if folder.name]
     own = [] if stem in (OUTPUT, NAMELESS) else [stem]
     asked = text(part(peek(path.with_name(OPENHANDS)), "llm").get("model"))
@@ -367,8 +369,8 @@ def _endings(report: Mapping[str, Any]) -> dict[str, Ending]:
 def _planned(report: Mapping[str, Any]) -> list[str]:
     """The instances of the dataset that the report names, with or without a result.
 
-    A prediction may name an instance outside the dataset. So a submitted one counts only if the report counts
-    more instances than its other lists name.
+    Predictions may name instances outside the dataset. So a submitted instance counts only if the report
+    counts more instances than its other lists name.
     """
     tasks = _ids(report, *LISTS)
     is_short = len(tasks) < (count_of(report.get("total_instances")) or 0)

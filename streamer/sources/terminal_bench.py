@@ -225,7 +225,7 @@ def task_by_task(tasks: Any, attempts: Any) -> list[Any] | None:
 def sorts_by_duration(lock: Mapping[str, Any]) -> bool:
     """Whether the harness that wrote a lock starts the tasks with the longest expected duration first.
 
-    fc-eval always does, terminal-bench from 0.2.13 at the latest. Earlier versions are not known.
+    fc-eval always does, terminal-bench from 0.2.13 at the latest. Earlier versions are unknown.
     """
     harness = part(lock, "harness")
     if harness.get("package") == "fc-eval":
@@ -238,7 +238,7 @@ def sorts_by_duration(lock: Mapping[str, Any]) -> bool:
 def own_names(
     names: Collection[str], run: Path, claims: Iterable[tuple[Path, str | None]]
 ) -> Collection[str]:
-    """The names of a run (H4), with the one most trials claim if no trial in its proper place claims one."""
+    """The names of a run (H4); without a name in properly placed trials, the one in most trials is added."""
     claimed = Counter(name for file, name in claims if depth(run, file) == TRIAL_DEPTH)
     if claimed.keys() & names:
         return names

@@ -84,7 +84,7 @@ class PassAtK:
     def summary(
         self, planned_attempts: int | None = None, planned_tasks: int | None = None
     ) -> dict[str, dict[str, Any]]:
-        """pass@k by k as text, ascending: {"value", "tasks_covered", "partial"}; {} without attempts.
+        """pass@k for each k (as text, ascending): {"value", "tasks_covered", "partial"}; {} without attempts.
 
         k is 1, the powers of two, 5 and 10, up to the most planned or seen attempts at a task. The value is
         None while no task has k attempts, and partial until all planned and seen tasks do.
@@ -575,7 +575,7 @@ def median(ascending: Sequence[float], planned: int) -> Reach:
 
 
 def decided(reach: Reach, label: Callable[[float], _Label]) -> bool:
-    """Whether both ends have the same label, such as a grade.
+    """Whether both ends get the same label, such as a grade.
 
     >>> decided(Reach(0.86, 0.94), round), decided(Reach(0.4, 0.6), round)
     (True, False)

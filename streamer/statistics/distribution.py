@@ -19,7 +19,7 @@ _FEW = 8
 """Sums of fewer values are computed on demand; larger ones are kept up to date."""
 
 _ONE_BY_ONE = 8
-"""The most values, besides a share of a large distribution, that are inserted singly instead of merged."""
+"""The most values that are inserted singly instead of merged; for a large distribution, a share of it."""
 
 _FEW_TO_LOOK_AT = 64
 """The most values for which the mode is found by looking at each in turn."""

@@ -219,7 +219,7 @@ class ExactSum:
         return quotient(self._sum, 1 << self._shift)
 
     def whole(self) -> tuple[int, int, int]:
-        """Sum in multiples of 1 / unit, sum of squares in multiples of 1 / unit^2, and the unit; all exact.
+        """Exact sum in multiples of 1 / unit, sum of squares in multiples of 1 / unit^2, and the unit.
 
         >>> ExactSum.of([2, 3]).whole()
         (5, 13, 1)

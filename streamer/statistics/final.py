@@ -39,7 +39,7 @@ ALPHA = Fraction(1, 20)
 """Chance, exact, that an interval ever misses. Every published interval has the level 95 %."""
 
 EACH = ALPHA / 2
-"""Level of ranks during a run, and again of those at its end; together they use alpha."""
+"""Level of the ranks during a run, and again at its end; together they use alpha."""
 
 PREFIXES = 64
 """The number of prefixes of the order that are tested: every ceil(jN/64) trials."""
@@ -88,7 +88,7 @@ class Passes:
         return Passes(self.low + passed, self.high + passed + perhaps, self.planned + len(later))
 
     def within(self, bounds: Passes) -> Passes:
-        """The part that agrees with both ranges of the same plan.
+        """The intersection of two ranges for the same plan.
 
         >>> Passes(13, 76, 89).within(Passes(5, 60, 89))
         Passes(low=13, high=60, planned=89)
@@ -195,7 +195,7 @@ def lowest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> int
 
 
 def highest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> int:
-    """U(S,s): the largest possible number, reached if as few trials as possible fail.
+    """U(S,s): the largest possible final number of passes.
 
     >>> highest(89, 10, 5), highest(89, 45, 20), highest(500, 400, 300), highest(89, 0, 0)
     (76, 54, 391, 89)
@@ -354,9 +354,8 @@ class DeclaredOrder:
     contradicted: bool = False
 
     def kind_at(self, began: int | None) -> OrderKind:
-        """The kind in a run whose first trial started at `began`, microseconds since 1970.
-
-        A shuffle counts only if declared by then. A negative time: results have no times. None: no start yet.
+        """The kind of order in a run whose first trial started at `began`, microseconds since 1970. A shuffle
+        counts only if declared by then. A negative time: results have no times. None: no start yet.
         """
         late = self.at is not None and began is not None and self.at > began
         return OrderKind.UNKNOWN if late and self.kind is OrderKind.SHUFFLED else self.kind
@@ -569,7 +568,7 @@ def _passes_are_separated(outcomes: Sequence[Outcome]) -> bool:
 
 
 def _centred(values: Sequence[float]) -> list[int]:
-    """Twice the rank of each value minus the mean rank, which makes all of them whole; ties share a rank.
+    """Twice the rank of each value minus the mean rank, always an integer; ties share a rank.
 
     >>> _centred([0.1, 0.7, 0.7, 0.2])
     [-3, 2, 2, -1]
@@ -592,7 +591,7 @@ def _centred(values: Sequence[float]) -> list[int]:
 
 
 class FinalMissing(StrEnum):
-    """The first reason that applies why the final pass rate has no interval."""
+    """The reason why the final pass rate has no interval: the first one that applies."""
 
     NO_PLAN = "no_plan"
     """The run did not declare its number of trials."""

@@ -96,7 +96,7 @@ class Judged(NamedTuple):
 
 
 def judged(evidence: Iterable[float], alpha: Fraction = ALPHA) -> list[Judged]:
-    """The verdicts of a ledger; on average, a share of `alpha` of the "better" ones is false at any time.
+    """The verdicts of a ledger. On average, at most a share `alpha` of the "better" ones is ever false.
 
     The candidates' evidence may be dependent in any way. It is in the order of declaration; 0: nothing is
     known. Source: Xu and Ramdas, "Online multiple testing with e-values", 2024 (e-LOND).
@@ -120,7 +120,7 @@ def judged(evidence: Iterable[float], alpha: Fraction = ALPHA) -> list[Judged]:
 def drops(
     evidence: Mapping[Direction, float], racing: Collection[str], hypotheses: int, alpha: Fraction = ALPHA
 ) -> list[Direction]:
-    """The candidates that may be dropped now, each with one that it is worse than.
+    """The candidates that may be dropped now, each with a better candidate.
 
     Holm's method over all directed pairs, because the data choose the leader. A candidate is dropped if it is
     worse than one that stays. The strongest evidence decides first.

@@ -79,7 +79,7 @@ class FinalDifference(NamedTuple):
 def final_difference(
     pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPHA, every: Sequence[Compared] = ()
 ) -> FinalDifference:
-    """The possible final differences: wins and losses each by section 5, at half of alpha.
+    """The possible final differences, from wins and losses by section 5, each at half of alpha.
 
     Unlisted `pairs` are unknown. Raises StatsError if `planned` is below 1 or below their number. `every`
     adds pairs without a place in the order to the last prefix.
@@ -177,10 +177,8 @@ def at_worst(pairs: Sequence[Compared], planned: int) -> tuple[int, int]:
 
 
 def is_behind(ordered: Sequence[Compared], every: Sequence[Compared], planned: int) -> bool:
-    """Whether we may be called worse: we lose more than we win, so far or whatever comes.
-
-    If the two contradict each other, we may not. Of the `ordered` pairs, the longest prefix without an
-    unknown pair counts.
+    """Whether we may be called worse: we lose more than we win, so far or in any case. If the two contradict
+    each other, we may not. Of the `ordered` pairs, the longest prefix without an unknown pair counts.
 
     >>> loss, win, unknown = Pair(False, True), Pair(True, False), Pair(None, False)
     >>> is_behind([loss, unknown, win, win], [], 9), is_behind([unknown, loss], [loss] * 3, 5)
@@ -244,8 +242,8 @@ class Pairing(NamedTuple):
 def pairings_of(keys: Sequence[Any], attempts: int | None = None) -> tuple[list[Pairing], set[Pairing]]:
     """The pairing of each trial of one agent, and those whose number is still unknown (inference 3).
 
-    Repeats that differ only in their shards are numbered by the shards' names. A missing name among the
-    planned `attempts` may come first, so the numbers are open until all are known.
+    Repeats that differ only in their shards are numbered by the shards' names. A missing name may come first,
+    so the numbers are open until all planned `attempts` are known.
     """
     are_named = any(key.shard for key in keys) and all(key.attempt == 1 for key in keys)
     pairings = [Pairing(key.task_id, key.attempt, key.tier, key.subtest) for key in keys]
@@ -288,8 +286,8 @@ class PairedTask(NamedTuple):
     def won(self) -> bool | None:
         """Whether we pass it more often in equally many attempts; None while that is open.
 
-        Neither side wins a task with unequal attempts, because these favour one of two equal sides. At a pass
-        rate of 20 %, one trial beats five in 20 % of cases, and loses in 54 %.
+        Neither side wins a task with unequal attempts, which favour one of two equal sides. At a pass rate of
+        20 %, one trial beats five in 20 % of cases, and loses in 54 %.
 
         >>> one = PairedTask(Attempts(1, 1), Attempts(1, 0))
         >>> other = PairedTask(Attempts(1, 1), Attempts(0, 0, 1))
@@ -500,7 +498,7 @@ def difference_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) ->
 
 
 def _joined(one: Fraction, other: Fraction, likeness: Fraction) -> Fraction:
-    """The distance from the difference to its end, given both rates' distances to theirs."""
+    """The distance from the difference to its end, given both rates' distances to their ends."""
     square = max(Fraction(), one * one - 2 * likeness * one * other + other * other)
     return Fraction(root_of_quotient(square.numerator, square.denominator))
 
@@ -635,9 +633,9 @@ def places(
 ) -> dict[str, Place]:
     """The best and the worst place that each agent may truly have.
 
-    An agent is behind every agent that it is shown to be worse than. Two that are each shown to be worse than
-    the other, at different looks, are level. `shown` returns at least the same directions at a higher level.
-    `alpha` is the chance that any range is ever wrong.
+    An agent is behind every agent that it is shown to be worse than. Two agents that were each shown to be
+    worse than the other, at different looks, are level. `shown` returns at least the same directions at a
+    higher level. `alpha` is the chance that any range is ever wrong.
 
     >>> p_values = {("c", "a"): 0.001, ("c", "b"): 0.002, ("b", "a"): 0.04}
     >>> places("abc", lambda level: [pair for pair, p in p_values.items() if p <= level])

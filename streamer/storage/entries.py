@@ -317,7 +317,7 @@ def _text(value: Any) -> str:
 
 class RunOwner(Protocol):
     def run_ids(self) -> Iterable[str]:
-        """Every owned run; lazy iteration is fine while runs come and go."""
+        """Every owned run; it may be iterated lazily while runs come and go."""
 
     def current(self, run_id: str) -> RunUpdate:
         """The whole run as published, from one moment; without summaries if it is not owned."""
@@ -415,7 +415,7 @@ class WriteRun:
         self._options = orjson.dumps(options)
 
     def command(self, write: Write) -> tuple[str | bytes | int, ...]:
-        """EVAL of the script; replies {refused entries, or NOT_TAKEN, and the benchmark before}."""
+        """EVAL of the script; it replies {refused entries, or NOT_TAKEN, and the previous benchmark}."""
         mode = "whole" if write.whole else "changes"
         changes = [part for entry in write.entries for part in entry.script_arguments(self._keys)]
         versions = self._keys.versions(write.run_id)

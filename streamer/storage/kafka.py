@@ -63,9 +63,8 @@ class BrokerRefuses(KafkaError):  # type: ignore[misc]
 
 @asynccontextmanager
 async def telling_refusals(settings: Settings) -> AsyncIterator[None]:
-    """Turn a failed start of a client into BrokerRefuses if there is a broker that refuses.
-
-    A client would wait long for a broker without TLS; this fails at once.
+    """Turn a client's failed start into BrokerRefuses if a broker refuses it. A client would wait long for a
+    broker without TLS; this fails at once.
     """
     if settings.security_protocol.endswith("SSL"):
         await refuse_other_protocol(settings)  # a client would wait long for an answer in TLS
@@ -80,7 +79,7 @@ async def telling_refusals(settings: Settings) -> AsyncIterator[None]:
 
 
 async def refuse_other_protocol(settings: Settings) -> None:
-    """Raise BrokerRefuses if only one of client and broker uses TLS. An absent broker is no error."""
+    """Raise BrokerRefuses if only one of client and broker uses TLS. An absent broker is not an error."""
     tls = settings.security_protocol.endswith("SSL")
     for server in settings.bootstrap.split(","):
         host, _, port = server.strip().rpartition(":")

@@ -337,7 +337,7 @@ LogRecord: TypeAlias = Any
 """aiokafka's record: topic, partition, offset, timestamp (Unix ms), key, value (bytes or None), headers."""
 
 PartitionId: TypeAlias = tuple[str, int]
-"""Topic and partition. Named tuples, such as Faust's TP, equal it."""
+"""Topic and partition; equal to named tuples of the two, such as Faust's TP."""
 
 
 def following_wait_ms(settings: Settings) -> int:
@@ -461,8 +461,8 @@ class PartitionReader:
     def _assigned(self, start: Mapping[PartitionId, int]) -> set[TopicPartition]:
         """All partitions, fetched from `start` on.
 
-        They are assigned once, with their offsets, and sought later. If a stop comes while aiokafka looks up
-        an offset, or drops the fetches of an earlier assignment, it is lost and never ends.
+        They are assigned once, with their offsets, and sought later. A stop that comes while aiokafka looks
+        up an offset, or drops the fetches of an earlier assignment, is lost and never ends.
         """
         if not self._consumer.assignment():
             self._consumer.assign(self._places)

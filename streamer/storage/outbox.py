@@ -111,7 +111,7 @@ MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 16 * 1024
 """Largest key and value together, before compression, which leaves room for the record batch around them."""
 
 DELIVERY_SECONDS = 30.0
-"""Time after which a record batch without an acknowledgement is given up; but see `Outbox`."""
+"""Time after which an unacknowledged record batch is given up; but see `Outbox`."""
 
 STOP_SECONDS = 3.0
 MAX_IN_FLIGHT = 10_000
@@ -455,7 +455,7 @@ class ThreadedPublisher:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
-        """Flush; after an error only briefly, because the user waits."""
+        """Flush, but only briefly after an error, because the user waits."""
         try:
             with suppress(*(NotDelivered, TimeoutError) if error else ()):
                 self.flush(STOP_SECONDS if error else None)

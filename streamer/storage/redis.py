@@ -74,7 +74,7 @@ SCHEMES = ("redis", "rediss", "unix")
 FIRST_ANSWER_SECONDS = 3.0
 REDIS_HELLO = b"PING\r\n"
 RESP = 2
-"""Protocol version that gives replies one shape in every version of redis-py."""
+"""Protocol version with the same replies in every version of redis-py."""
 
 
 class BadRedisUrl(ValueError):
@@ -115,7 +115,7 @@ def other_protocol(url: str) -> str | None:
 
 
 def refuse_plaintext(url: str) -> None:
-    """Raise ConnectionError if the URL has TLS and the server has not; redis-py would wait long."""
+    """Raise ConnectionError if only the URL uses TLS, which redis-py would detect only after a long wait."""
     if url.startswith("rediss:") and other_protocol(url):
         raise ConnectionError("no TLS")
 
@@ -394,7 +394,7 @@ class Listener:
 
 
 FORGET_AFTER = timedelta(days=1)
-"""Age at which a heartbeat is taken for a killed worker's."""
+"""Age at which a heartbeat is attributed to a killed worker."""
 
 
 class Heartbeats:
@@ -580,7 +580,7 @@ def _batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
 
 
 MAX_UNSENT_KEYS = 100_000
-"""At about 4 KiB a summary, this is 400 MiB of memory in the worst outage."""
+"""Limit that needs 400 MiB of memory in the worst outage, at about 4 KiB a summary."""
 KEYS_AT_ONCE = 1_000
 RUNS_PER_RECONCILE = 50
 """Runs sent whole before other writes get a turn."""
@@ -590,7 +590,7 @@ LAST_RETRY_SECONDS = 5.0
 
 
 class RedisSink:
-    """The sink that keeps Redis equal to the workers' results.
+    """The sink that keeps Redis in step with the workers' results.
 
     It never raises because of Redis. Values that Redis did not take are kept, the latest per key, and sent
     when it is back. Use it from one event loop; calls may overlap.
@@ -667,7 +667,7 @@ class RedisSink:
 
     @property
     def settled(self) -> bool:
-        """Whether Redis has everything published, as far as known."""
+        """Whether Redis is known to have everything published."""
         recovering = self._recovery is not None and not self._recovery.done()
         return not (self._away or self.unsent or self._reconciling or recovering or self._is_due())
 

@@ -181,7 +181,7 @@ def ordered(
 
 
 def board_lines(table: Table, width: int) -> Iterator[str]:
-    """The head, a line, and the rows of a table, which has at least one.
+    """The head, a line, and the rows of a nonempty table.
 
     >>> name, cost = Column("a", "agent", "name", (), least=6), Column("c", "cost", "dollars", (), rank=1)
     >>> few = Table("Agents", [name, cost], [["a-long-name", "$1.00"], ["b", "$12.00"]])

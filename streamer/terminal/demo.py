@@ -141,7 +141,7 @@ def judge(settings: Settings, following: Future[Any]) -> None:
 
 
 class _Stopped(Exception):
-    """The user has left, so the simulated harness ends."""
+    """Ends the simulated harness, because the user has left."""
 
 
 def run_benchmark(
@@ -204,7 +204,7 @@ LEAD_FROM = 5
 
 
 def moments(answers: RunAnswers, now: datetime) -> Iterator[tuple[str, str]]:
-    """Notable moments of a run: the name of the moment, and a line to print once."""
+    """Notable moments of a run, each with its name and a line to print once."""
     run = answers.run
     done, scores = run.progress.done, run.coverage.get("impl_rate", 0)
     if run.in_flight:
@@ -323,7 +323,9 @@ def demo_command(data: Path | None, fast: bool, browser: bool, out: Path, settin
 def _publish(
     work: Callable[..., int], stack: Settings, reader: StateReader, page: str, run: str | None, browser: bool
 ) -> None:
-    """Publish in a thread, and show it until the user presses `q`, or without a terminal until it is over."""
+    """Publish in a thread, and show the boards until the user presses `q`; without a terminal,
+    until the end.
+    """
     stop, messages, address = threading.Event(), Messages(), f"{page}#/run/{run}" if run else page
     with ThreadPoolExecutor(1) as thread:
         working = thread.submit(work, stack, stop, messages.say)

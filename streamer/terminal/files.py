@@ -435,7 +435,7 @@ def _named(unknown: Counter[str]) -> str:
 
 
 def past_runs(settings: Settings, sources: Iterable[str]) -> tuple[list[PastRun], int]:
-    """The runs that --history names, each once, and the number of lines that could not be folded."""
+    """The runs named by --history, without repeats, and the number of lines that could not be folded."""
     from streamer.client.readers import StateReader
 
     files = [Path(source) for source in sources if is_file(source)]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class LazyChoice(click.Choice):  # type: ignore[type-arg]
-    """A choice that resolves its names only on use, since they would load other modules."""
+    """A choice that resolves its names only on use, because they would load other modules."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names

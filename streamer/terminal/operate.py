@@ -678,7 +678,7 @@ def _names(run: str, rejected: bytes) -> bool:
 
 
 def _on_one_line(value: bytes) -> bytes:
-    r"""The same JSON without line ends: between values they become spaces, in texts they are escaped.
+    r"""The same JSON on one line: line ends between values become spaces, and in texts they are escaped.
 
     >>> _on_one_line(b'{\n"a": "b\\n"}\r\n')
     b'{ "a": "b\\n"}'
@@ -700,7 +700,7 @@ def _unknown(run: str, others: list[str]) -> str:
 
 
 FIRST_LINES = 100
-"""Lines searched for an event; without one, the file is a harness's."""
+"""Lines searched for an event; a file without one belongs to a harness."""
 
 
 @click.command()

@@ -187,7 +187,7 @@ The command connects, so stderr names the configuration file that has the addres
 """
 
 with_local_settings = bundled("settings", _local_settings, *_WHERE)
-"""Decorator for `settings` of a command that connects to no server of the settings."""
+"""Decorator for `settings` of a command that does not connect to the servers in them."""
 
 
 def read_settings(given: dict[str, Any]) -> Settings:

@@ -1,4 +1,4 @@
-"""`streamer query`: current state, and state at an earlier position; with the leaderboard.
+"""`streamer query`: current state, state at an earlier position, and the leaderboard.
 
 Current state comes from Redis, single trials and subtests from the log.
 """
@@ -385,7 +385,7 @@ def _with_judge(
 
 
 def _error_lines(answers: RunAnswers, judged: JudgeErrors | None) -> list[str]:
-    """Causes of errors, a line each; if only the log knows the judge's part, how to ask for it."""
+    """Causes of errors, a line each, and how to get the judge's part if only the log has it."""
     lines = [f"{budget.words}." for budget in error_budgets(answers.agents, answers.run.primary_metric)]
     if judged is not None:
         own = [one.agent_model for one in answers.agents if not one.baseline]

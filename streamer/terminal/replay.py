@@ -516,7 +516,7 @@ def lines_kept(
 ) -> list[dict[str, Any]]:
     """The events that keep a ledger's lines about a run after its deletion.
 
-    A run of the ledger that cannot be folded is a usage error, since its lines cannot be computed.
+    A run of the ledger that cannot be folded is a usage error, because its lines cannot be computed.
     """
     from streamer.client.folded import fold_states  # only this needs them
     from streamer.folding.fold import CannotBeFolded

@@ -105,7 +105,7 @@ def attempts_of(trials: int) -> int:
 
 
 MEAN_SECONDS = 55.0
-"""Mean duration of a simulated trial, approximately, in simulated time."""
+"""Approximate mean duration of a simulated trial, in simulated time."""
 
 PIECES = 3
 SHARE_OF_WRITING = 0.1

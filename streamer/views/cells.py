@@ -38,7 +38,7 @@ OLD = timedelta(days=2)
 """The age from which a time is shown as a date."""
 
 AHEAD = timedelta(minutes=1)
-"""The lead over this machine's clock from which a run must be simulated or replayed."""
+"""How far ahead of this machine's clock a run must be to count as simulated or replayed."""
 
 THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
 
@@ -264,7 +264,7 @@ def missing_word(group: Summary) -> str:
 
 
 def short_pass_rate(group: Summary) -> str:
-    """The short pass rate: the interval implies that results are missing.
+    """The short pass rate, whose interval implies that results are missing.
 
     >>> final = {"low": 0.553, "high": 0.674, "unknown": 40, "order_kind": "shuffled"}
     >>> running = {"statistics": {"pass_rate": {"mean": 0.617}}, "provisional": True, "in_flight": 8}
@@ -363,7 +363,7 @@ def footnotes(groups: Sequence[Summary], *, short: bool = False) -> list[str]:
 
 
 def _missing(groups: Sequence[Summary]) -> Iterable[str]:
-    """Reasons why groups have no interval; if they differ, agents are named, unescaped."""
+    """Reasons why groups have no interval; if these differ, with the agents' unescaped names."""
     without: dict[str, list[Summary]] = {}
     for group in groups:
         if why := reason(group):
@@ -497,4 +497,4 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "times": _value(ratio),
     "verdict": _verdict,
 }
-"""Format to the function that writes the value, the second value and the row."""
+"""The function for each format, which writes the value, the second value and the row."""

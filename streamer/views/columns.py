@@ -244,7 +244,7 @@ def accuracy_name(run: Summary) -> str:
 
 
 def pass_owner(run: Summary) -> str:
-    """Where pass@k is if a run has none, because its trials mix agents or tiers (R11).
+    """The place of pass@k if the run mixes agents or tiers, and so has no pass@k itself (R11).
 
     >>> [pass_owner({"agent_models": agents, "tiers": tiers}) for agents, tiers in ((2, 0), (1, 3), (2, 3))]
     ['by agent only', 'within tiers', 'within tiers']
@@ -350,7 +350,7 @@ def named(metric: str, says: Any) -> Column:
 
 
 def read_as(name: str, says: Any) -> BoardMetric:
-    """A named metric by its plain name, with `says` as of `named`."""
+    """A named metric by its plain name; `says` is as in `named`."""
     return named_metric(name, {part: value_at(says, (part,)) for part in ("direction", "unit", "label")})
 
 

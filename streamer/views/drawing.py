@@ -143,7 +143,9 @@ _MOST_WRITTEN_OUT = 1e20
 
 
 def _fixed(value: float, digits: int) -> str:
-    """The value with fixed decimals, halves rounded up, thousands apart; from 1e20 with a power of ten."""
+    """The value with fixed decimals, halves rounded up and thousands separated; above 1e20 as a
+    power of ten.
+    """
     if abs(value) >= _MOST_WRITTEN_OUT:
         return f"{value:g}"
     return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,}"
@@ -682,7 +684,7 @@ def _spread(found: Mapping[str, Any], top: float) -> Content:
 
 
 def across_tiers(cross: Mapping[str, Any] | None) -> list[Element]:
-    """Values across the tiers of a run, as terms and values; [] without tiers."""
+    """Values across the tiers of a run, as pairs of term and value; [] without tiers."""
     if not cross:
         return []
     variance = _number(cross["cost_variance"])
@@ -758,7 +760,7 @@ FAILURE_GROUPS = (
 
 
 def draw_failures(groups: Sequence[Mapping[str, Any]], link: Callable[[str, str], str]) -> Drawn:
-    """Reasons of failed trials, the largest group first; `link` has the address of a mode and kind."""
+    """Reasons for failures, the largest group first; `link` has the address of a mode and kind."""
 
     def kind(group: Any) -> Content:
         if not group["kind"]:

@@ -150,7 +150,7 @@ class TrialRow(Message):
 
 
 class TrialPlace(Message):
-    """The slot of a trial, in answers about single ones."""
+    """The slot of a trial, in answers about single trials."""
 
     shard: str = described(TrialRow, "shard")
     task_id: str = described(TrialRow, "task_id")
@@ -435,7 +435,7 @@ class FailedTrial:
 
 
 def telling_line(message: str) -> str:
-    """The telling line of a message: the first, or of a traceback the last; at most 300 characters.
+    """The telling line of a message: the first line, or the last of a traceback; at most 300 characters.
 
     >>> telling_line("Traceback (most recent call last):\\n  File x\\nValueError: no\\n")
     'ValueError: no'

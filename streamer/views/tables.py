@@ -119,7 +119,7 @@ def agents_table(
 
 
 def formulacode_table(agents: Iterable[SummaryFields], primary: str) -> Table:
-    """FormulaCode's means, an agent a row, in the same order; empty if agents do not have them."""
+    """FormulaCode's means, one row per agent, in the same order; empty if no agent has them."""
     measured = [agent for agent in agents if agent["formulacode"]]
     return table_of(FORMULACODE, sorted(measured, key=best_first(primary)))
 
@@ -284,7 +284,7 @@ class TrialColumn:
     Attributes:
         name: as in the model.
         kind: text, integer (64 bits), number (double, may be infinite or NaN, R14), boolean or time (UTC).
-        unit: unit of the number; "" if it has no unit, or the plan names no unit.
+        unit: unit of the number; "" if it has none, or if the plan does not say.
         path: fields to follow from the scored trial; () for a computed column.
     """
 
@@ -303,7 +303,7 @@ class TrialColumn:
         return str(model.model_fields[self.path[-1]].description)
 
     def of(self, trial: Mapping[str, Any]) -> Value:
-        """The value in a scored trial as parsed from JSON: numbers that are not finite as floats."""
+        """The value in a scored trial (parsed from JSON), with non-finite numbers as floats."""
         if not self.path:
             return outcome_of(trial)
         if self.path[0] == _NAMED_FIELD:

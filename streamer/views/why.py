@@ -434,7 +434,9 @@ def _what(move: MetricMove) -> str:
 
 
 def _writers(metric: str) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
-    """Writers of the metric and of its changes: finer than on boards, since one trial moves little."""
+    """Writers of the metric and its changes, with more digits than on boards, because one trial
+    moves little.
+    """
     of = BOARD_METRICS.get(metric) or named_metric(metric, {})
     [column] = [column for column in leaders_of(metric).columns if column.path == ("value",)]
     if column.format == "percent":

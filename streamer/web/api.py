@@ -158,7 +158,7 @@ LARGE = 20_000
 GROWTH = 1.25
 
 LOOK_SECONDS = 5.0
-"""Seconds between two looks for large runs among the latest ones."""
+"""Seconds between two checks for large runs among the latest ones."""
 
 
 class Web:
@@ -280,7 +280,7 @@ class FoldedAgain:
         self._web, self._run_id, self._position = web, run_id, position
 
     async def answer(self, question: Hashable, answer: Callable[[FoldedRun], T]) -> T:
-        """Call `answer` with the run in a thread; equal questions under way share one answer."""
+        """Call `answer` with the run in a thread; equal concurrent questions share one answer."""
         web, run_id, position = self._web, self._run_id, self._position
         version = (await web.reader.run(run_id)).state_version
 
@@ -356,7 +356,7 @@ A = TypeVar("A", bound=Callable[..., Awaitable[Answer]])
 def _get(path: str, summary: str, *, answers: Any = None, media: str = JSON) -> Callable[[A], A]:
     """Declare a path; the function's annotations define its query and answer.
 
-    If the function gives bytes, `answers` describes them and `media` is their type.
+    If the function returns bytes, `answers` describes them and `media` is their type.
     """
 
     def declare(answer: A) -> A:
@@ -607,7 +607,7 @@ class _Place:
     name: str
 
     def checked(self) -> Path:
-        """The directory that the path is relative to, checked; this reads files."""
+        """The directory that the path is relative to, after a check that reads files."""
         self.run.check(self.event, self.path)
         return self.run.home
 
@@ -774,7 +774,7 @@ async def task_sheet(web: Web, query: TaskSheetQuery, task: str) -> bytes:
 
 
 async def run_sheet(web: Web, query: RunSheetQuery, run: str) -> bytes:
-    """A run at an earlier time, as a page that says so and links to the live one."""
+    """A run at an earlier time, as a page that says so and links to the live page."""
     if query.as_of is None:
         raise BadQuery("as_of: which offset or time the page shows. The page /#/run/RUN is live")
     position = Position.of(query.as_of)

@@ -536,7 +536,7 @@ class _Packed(NamedTuple):
 
 @cache
 def _paths() -> frozenset[str]:
-    """Every path below `static`; only these are kept in memory, whatever a client asks for."""
+    """Every path below `static`; only these are cached, whatever clients ask for."""
     return frozenset(JOINED) | {
         file.relative_to(STATIC).as_posix() for file in STATIC.rglob("*") if file.is_file()
     }
@@ -567,7 +567,7 @@ async def _page_file(request: Request) -> Response:
 
 
 class _Encoded:
-    """Routes by the raw path, so that an id may hold `%2F`; endpoints decode the parts."""
+    """Routes by the raw path, so that ids may contain `%2F`; endpoints decode the parts."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

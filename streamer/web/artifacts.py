@@ -137,7 +137,7 @@ class DirectoryRun:
         return self.source_run.path if self.source_run.path.is_dir() else self.source_run.path.parent
 
     def check(self, event: TrialResult, path: str) -> None:
-        """Check that the trial left the file, which reads the trial's files; raises CannotBeOpened if not."""
+        """Check that the file is the trial's, by reading the trial's files; raises CannotBeOpened if not."""
         slot = slot_of(event.model_dump() | _RENAMED)
         for trial in self._trials_at(path):
             files = trial.get("artifacts", ()) if slot_of(trial | _RENAMED) == slot else ()
@@ -226,7 +226,7 @@ class RunDirectories:
 
 
 def _runs_in(root: Path) -> list[SourceRun]:
-    """The runs at and below a directory; of copies with one id, the first."""
+    """The runs at and below a directory; if copies share an id, the first."""
     runs, _, _ = discover([root], sources_for(AUTO), ConvertOptions(), around=False)
     return list({run.run_id: run for run in reversed(runs)}.values())
 
@@ -283,7 +283,7 @@ class NotThisFormat(Exception):
 
 
 def trimmed(value: Any) -> str:
-    """A value as text; a long one loses its middle and says how much.
+    """A value as text; long text loses its middle, and says how much.
 
     >>> trimmed({"b": 1, "a": None}), trimmed(None), trimmed("text")
     ('{"b": 1, "a": null}', '', 'text')
@@ -327,7 +327,7 @@ def numbered(logged: Sequence[T], fields_of: Callable[[T], dict[str, Any]]) -> t
 
 
 def left_out(number: int, what: str) -> str:
-    """How much of a step is not shown, in words; empty: nothing.
+    """How much of a step is not shown, in words; "" if all is shown.
 
     >>> left_out(3, "calls"), left_out(0, "calls")
     ('[3 more calls not shown]', '')
@@ -388,7 +388,7 @@ _SEQUENCE = re.compile(
 
 
 class Span(Message):
-    """A piece of a line whose characters look alike."""
+    """A piece of a line with uniform style."""
 
     text: str = Field(description="The characters; nothing in them controls a terminal.")
     color: int | None = optional("Colour of the text, 0 to 15; null: as usual.", ge=0, le=15)

@@ -317,6 +317,6 @@ def _without_infrastructure(run: Json) -> str | None:
 
 
 def _estimated(run: Json) -> str | None:
-    """How much of the cost is tokens x price, since the harness reported none; None if all was reported."""
+    """The part of the cost that is tokens x price instead of reported; None if all was reported."""
     cost, part = run["total_cost"], run.get("estimated_cost")
     return None if not part else "estimated" if part == cost else f"{drawing.usd(part)} of it estimated"

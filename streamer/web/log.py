@@ -213,7 +213,7 @@ class Folds:
         Args:
             question: everything the answer depends on, with its kind and the run.
             keep: keep the answer for later equal questions; at most :data:`MAX_KEPT`, so it must be small.
-            beside: this is work ahead, so other questions do not wait behind it.
+            beside: this is work done in advance, so other questions do not wait for it.
 
         Raises:
             TooManyFolds: :data:`MAX_WAITING` others wait.
@@ -248,7 +248,7 @@ class Folds:
 
 
 def _seen(task: asyncio.Task[Any]) -> None:
-    """Retrieve the end of a task, even if the client that asked is gone."""
+    """Retrieve the outcome of a task, even if the client that asked is gone."""
     if not task.cancelled():
         task.exception()
 

@@ -227,7 +227,7 @@ class NoQuery(Query):
 
 
 class ViewQuery(Query):
-    """The drawings that the page requests from a stream, besides the summaries."""
+    """The drawings that the page requests from a stream, in addition to the summaries."""
 
     view: Literal["runs", "board", "tiers", "part"] | None = optional("Tables of this view, as elements.")
     grades: bool = optional("Show grades also in a run without tiers and judge.", False)

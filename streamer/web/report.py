@@ -3,8 +3,8 @@ r"""The data of a report: the current state from Redis and the log, or a file of
 Scored trials as CSV, safe to open in a spreadsheet.
 
 A text that a spreadsheet would take for a formula gets one apostrophe before it. So does a text that begins
-with an apostrophe: a reader of the file takes one away and has the text as it was. All texts are quoted, so
-that an empty text differs from an unknown value (nothing at all).
+with an apostrophe: a reader of the file removes one and gets the original text. All texts are quoted, so that
+an empty text differs from an unknown value (nothing at all).
 
 >>> cell("=cmd|' /C calc'!A0"), cell("it's"), cell(None), cell(""), cell(0.1), cell(True), cell(float("inf"))
 ('"\'=cmd|\' /C calc\'!A0"', '"it\'s"', '', '""', '0.1', 'true', 'Infinity')
@@ -148,7 +148,7 @@ class RunData:
 
     @property
     def errors(self) -> list[str]:
-        """Kinds of errors of the first agents, in a sentence or two each."""
+        """Kinds of errors of the first agents, each in a sentence or two."""
         agents = [AgentModelSummary.model_validate(agent) for agent in self.agents]
         words = [budget.words for budget in error_budgets(agents, primary_of(self.run), first=True)]
         hint = judge_hint(agents, self.run["run_id"]) if words else None
@@ -225,7 +225,7 @@ class _Steps:
         self._steps = 0
 
     def after(self, pipeline: Pipeline, records: Sequence[LogRecord], folded: Folded) -> None:
-        """Record the changes since the last step as one emission."""
+        """Record the changes since the last step as one update."""
         self._steps += 1
         for run_id in folded.touched:
             cut = pipeline.run(run_id).take_changes(notify=False, comparison=False)
@@ -284,7 +284,7 @@ def side_of(data: RunData, agent_model: str | None) -> ComparedSide:
 
 
 PLAIN = frozenset(" -.:/;@,%()$")
-"""Punctuation that means nothing inside a line, except in an address."""
+"""Punctuation without any meaning inside a line, except in an address."""
 
 _MENTION = re.compile(r"@|&#64;|&#35;|GH(?:-|&#45;)", re.IGNORECASE)
 
@@ -365,7 +365,9 @@ def _escaped(plain: str) -> str:
 
 
 def _is_plain(plain: str, at: int, kept: frozenset[str]) -> bool:
-    """Whether a character is harmless here: an underscore is, except at the edge of a word (emphasis)."""
+    """Whether a character is harmless here, as an underscore is inside a word (at its edge it is
+    emphasis).
+    """
     if plain[at] == "_":
         return plain[at - 1 : at].isalnum() and plain[at + 1 : at + 2].isalnum()
     return plain[at] in kept

@@ -1,12 +1,13 @@
 """The worker as a Faust app: the topic that it reads, its tables with their changelogs, the agent that folds.
 
 Faust provides the life cycle, sensors, recovery of tables, standby replicas, and a consumer group that
-assigns a partition of the events together with the same one of every table. Three things are different here:
+assigns a partition of the events together with the same partition of every table. Three things are different
+here:
 
 - An event is everything that one fetch brought of one partition.
 - Table writes return after the acknowledgement (`save`). Faust's cannot be awaited, and it only logs
   failures.
-- An offset may be committed once `finish` was called. Faust acknowledges after an exception, too.
+- An offset may be committed only after `finish`. Faust acknowledges after an exception, too.
 
 docs/engines.md has the reasons. docs/upstream has the faults behind them, each with a script.
 """

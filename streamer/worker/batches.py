@@ -250,8 +250,8 @@ class Processor:
     def all_or_nothing(self) -> Iterator[None]:
         """Abandon the partitions if the block ends with an error or cancellation.
 
-        Changes taken for a publication are gone, so a second attempt would publish nothing and finish the
-        batches.
+        Changes that were taken for a publication are gone, so a second attempt would publish nothing, and
+        finish the batches.
         """
         stored = self._owned()
         try:

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 PUBLISH_SECONDS = 0.9
 """Shortest time between two publications of a run, each at half a millisecond per changed group. A reader
-usually sees a change within half a second, and at most a good second later.
+usually sees a change within half a second, and at the latest after little more than a second.
 """
 
 
@@ -196,7 +196,7 @@ class Checkpoint:
 
     Attributes:
         complete_from: offset of the changelog from which the pages are complete; None without a checkpoint.
-        basis: `basis_of` the partition's published values; None: unknown.
+        basis: the result of `basis_of` for the partition's published values; None: unknown.
         lost: events (first offset, and the one after the last) that were deleted before they were folded.
         scored_to: end of the topic of scored trials; a lower end shows that it was deleted.
 
@@ -337,7 +337,7 @@ class Partition:
         caught_up: the summaries of the recovered state are published. Until then, all runs that events touch
             wait in the publish queue.
         abandoned: a publication ended halfway, so nothing more is published, and no batch is done.
-        heard: when each open run last got an event, in seconds; the longest ago first.
+        heard: when each open run last got an event, in seconds, oldest first.
         repairs: runs to fold again, with the name of the request.
         openings: number of reopened runs, which names them as writers of pages.
 

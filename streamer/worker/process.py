@@ -457,7 +457,7 @@ def _exit(gap_seconds: float) -> None:
 class Watchdog:
     """Ends the process if it stood still for longer than its session, in seconds.
 
-    A separate thread notes the time, so that a long computation does not count as a stop. In tests `expire`
+    A separate thread records the time, so that a long computation does not count as a stop. In tests `expire`
     replaces the end of the process.
 
     >>> seconds = iter([0.0, 1.0, 11.5])
@@ -540,7 +540,7 @@ class JsonLines(logging.Formatter):
 
 
 def configure_logging(settings: Settings) -> None:
-    """Log to stderr by the settings; libraries only from WARNING on, except at DEBUG."""
+    """Log to stderr by the settings; libraries log only warnings and errors, except at DEBUG."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if settings.log_format == "json" else logging.Formatter(TEXT))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)

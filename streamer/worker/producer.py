@@ -17,7 +17,7 @@ from streamer.storage.outbox import MAX_RECORD_BYTES, NotStored, Outbox, Produce
 
 
 MAX_POLL_RECORDS = 4_000
-"""Most records in one batch: about 2 MB, and some tens of milliseconds of folding."""
+"""Most records in one batch: about 2 MB, and a few tens of milliseconds of folding."""
 
 PAGES_PER_TURN = 50
 """State pages loaded per turn of the event loop: about 30 ms."""

@@ -113,7 +113,7 @@ class CheckpointWriter:
 
 
 CLOSED_PER_TURN = 200
-"""Runs closed per holding of the lock: about 20 ms."""
+"""Runs closed while the lock is held once: about 20 ms."""
 
 
 class IdleRuns:
@@ -449,7 +449,7 @@ SCORED_PER_WRITE = 1_000
 
 @dataclass(eq=False, repr=False)
 class SummaryPublisher:
-    """Publishes the queues of partitions, and raises every failure.
+    """Publishes the queues of partitions, and raises on every failure.
 
     After a failure the caller must abandon the partitions: their changes are drained, and a second attempt
     would find nothing to publish. `told_poorer` has the runs with a logged result that lacks earlier values
@@ -620,7 +620,9 @@ class SummaryPublisher:
         )
 
     def _recovered(self, partition: Partition, run_id: str, update: RunUpdate) -> list[ProducerRecord]:
-        """The values of a recovered run to publish; scored trials only with others, or if all are due."""
+        """The values of a recovered run to publish; scored trials only if other values or all
+        trials are due.
+        """
         if run_id not in partition.publish_queue.runs:
             update.summaries = [c for c in update.summaries if self.encoder.differs(c)]
             if not update.summaries and not partition.refill:

@@ -357,7 +357,7 @@ class RocksRows(rocksdb.Store, Rows):
 
 
 def _each(db: Any) -> Iterator[Any]:
-    """RocksDB's iterator at each row. It raises at a damaged block; other ways to iterate end silently."""
+    """RocksDB's iterator at each row. It raises at a damaged block, where other iterators end silently."""
     from rocksdict import ReadOptions  # of the extra `rocksdb`
 
     options: Any = ReadOptions()  # its type stub leaves the argument out
@@ -576,7 +576,7 @@ class PatientRecovery(Recovery):
 
     @Service.task
     async def _pass_unread_ends(self) -> None:
-        """Pass the end of a changelog whose last record batch cannot be read: Faust waits for that record."""
+        """Skip the end of a changelog whose last record batch is unreadable, because Faust waits for it."""
         looks: Counter[tuple[TP, int, int | None]] = Counter()
         while not self.should_stop:
             await self.sleep(1.0)
@@ -650,7 +650,7 @@ class PatientRecovery(Recovery):
 class ChangelogQueue(ThrowableQueue[Any]):
     """A queue of changelog records that were fetched since the last rebalance.
 
-    An older one would come before records that are read again, and Faust skips records older than the last.
+    An older record would precede records that are read again, and Faust skips records older than the last.
     """
 
     app: faust.App
@@ -661,7 +661,9 @@ class ChangelogQueue(ThrowableQueue[Any]):
 
 
 class PatientTableManager(TableManager):
-    """Faust's table manager with `PatientRecovery` and `ChangelogQueue`, and without a rest of a second."""
+    """Faust's table manager with `PatientRecovery` and `ChangelogQueue`, and without its pause of a
+    second.
+    """
 
     logger = logging.getLogger("faust.streamer")
 
@@ -708,7 +710,7 @@ MAX_WORKERS = 1_000
 
 
 class StateUnavailable(Exception):
-    """A reason why tables cannot be kept on local disk, with advice."""
+    """Tables cannot be kept on local disk; the message gives reason and advice."""
 
 
 async def log_name(settings: Settings, *, begins: bool = False) -> str:

@@ -51,7 +51,7 @@ RECORDS_PER_TURN = 500
 
 @dataclass(eq=False, slots=True)
 class FetchedBatch:
-    """The records that one fetch brought for one partition. `done`: all that follows from them is safe."""
+    """The records of one fetch for one partition. `done`: all their results are safe."""
 
     topic: str
     partition: int
@@ -100,7 +100,7 @@ class HandedBatches:
 
     @property
     def undone(self) -> int:
-        """Records in processing that are not folded; a large one counts as several, for its memory."""
+        """Records in processing that are not folded; a large record counts as several, for its memory."""
         return sum(item.count for items in self._by_tp.values() for item in _unfolded(items))
 
     def waiting(self, tp: Any) -> bool:
@@ -141,7 +141,7 @@ def _weight(records: list[Any]) -> int:
 
 
 def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
-    """Portions of records to fold in one turn; none crosses `silent_to`.
+    """Portions of records to fold in one turn, without crossing `silent_to`.
 
     >>> from types import SimpleNamespace as Record
     >>> cut = portions([Record(offset=offset) for offset in (3, 5, 8)], 5)
@@ -198,13 +198,13 @@ class EventConsumer(Protocol):
         """True if events of the partition are fetched and not folded."""
 
     async def position(self, place: TopicPartition, /) -> int | None:
-        """Offset of the next record to fetch; None if the partition is not ours any more."""
+        """Offset of the next record to fetch; None if the partition is no longer ours."""
 
     async def committed(self, place: TopicPartition, /) -> Committed:
         """The group's committed offset of a partition, and who committed it."""
 
     async def highwaters(self, *places: TopicPartition) -> Mapping[TopicPartition, int]:
-        """The offset after the last record of each partition, asked of the broker."""
+        """The offset after the last record of each partition, according to the broker."""
 
     async def earliest_offsets(self, *places: TopicPartition) -> Mapping[TopicPartition, int]:
         """Offset of the first record that each partition still has."""
@@ -223,7 +223,7 @@ class StreamerApp(faust.App):
     logger = logging.getLogger("faust.streamer")
 
     def _create_directories(self) -> None:
-        """Create no directories, since the stores make their own."""
+        """Create no directories, because the stores create their own."""
 
     @property
     def event_consumer(self) -> EventConsumer:
@@ -358,8 +358,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     """Faust's consumer thread, with longer fetches under load, and without aborted transactions.
 
     On the embedded broker it never leaves its group: its membership ends with its session. If the leader
-    leaves while another member joins, that broker goes on naming the old leader, and no member gets
-    partitions.
+    leaves while another member joins, this broker keeps naming the old leader, and no member gets partitions.
     """
 
     logger = logging.getLogger("faust.streamer")
@@ -380,7 +379,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return consumer
 
     def gather(self, busy: bool) -> None:
-        """Let fetches wait for more than one record while records come (`GATHER_MS`)."""
+        """Let fetches wait for more than one record while records arrive (`GATHER_MS`)."""
         fetcher = self._ensure_consumer()._fetcher
         if fetcher is not None:
             fetcher._fetch_min_bytes = GATHER_BYTES if busy else 1
@@ -427,7 +426,9 @@ class Consumer(driver.Consumer):
         return self._in_batches(records or {}), active
 
     async def _getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109
-        """Copy Faust's living set: emptied meanwhile, it would mean all partitions, paused or not."""
+        """Copy Faust's live set. If it were emptied meanwhile, it would mean all partitions, paused
+        or not.
+        """
         return await super()._getmany(set(active_partitions), min(timeout, FETCH_TURN_SECONDS))
 
     async def _put_back_dropped(self) -> None:
@@ -505,8 +506,8 @@ class Consumer(driver.Consumer):
     async def perform_seek(self) -> None:
         """Seek the committed offsets, so that later batches are read again.
 
-        Faust leaves partitions without a committed offset where they are. Their records that were fetched,
-        and dropped in a rebalance, would never be read, so these partitions go back to their beginning.
+        Faust leaves partitions without a committed offset where they are. Records that were fetched and then
+        dropped in a rebalance would never be read, so these partitions go back to their beginning.
         """
         self.handed.forget()
         await super().perform_seek()

@@ -75,7 +75,9 @@ class _PublishedSlot:
 
 
 class Ledger:
-    """The published events, folded like the log; methods return the events to publish, and record them."""
+    """The published events, folded like the log; its methods return the events to publish, and
+    record them.
+    """
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -121,7 +123,7 @@ class Ledger:
         stored.path = best.path
 
     def start(self, new: DirectoryResult) -> Iterator[EventFields]:
-        """A trial that has begun, published if its slot is empty. Its revision exceeds withdrawn ones."""
+        """A started trial, published if its slot is empty, with a revision above withdrawn ones."""
         stored = self._slots.setdefault(new.key, _PublishedSlot())
         if not stored.is_filled:
             floor = stored.slot.floor
@@ -157,7 +159,7 @@ class Ledger:
         return _retraction(key, stored.slot)
 
     def retracted(self) -> Iterator[EventFields]:
-        """The results withdrawn before this start of the process, again."""
+        """The results that earlier processes withdrew, again."""
         for key, stored in self._slots.items():
             if stored.slot.winner is None and stored.slot.floor is not None and not stored.sent:
                 stored.sent = True
@@ -256,14 +258,14 @@ def ledger_path(settings: Settings, root: Path, run_id: str | None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A directory that was followed, and the run that its runs were pooled into (None: they stayed apart)."""
+    """A followed directory, and the run that its runs were pooled into (None: they were not pooled)."""
 
     root: Path
     run_id: str | None
 
 
 def followed(settings: Settings) -> list[Followed]:
-    """The directories that this user followed. Older ledgers name theirs only after the next `tail`."""
+    """The directories that this user followed. Older ledgers lack theirs until the next `tail`."""
     directories = []
     for file in sorted(_ledgers(settings).glob("*.ndjson")):
         try:
@@ -283,7 +285,7 @@ def _ledgers(settings: Settings) -> Path:
 
 
 class LedgerFile:
-    """A ledger's journal, locked while it is a context; `problem` says why the disk does not keep it."""
+    """A ledger's journal, locked inside its context; `problem` says why it cannot be written to disk."""
 
     def __init__(self, path: Path, root: Path, run_id: str | None = None) -> None:
         self.problem: str | None = None
@@ -312,7 +314,7 @@ class LedgerFile:
         self._lock.release()
 
     def load(self) -> Ledger:
-        """The ledger as it was. An incomplete last line is ignored: its event was not published."""
+        """The stored ledger. An incomplete last line is ignored, because its event was not published."""
         ledger = Ledger()
         try:
             lines = self._path.read_bytes().splitlines()

@@ -1,4 +1,4 @@
-"""Follow a directory: read changed parts at once and the whole now and then, and let the whole decide.
+"""Follow a directory: read changed parts at once, and sometimes the whole, which is authoritative.
 
 Reading a part is cheap and publishes new results within a fraction of a second. A scan of the whole finds
 unannounced changes, copies and deletions, and its results equal `convert`'s.
@@ -44,7 +44,7 @@ from streamer.sources.tail.scan import (
 
 
 AGAIN_SECONDS = 0.5
-"""The delay until a changed part is read again, as the system may miss files in a new directory."""
+"""The delay before a changed part is read again, as the system may miss files in a new directory."""
 
 REST = 4.0
 """Pause before reading a changing part again, in multiples of its reading time, as it may be large."""
@@ -54,7 +54,7 @@ _LONG_AGO = -math.inf
 
 @dataclass(slots=True)
 class _QueuedPart:
-    """A part that waits to be read at `due`, but not before `rested`, and with `last` after all others."""
+    """A part to be read at `due`, but not before `rested`, and with `last` after all others."""
 
     changed: float
     due: float
@@ -63,7 +63,7 @@ class _QueuedPart:
 
 
 class ReadQueue:
-    """Parts that wait to be read. `clock` gives monotonic seconds."""
+    """Parts that wait to be read. `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -119,8 +119,8 @@ LOOK = 10.0
 class IncrementalReader:
     """A reader of changed parts.
 
-    A `frozen` run has an unfinished file that decides whose the results are. `urgent` means that only a scan
-    of the whole can explain a change.
+    A `frozen` run has an unfinished file that decides which run its results belong to. `urgent` means that
+    only a scan of the whole can explain a change.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ class IncrementalReader:
         self.urgent |= not self._ledger.wins(new)
 
     def _is_clear(self, new: DirectoryResult, run: SourceRun, part: Path) -> bool:
-        """Whether a scan of the whole would most likely judge a result the same way."""
+        """Whether a scan of the whole would probably judge a result the same way."""
         if not self._is_named(new, run):
             return False
         home = self._homes.get(new.event.get("trial_id", ""), run.path)
@@ -304,7 +304,7 @@ class IncrementalReader:
     def may_be_anothers(self, home: Path, plan: RunPlan) -> bool:
         """Whether a run's results must wait for an unfinished file of its plan.
 
-        They do not wait if the readable files confirm whose they are: then the file is about something else.
+        They do not wait if the readable files confirm that they belong to the run.
         """
         run = self.runs.at(home)
         if run is None or run.plan.problems or home in self._nameless:
@@ -318,7 +318,7 @@ class IncrementalReader:
         return any(path.is_relative_to(run) for run in self.frozen)
 
     def is_unstable(self, path: Path, unstable: Iterable[Path]) -> bool:
-        """Whether a file of the trial, or one that decides whose it is, is unfinished."""
+        """Whether a file of the trial, or one that decides its run, is unfinished."""
         if self.is_frozen(path):
             return True
         home = path.parent
@@ -326,7 +326,7 @@ class IncrementalReader:
 
 
 def results_of(scan: Scan, root: Path) -> list[DirectoryResult]:
-    """The results of a scan whose files are still there. A vanished file may have been read in part."""
+    """The results of a scan whose files still exist. A vanished file may have been read in part."""
     base = root.resolve()
     there = (result for result in scan.trials if os.path.lexists(result[0]))
     return [directory_result(event, str(path.relative_to(base))) for path, event in there]

@@ -125,7 +125,7 @@ class RunIndex:
         return run.path in self._new
 
     def stands_alone(self, run: SourceRun) -> bool:
-        """Whether the run is surely no copy and shares no name. Otherwise only a scan decides."""
+        """Whether the run is certainly not a copy and has a unique name. Otherwise only a scan can decide."""
         if run.nested or not run.is_itself or is_file(run.path):
             return False
         others = (other for other in self if other.path != run.path)
@@ -195,11 +195,11 @@ class Stability(Enum):
     FRESH = auto()
 
     STANDS = auto()
-    """The file is as the scan saw it, and has not changed for long."""
+    """The file is as the scan saw it, and has not changed for a long time."""
 
 
 def unstable_paths(stabilities: Mapping[Path, Stability]) -> set[Path]:
-    """Paths that the next reading may find different: nothing that depends on them is published."""
+    """Paths that may look different at the next reading, so nothing that depends on them is published."""
     return {
         path for path, verdict in stabilities.items() if verdict not in (Stability.FRESH, Stability.STANDS)
     }
@@ -379,8 +379,8 @@ Complaint = tuple[Path | None, str]
 class Diagnostics:
     """A reporter of problems that scans of the whole find.
 
-    A line is reported if two scans in a row gave it. Its path must be unchanged since before the second scan.
-    `waiting` are paths that the next scan may judge differently.
+    A line is reported if two scans in a row found it. Its path must be unchanged since before the second
+    scan. `waiting` are paths that the next scan may judge differently.
     """
 
     def __init__(self, stability: FileStability, say: Callable[[str], None]) -> None:
@@ -428,7 +428,7 @@ class Diagnostics:
 
 
 def _diagnostics(report: ConvertReport) -> dict[Complaint, str]:
-    """Each complaint and its line. A remark on a run is one complaint, for any number of trials."""
+    """The line of each complaint. A remark on a run is one complaint, for any number of trials."""
     lines = (
         *((None, f"note: {note}") for note in report.notes),
         *((path, f"{path}: {name} left out: {reason}") for path, name, reason in report.left_out),
@@ -464,7 +464,7 @@ class Deletions:
     def find(
         self, missing: Iterable[tuple[ResultKey, Path]], scan: Scan, undecided: Callable[[Path], bool]
     ) -> list[ResultKey]:
-        """The slots to withdraw now; never if the whole run is gone or has no trial left.
+        """The slots to withdraw now; empty if the whole run is gone or has no trial left.
 
         A result whose file now has other content is withdrawn after a second scan, because the first may have
         looked while the file was elsewhere. `undecided` says whether a file is unfinished.
@@ -495,7 +495,7 @@ class Deletions:
 
 
 def _above(paths: set[Path], homes: set[Path]) -> set[Path]:
-    """The homes at or above the paths; level by level, since thousands of paths share parents."""
+    """The homes at or above the paths, found level by level, because thousands of paths share parents."""
     paths_above: set[Path] = set()
     while paths:
         paths_above |= paths & homes

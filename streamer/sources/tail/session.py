@@ -1,4 +1,4 @@
-"""One `streamer tail` from start to end, its watch for lag, and the difficulty of tasks by another run."""
+"""One `streamer tail` from start to end, its check for lag, and the difficulty of tasks in another run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LagState:
     told: bool = False
 
     def look(self, lags: list[PartitionLag], workers: int, now: float) -> str | None:
-        """The message of this moment, if any; `now` is in monotonic seconds."""
+        """The message to show now, if any; `now` is in monotonic seconds."""
         waiting = sum(partition.lag for partition in lags)
         done = sum(partition.committed or 0 for partition in lags)
         if done != self.done or not waiting:
@@ -125,7 +125,7 @@ class LagWatch:
 POLL_SECONDS = 2.0
 REQUEST_SECONDS = 30.0
 KEY = "HARBOR_API_KEY"
-"""The environment variable with the server's key, the same as for Harbor's own client."""
+"""The environment variable with the server's key, as for Harbor's own client."""
 
 _TRAJECTORY = re.compile(r"(steps/[^/]+/)?agent/trajectory[^/]*\.json")
 _NOT_BEGUN = ("queued", "paused")
@@ -133,7 +133,7 @@ _OVER = ("finished", "cancelled")
 
 
 class ServerError(Exception):
-    """A Harbor server does not answer, or not as expected."""
+    """A Harbor server that does not answer, or answers in an unexpected way."""
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -250,7 +250,9 @@ def _write(file: Path, content: bytes) -> None:
 def directory_of(
     place: Path | str, settings: Settings, stop: threading.Event, say: Callable[[str], None]
 ) -> Iterator[Path]:
-    """The directory to follow: the place itself, or a copy of the server there, which must answer once."""
+    """The directory to follow: `place` itself, or a copy of the server at that address, which must answer
+    once.
+    """
     if isinstance(place, Path):
         yield place
         return
@@ -285,7 +287,7 @@ def directory_of(
 
 WAIT_SECONDS = 0.1
 CLOSE_SECONDS = 8.0
-"""How long the end waits for the broker: SIGKILL mostly comes ten seconds after SIGTERM."""
+"""How long the end waits for the broker; SIGKILL usually follows ten seconds after SIGTERM."""
 
 ONCE_SECONDS = 30.0
 """How long the end of `--once` waits for the broker."""
@@ -317,7 +319,7 @@ def tail(
     Raises:
         AlreadyFollowed: another process follows the directory.
         ServerError: no Harbor server answers at the address.
-        EventsLost: neither the broker nor the disk takes events.
+        EventsLost: neither the broker nor the disk accepts events.
     """
     with (
         directory_of(place, settings, stop, say) as root,

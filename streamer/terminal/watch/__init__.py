@@ -204,7 +204,7 @@ class LiveScreen(Screen[None]):
         line.display = bool(text)
 
     def put_problems(self) -> None:
-        """Show the present problem, if any; the content below may be old and turns grey."""
+        """Show the present problem, if any; then the content below may be old, and turns grey."""
         self.put("#session", visible(self.watching.session_line))
         problems = dict.fromkeys([*self.watching.problems.values(), *self.problems.values()])
         self.put("#problem", visible(" ".join(problems)) if problems else "", "bold red")

@@ -1,4 +1,4 @@
-"""Readers that follow Redis while there is a viewer; they report outages and wait for their end."""
+"""Readers that follow Redis while there is a viewer; they report outages and wait until they end."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ async def _take_all(begin: Callable[[], AsyncIterator[T]], take: Callable[[T], N
 
 
 async def _until_away(settings: Settings) -> None:
-    """Raise once the broker does not answer, when a consumer would wait in silence."""
+    """Raise once the broker no longer answers, because a consumer would wait in silence."""
     while True:
         await asyncio.sleep(BROKER_SECONDS)
         async with administering(settings):
@@ -310,7 +310,7 @@ class Runs:
         self.leaders: dict[str, Leader] = {}
 
     def fill(self, summaries: list[RunSummary], leaders: Mapping[str, Leader]) -> None:
-        """Take the content of Redis; later updates are newer and remain."""
+        """Take the content of Redis, except where later updates are newer."""
         self.leaders = {run: one for run, one in leaders.items() if run not in self.runs} | self.leaders
         self.runs = {run.run_id: run for run in summaries} | self.runs
 

@@ -28,7 +28,7 @@ from streamer.web import is_loopback
 from streamer.web.models import problem
 
 HEADER_SECONDS = 10.0
-"""The time for headers, from the connection or the first byte of a further request."""
+"""The time for headers, from the connection or the first byte of the next request."""
 
 BODY_SECONDS = 10.0
 """The time for the body, from the end of the headers."""
@@ -72,7 +72,7 @@ class Connections:
         return max(1, int(self._most * STREAMS_SHARE))
 
     def admit(self, new: LimitedProtocol) -> bool:
-        """Note a connection, and close another one if there are too many; False if it cannot stay."""
+        """Note a connection, and close another if there are too many; False if the new one must go."""
         if not self._is_proxy(new.address):
             phases = self._phases.items()
             same = [one for one, phase in phases if one.address == new.address and phase != "stream"]
@@ -155,7 +155,7 @@ class LimitedProtocol(H11Protocol):
             self._enter("stream" if is_stream else "answer", None)
 
     def _enter(self, phase: str, seconds: float | None) -> None:
-        """Begin a phase with a time limit; a phase that has already begun keeps its timer."""
+        """Begin a phase with a time limit; if it has already begun, its timer is kept."""
         if phase == self._phase:
             return
         self._phase = phase
@@ -238,7 +238,7 @@ class RequestChecks:
         self._host_names = {"localhost", *(_plain_name(name) for name in host_names)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer requests that must not pass, and add headers to other answers."""
+        """Answer rejected requests, and add headers to other answers."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

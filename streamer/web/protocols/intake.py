@@ -149,7 +149,7 @@ def _numbered(kind: BodyKind, body: bytes) -> Iterable[tuple[int, bytes]]:
 def _elements(array: bytes) -> Iterator[bytes]:
     """The elements of an array that is valid JSON, as they were written.
 
-    A JSON reader would make all objects of the array at once: 16 MiB of `0,` take 700 MB.
+    A JSON reader would create all objects of the array at once: 16 MiB of `0,` take 700 MB.
 
     >>> list(_elements(b'[ {"a": [1, "]"]}, 2 ]')), list(_elements(b"[ ]"))
     ([b'{"a": [1, "]"]}', b'2'], [])
@@ -260,8 +260,8 @@ class EventIntake:
         """Publish these in order, and return once the broker has acknowledged all of them.
 
         Raises:
-            NotPublished: some were not acknowledged; any of them may have arrived nevertheless.
-            RefusedForSize: the broker never takes a record of such a size.
+            NotPublished: some were not acknowledged, but may have arrived.
+            RefusedForSize: the broker never accepts a record of this size.
             RefusedForGood: the broker rejects these for another reason.
         """
         try:

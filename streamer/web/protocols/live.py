@@ -233,7 +233,7 @@ class View:
         return self._fragments[position], self._revision
 
     def _redraw(self) -> None:
-        """Draw again. A part that fails stays as it was, since our mistake must not end the stream."""
+        """Draw again. A part that fails stays as it was, because our mistakes must not end the stream."""
         revision, before, parts = self._room.revision, self._parts, {}
         try:
             for table, row, content in self._draw():
@@ -268,7 +268,7 @@ MAX_IDLE_ROOMS = 32
 RETRY_SECONDS = 2.0
 
 STATES_SECONDS = 5.0
-"""Seconds between two looks for runs that have fallen silent; no request is needed."""
+"""Seconds between two checks for runs that have fallen silent; no request is needed."""
 
 RETRY = ServerSentEvent(retry=1000, sep="\n").encode()
 """The delay after which a browser reconnects: a second."""
