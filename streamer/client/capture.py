@@ -340,7 +340,7 @@ def _say_unknown(name: str, kind: type[Event]) -> None:
 
 
 def _joined(table: BenchmarkTable, pause: Callable[[], object]) -> bytes:
-    """Benchmarks as JSON, in their order; raises NotWritten for invalid or changed ones."""
+    """Benchmarks as JSON, in the given order; raises NotWritten for invalid or changed ones."""
     pieces = []
     try:
         for entries in _slices(table.content):

@@ -116,7 +116,7 @@ class LeaderboardRow:
     """One place on a board.
 
     Attributes:
-        rank: from 1; equal values share a rank, and the next one counts them all.
+        rank: from 1; equal values share a rank, and the next rank skips as many.
         agent_model: label `agent:model`.
         value: in the unit of the metric; may be inf.
         provisional: planned trials are missing; such rows come after all others.

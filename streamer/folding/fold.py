@@ -536,7 +536,7 @@ def fold_records(
     Args:
         on_rejected: called with every record that could not be folded.
         as_of: the last position to fold; the records are of one partition or file, in order.
-        exits: the process ends after printing the result, so garbage is never collected.
+        exits: the process ends after printing the result, so garbage need not be collected.
 
     Raises:
         BadPosition: the records cannot be folded up to `as_of`.

@@ -211,7 +211,7 @@ class LateScore(NamedTuple):
 
 
 def with_scores(event: Result, scores: Sequence[LateScore]) -> Result:
-    """The result with its late scores (R32), in whatever order they came.
+    """The result with its late scores (R32), regardless of their order.
 
     For each value the greatest (revision, fingerprint) wins. The result's own value yields only to a greater
     revision, its own verdict never.

@@ -204,7 +204,7 @@ class NotABundle(Exception):
 
 
 def write_bundle(file: BinaryIO, sources: Iterable[Source], prices: PriceTable) -> Json:
-    """Write a bundle of the sources, in their order, into an empty, seekable file; returns its manifest.
+    """Write a bundle of the sources, in the given order, into an empty, seekable file; returns its manifest.
 
     Raises CannotBeBundled, or CannotBeFolded for a run that failed.
     """

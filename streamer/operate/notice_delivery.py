@@ -389,7 +389,7 @@ class Watch:
 
 @contextmanager
 def watching(watch: Callable[[], Watch], say: Callable[[str], None]) -> Iterator[None]:
-    """A context with a watch in its own thread. An error in it goes to `say`, and ends only the watch."""
+    """A context with a watch in its own thread. An error is passed to `say`, and ends only the watch."""
     stop = asyncio.Event()
 
     async def work() -> None:

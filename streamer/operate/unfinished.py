@@ -1,4 +1,4 @@
-"""The trials of a run that are left to run, and the commands by which each harness runs them again.
+"""The trials of a run that are left to run, and each harness's commands to run them again.
 
 A trial is left if it is planned and missing, started and did not end, ended without a verdict, or failed
 because of the infrastructure. A trial with only numbers is done (R31).

@@ -50,7 +50,7 @@ MAX_NAME_CHARACTERS = 128
 """Limit for text that is a key inside a summary, or has its own group: agent, model, tier, ..."""
 
 MAX_AGENT_MODEL_CHARACTERS = 4 * MAX_NAME_CHARACTERS + 1
-"""Limit for a label `agent:model`: two names, of which the first is percent-encoded."""
+"""Limit for a label `agent:model`: two names, the first of them percent-encoded."""
 
 MAX_TEXT_CHARACTERS = 1024
 """Limit for prose. A run summary has at most five such texts, at 6 bytes a character 30 KiB."""

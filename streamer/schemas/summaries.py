@@ -286,7 +286,7 @@ Place = Annotated[int, Field(ge=1, description="A place, from 1, the first.")]
 
 
 class Rank(Message):
-    """The possible true places of an agent; all agents' ranges hold at once, with 95 % (inference 7)."""
+    """The possible true places of an agent; at 95 %, all agents' ranges hold together (inference 7)."""
 
     best: Place
     worst: Place
@@ -302,7 +302,7 @@ class ComparedAgent(Message):
 
 
 class FinalDifference(Message):
-    """Passes of `a` minus passes of `b` in the end, with 95 %, however often you look (inference 7)."""
+    """Final passes of `a` minus passes of `b`, at 95 %, however often you look (inference 7)."""
 
     low: int = Field(description="The lowest, in pairs; divide by `pairs` for a difference of pass rates.")
     high: int = Field(description="The highest, in pairs.")

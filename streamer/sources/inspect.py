@@ -241,7 +241,9 @@ def agent_of(spec: Record, plan: Record) -> str | None:
 
 
 def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[str, Any]:
-    """The `run_started` of an eval, without its run. `agent` is used if spec and plan name none."""
+    """The `run_started` of an eval, without its run. `agent` is the default if spec and plan do not
+    name one.
+    """
     dataset, config = part(spec, "dataset"), part(spec, "config")
     ids = list(filter(None, map(task_of, listed(dataset, "sample_ids"))))
     tasks = list(dict.fromkeys(ids)) or None
@@ -379,7 +381,7 @@ def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record 
 def trial_event(
     spec: Record, plan: Record, sample: Record, written_ns: int, defaults: Record = NOTHING
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """The `trial_result` of a sample, without its run, and remarks on it, each with its detail.
+    """The `trial_result` of a sample, without its run, and the remarks on it with their details.
 
     `sample` is an `EvalSample` or `EvalSampleSummary` as JSON; without a completion time its revision is
     `written_ns`."""
@@ -555,7 +557,7 @@ def shard_of(path: Path) -> tuple[str, str] | None:
 
 
 def read_samples(path: Path) -> Iterator[Any]:
-    """The finished samples of a log, or their summaries, each once and in its latest state.
+    """The finished samples of a log, or their summaries, without repeats and in their latest state.
 
     The whole sample is read if its summary is missing or lacks the usage. All samples are read whole if the
     header counts invalid ones, because summaries do not mark them. Raises FileError.
@@ -635,7 +637,7 @@ def _opened(path: Path) -> Iterator[_Archive]:
 
 
 class _BoundedFile(io.BufferedReader):
-    """A file read in pieces of limited size, whatever sizes the archive claims."""
+    """A file that is read in pieces of limited size, regardless of the sizes in the archive."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         check_size(size or 0, MAX_FILE_BYTES)

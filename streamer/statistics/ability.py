@@ -584,7 +584,7 @@ def decided(reach: Reach, label: Callable[[float], _Label]) -> bool:
 
 
 def cannot_be_overtaken(leader: Reach, other: Reach) -> bool:
-    """Whether the leader stays ahead whatever the missing trials bring. Equal ends are a tie.
+    """Whether the leader stays ahead for any outcome of the missing trials. Equal ends are a tie.
 
     >>> leader = Reach(0.6, 0.9)
     >>> cannot_be_overtaken(leader, Reach(0.3, 0.59)), cannot_be_overtaken(leader, Reach(0.3, 0.6))

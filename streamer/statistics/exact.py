@@ -348,7 +348,9 @@ _NEAR = Decimal("1e-15")
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 
 _MANY = 1_000
-"""Degrees of freedom from which a series gives all digits of the beta function, and is faster."""
+"""With at least this many degrees of freedom, a series gives all digits of the beta function, and
+is faster.
+"""
 
 _TANGENT_NUMBERS = (1, 2, 16, 272, 7936, 353792, 22368256, 1903757312, 209865342976, 29088885112832)
 """OEIS A000182, as far as that series needs it."""

@@ -454,10 +454,10 @@ def paired(
 
 
 LEAST_TASKS = 5
-"""The fewest tasks for an interval of a difference of pass rates."""
+"""Minimum number of tasks for an interval of the difference of pass rates."""
 
 LEAST_TASKS_OF_A_MEAN = 10
-"""The fewest tasks for an interval of a difference of other means."""
+"""Minimum number of tasks for an interval of the difference of other means."""
 
 
 def possible_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) -> Interval | None:

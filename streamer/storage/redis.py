@@ -564,7 +564,7 @@ class Sending:
 
 
 def _batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
-    """Groups of writes that fit a round trip, lazily; a write that does not fit goes alone."""
+    """Groups of writes that fit a round trip, created lazily; a write that does not fit is sent alone."""
     batch: list[Write] = []
     for write in writes:
         if batch and sum(len(one.entries) for one in (*batch, write)) > ENTRIES_PER_ROUND_TRIP:

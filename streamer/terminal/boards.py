@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 WIDE = 100
-"""Terminal width from which columns are two spaces apart instead of one."""
+"""Minimum terminal width for two spaces between columns instead of one."""
 
 ESSENTIAL = 6
 """Highest rank of columns that may shorten names; others get the room that names leave."""

@@ -385,7 +385,7 @@ def _with_judge(
 
 
 def _error_lines(answers: RunAnswers, judged: JudgeErrors | None) -> list[str]:
-    """Causes of errors, a line each, and how to get the judge's part if only the log has it."""
+    """Causes of errors, one per line, and how to get the judge's part if only the log has it."""
     lines = [f"{budget.words}." for budget in error_budgets(answers.agents, answers.run.primary_metric)]
     if judged is not None:
         own = [one.agent_model for one in answers.agents if not one.baseline]

@@ -35,7 +35,7 @@ from streamer.views.models import stated_mode
 
 
 OLD = timedelta(days=2)
-"""The age from which a time is shown as a date."""
+"""Age at which a time is shown as a date."""
 
 AHEAD = timedelta(minutes=1)
 """How far ahead of this machine's clock a run must be to count as simulated or replayed."""

@@ -94,7 +94,7 @@ class Sheet:
 WIDE, NARROW = Sheet(), Sheet(width=360, height=300)
 LONGEST_LABEL = 26
 _LOG_FROM = 20
-"""The factor between costs from which their axis is logarithmic."""
+"""Ratio between the highest and the lowest cost at which the axis becomes logarithmic."""
 _LETTER = 6.8
 MOST_LABELS = 60
 MOST_LEADS = 40

@@ -568,7 +568,7 @@ Link = Callable[[str], str]
 
 
 def swatched(label: str, link: Link | None, row: Any) -> Element:
-    """An agent with a place for its colour in the charts."""
+    """An agent's name with a swatch of its colour in the charts."""
     shown = h("a", {"href": link(label)}, name(label)) if link else name(label)
     baseline = badge("baseline") if value_at(row, ("baseline",)) else None
     return h("span", {"class": "who"}, h("span", {"class": "swatch", "aria-hidden": "true"}), shown, baseline)
@@ -806,7 +806,7 @@ def draw_runs(
     *,
     whole: bool = False,
 ) -> Drawn:
-    """A page of runs (`ListedRun` each), in their order; for `whole` see `Look`."""
+    """A page of runs, each a `ListedRun`, in the given order; for `whole` see `Look`."""
 
     def run_cell(run: Any) -> Content:
         shown = h("a", {"href": link(run["run_id"])}, name(run["display_name"] or run["run_id"]))

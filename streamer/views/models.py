@@ -167,7 +167,7 @@ def outcome_of(trial: Mapping[str, Any]) -> TrialOutcome:
 
 
 def _outcome(success: bool | None, resolved: bool | None, fell_back: bool | None) -> TrialOutcome:
-    """The outcome; a trial that fell back to the baseline failed, whatever its numbers say (C1)."""
+    """The outcome; a trial that fell back to the baseline failed, regardless of its numbers (C1)."""
     if fell_back:
         return "fell_back"
     if success:
@@ -274,7 +274,7 @@ class TaskPair(Message):
 
 
 class SideTotals(SideMeans):
-    """One side over the common tasks; each task counts once, whatever its attempts.
+    """One side over the common tasks; each task counts once, regardless of its attempts.
 
     Each mean is over the tasks where both sides know the value. At the end the pass rate is over all trials.
     """

@@ -43,7 +43,7 @@ from streamer.web.protocols.live import Json
 
 
 DRAWN_TYPE = "application/vnd.streamer.drawn+json"
-"""The media type by which the page asks for elements instead of values."""
+"""The media type with which the page asks for elements instead of values."""
 
 
 async def _runs_answer(web: Web, query: models.RunsQuery, found: models.Page[ListedRun]) -> Json:

@@ -153,7 +153,7 @@ MAX_READ_AHEAD = 4
 """The most runs read at a time because their pages were opened."""
 
 LARGE = 20_000
-"""Trials from which a run is read ahead: reading takes a second or more."""
+"""Number of trials above which a run is read in advance, because reading takes a second or more."""
 
 GROWTH = 1.25
 
@@ -195,7 +195,7 @@ class Web:
     def read_ahead(self, run_id: str) -> None:
         """Start reading the trials of a run whose page was opened.
 
-        Errors are ignored here, because the later question meets them again.
+        Errors are ignored here, because the later request hits them again.
         """
         if run_id not in self._reading_ahead and len(self._reading_ahead) < MAX_READ_AHEAD:
             reading = asyncio.gather(self._read_ahead(run_id), return_exceptions=True)
@@ -216,10 +216,10 @@ class Web:
                 await self.read_large_runs()
 
     async def read_large_runs(self) -> None:
-        """Read the latest large runs, viewed ones first, as far as this server holds them.
+        """Read the latest large runs that fit into memory, viewed ones first.
 
         A run is read again once it has grown a lot, or has changed and is over. Errors of one run are ignored
-        here, because the later question meets them again.
+        here, because the later request hits them again.
         """
         room, before, self._large = MAX_TRIALS, self._large, {}
         runs = (await self.reader.page_of_runs()).runs
@@ -314,7 +314,7 @@ class FoldedAgain:
 
 
 def run_at(web: Web, run_id: str, as_of: str | None) -> LiveRun | FoldedAgain:
-    """A run now, or as of a position in a user's words; raises BadPosition."""
+    """A run now, or at a position that the user typed; raises BadPosition."""
     return LiveRun(web, run_id) if as_of is None else FoldedAgain(web, run_id, Position.of(as_of))
 
 

@@ -607,7 +607,7 @@ class _Stream(EventSourceResponse):
 GRACE_SECONDS = 5
 
 GARBAGE_THRESHOLDS = (50_000, 20, 100)
-"""Thresholds for long-lived rows without cycles; Python's own cost a fifth of reading a large run."""
+"""Thresholds for long-lived rows without cycles; Python's take a fifth of the time to read a large run."""
 
 
 def run_server(

@@ -694,7 +694,7 @@ def _terminus_fields(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MAX_LOG_BYTES = 1 << 20
-"""The most bytes shown of a text, from its end, which has the reason."""
+"""Limit for the shown end of a text, in bytes; the end usually has the reason for a failure."""
 
 MAX_TRAJECTORY_BYTES = 32 << 20
 MAX_CAST_BYTES = 16 << 20

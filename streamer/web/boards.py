@@ -77,7 +77,7 @@ def run_link(run_id: str, rest: str = "", **options: str) -> str:
 
 
 MOST_VIEWS = 32
-"""The most views kept of a room, the most recently requested ones."""
+"""Limit for the kept views of a room, the most recently requested ones."""
 
 _CHOICES = {"board": ("cost", "quality", "narrow"), "tiers": ("within", "spread"), "part": (), "runs": ()}
 

@@ -183,7 +183,7 @@ class TooManyFolds(Refused):
 
 
 class LogTruncated(Refused):
-    """A log has lost its beginning, so it cannot be folded as of an earlier position.
+    """A log has lost its beginning, so it cannot be folded up to an earlier position.
 
     `whose` names the log: `run 'r'` or `partition 3`. `begins_at` is its first remaining offset.
     """
@@ -290,7 +290,7 @@ def _awaited(
 
 
 class RunsThen:
-    """Runs as of a position, with the asynchronous interface of a reader."""
+    """Runs at a position, with the asynchronous interface of a reader."""
 
     def __init__(self, past: PastRuns) -> None:
         self.past = past
@@ -472,7 +472,7 @@ MAX_BOARDS = 16
 
 
 class Leaderboards:
-    """Leaderboards now, or as of an earlier time; recent ones are kept for some seconds."""
+    """Leaderboards now, or at an earlier time; recent ones are cached for a few seconds."""
 
     def __init__(self, runs: RunsAt, clock: Callable[[], float]) -> None:
         self._runs = runs

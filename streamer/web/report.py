@@ -173,10 +173,9 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
 def from_log(
     settings: Settings, run_id: str, now: datetime, prices: PriceTable, label: str | None, as_of: Position
 ) -> tuple[RunData, int]:
-    """A run as of an earlier position, folded from the event topic.
-
-    Its state is as of the position, if that has a known time. The second value is the first offset of the
-    run's log; above 0, earlier events were deleted.
+    """A run at an earlier position, folded from the event topic. Its state is the one at that position, if
+    the time is known. The second value is the first offset of the run's log; above 0, earlier events were
+    deleted.
     """
     log = RunLog(settings, run_id, as_of)
     records = list(log.records())

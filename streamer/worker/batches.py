@@ -94,7 +94,7 @@ ROUND_SECONDS = 1.0
 """Time after which a round of publications ends with its current write. Wide runs may take longer."""
 
 ROUNDS_PER_REST, LONGEST_REST_SECONDS = 2.0, 10.0
-"""A worker folds for twice as long as the last round took, unless it hung; a third goes to publishing."""
+"""A worker folds for twice as long as the last round took, up to a limit, so publishing takes a third."""
 
 SHORTEST_WAIT_SECONDS = 0.01
 

@@ -271,7 +271,9 @@ class QuarantineWriter:
                 raise RecordTooLarge(record, "more than the broker takes") from refusal
 
     async def write_aside(self, records: Iterable[ProducerRecord]) -> None:
-        """Write rejections and forwarded records; a rejection too large for the broker goes without bytes."""
+        """Write rejections and forwarded records; a rejection too large for the broker is sent
+        without bytes.
+        """
         try:
             await self._producer.write(records)
         except RecordsRefused as refusal:

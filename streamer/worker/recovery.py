@@ -299,7 +299,7 @@ class PartitionRecovery:
         return self._from_the_beginning(partition, at, max(done, reached), done)
 
     def _refolded(self, partition: Partition, at: LogPositions) -> Partition:
-        """Fold everything again, beyond everything that was ever published, because pages may be missing."""
+        """Fold everything again, up to the last published event or further, because pages may be missing."""
         number, pipeline = partition.number, partition.pipeline
         if at.committed:
             if at.start:

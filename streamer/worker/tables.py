@@ -83,7 +83,7 @@ class NoValue(NoRow):
 
 
 Refuse = Callable[[str, bytes | None], None]
-"""Raises NoRow for a record's key and value (None: a tombstone) unless they are a row."""
+"""A check of a record's key and value (None: a tombstone) that raises NoRow for an invalid row."""
 
 
 def row_key(raw: bytes | None) -> str:
@@ -590,9 +590,8 @@ class PatientRecovery(Recovery):
                 del looks[place]
 
     async def _unread_ends(self) -> list[tuple[TP, int, int | None]]:
-        """Changelogs fetched to the end but not read to it, with the rebalance and the offset reached.
-
-        A position counts only once the recovery of this rebalance has sought it.
+        """Changelogs that were fetched to the end but not fully read, with the rebalance and the offset
+        reached. A position counts only once the recovery of this rebalance has sought it.
         """
         result = []
         sought = self._sought == self._rebalance == rebalances(self.app)

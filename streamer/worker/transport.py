@@ -161,7 +161,7 @@ def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
 
 
 class TopicPartition(NamedTuple):
-    """One partition's name; equal to the tuples by which Faust and aiokafka name it.
+    """One partition's name; equal to the tuples of Faust and aiokafka.
 
     >>> TopicPartition("trial-events", 3) == ("trial-events", 3)
     True
@@ -351,7 +351,7 @@ def _credentials(settings: Settings) -> dict[str, Any]:
 
 
 BY_WORKER = "streamer"
-"""Metadata of the offsets that workers commit, and by which they are recognized."""
+"""Metadata that identifies the offsets committed by workers."""
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):

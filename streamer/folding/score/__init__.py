@@ -287,7 +287,7 @@ def score_trial_group(events: Sequence[Result], rules: ScoringRules, *, ended: b
 
 
 def deciding_sub_trial(events: Sequence[Result], is_baseline: Callable[[str], bool]) -> Result | None:
-    """The sub-trial that decides the whole trial (R10, D2), whatever their order; None without any.
+    """The sub-trial that decides the whole trial (R10, D2), regardless of their order, if there is one.
 
     It is the one with the highest agent index among those that are not baselines, else among baselines.
     """

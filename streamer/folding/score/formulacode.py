@@ -76,7 +76,7 @@ def has_oracle(benchmarks: Mapping[str, JsonValue]) -> bool:
 def benchmarks_of(group: Sequence[Result]) -> Entries:
     """Every benchmark of the group's sub-trials, with its first valid oracle value.
 
-    The oracle's own entries come first, then the others' by position, in whatever order events arrive.
+    The oracle's own entries come first, then the others' by position, regardless of the order of events.
     Entries that are not objects are left out (C1).
     """
     merged: Entries = {}

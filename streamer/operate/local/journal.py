@@ -119,7 +119,7 @@ def without_sequence(batch: bytes) -> bytes:
 
 
 def accepted(records: bytes | None) -> RecordBatch:
-    """The one batch of a produce request, as it is kept.
+    """The single batch of a produce request, in its stored form.
 
     A batch that compression hardly shrinks, such as a single event, is kept unpacked, which loads ten times
     as fast. Raises BatchRefused if it is missing, damaged, too large, part of a transaction, or not numbered
@@ -450,8 +450,8 @@ class Journal:
     def write(self, batches: Sequence[tuple[int, int, bytes]]) -> None:
         """Append batches, each with its partition and its number of events, and sync them to the disk.
 
-        When this returns, they survive SIGKILL and a power cut. After an OSError the journal has taken no
-        batch, and the call may be repeated.
+        When this returns, they survive SIGKILL and a power cut. After an OSError the journal has none of the
+        batches, and the call may be repeated.
         """
         numbers, frames = dict(self._next), []
         for partition, events, batch in batches:

@@ -84,7 +84,7 @@ class Connections:
         return True
 
     def enter(self, connection: LimitedProtocol, phase: str) -> None:
-        """Note the phase of an open connection. Waiting ones are in order of their start."""
+        """Note the phase of an open connection. Waiting connections are sorted by their start."""
         if connection not in self._phases:
             return
         if self._phases[connection] not in WAITING:

@@ -252,7 +252,9 @@ class EventIntake:
             self.pending_bytes -= size
 
     async def read(self, kind: BodyKind, body: bytes) -> EventsRead:
-        """`read_events` in a thread, one body at a time, so that viewers are served meanwhile."""
+        """The result of `read_events`, run in a thread for one body at a time, so that viewers do
+        not wait.
+        """
         async with self._one_at_a_time:
             return await asyncio.to_thread(read_events, kind, body)
 
