@@ -39,7 +39,7 @@ from streamer.schemas.base import optional
 log = logging.getLogger("streamer.settings")
 
 # -----------------------------------------------------------------------------
-# Where the running `streamer up` of this machine is: a small JSON file that it writes and removes.
+# The running `streamer up` of this machine: a small JSON file that it writes and removes.
 #
 # It holds `bootstrap`, `redis`, `namespace`, `partitions`, `pid`, `data_dir` (null if ephemeral),
 # `started_at` (Unix seconds). STREAMER_DISCOVERY names another file.
@@ -99,7 +99,7 @@ def is_running(pid: int, started_at: float) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Settings of every command and of the worker: `STREAMER_*` variables, or a TOML file, or arguments.
+# Settings of every command and the worker: `STREAMER_*` variables, a TOML file, or arguments.
 
 
 DEFAULT_CONFIG_FILE = "streamer.toml"
@@ -193,7 +193,7 @@ class Settings(BaseModel):
         """
         sources = Sources(*_from_file(), _from_environment(), given)
         named = {**sources.file, **sources.environment, **given}
-        # Never half of each: who names a broker or a Redis does not mean the running stack.
+        # Never a mixture: a user who names a broker or a Redis does not mean the running stack.
         running = {} if {"bootstrap", "redis"} & named.keys() else discovered_settings()
         check_credentials(running | named, sources)
         super().__init__(**(running | named))
@@ -325,10 +325,10 @@ def _say_misspelt(name: str) -> None:
 
 
 # -----------------------------------------------------------------------------
-# Where to connect, and with which credentials: of one source, or the user has named the file.
+# Addresses and credentials must come from one source, unless the user named the file.
 #
-# A program may be started in a directory that holds a stranger's `streamer.toml`. It must not send the
-# password of the environment to a host of the stranger's choice, nor a file of the user as a password.
+# A program may be started in a directory with a stranger's `streamer.toml`. It must not send a password from
+# the environment, or a user's file as a password, to a host that the stranger chose.
 
 
 KAFKA_ADDRESS = ("bootstrap", "security_protocol", "sasl_mechanism", "ssl_cafile")
@@ -389,14 +389,14 @@ def _check_credential(name: str, value: Any, decided: Sequence[str], sources: So
 
 
 # -----------------------------------------------------------------------------
-# Errors of settings, and the secrets that files hold.
+# Errors of settings, and secrets in files.
 
 
 def what_is_wrong(error: ValidationError) -> str:
     """One sentence about the first wrong setting, without its value."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = ".".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":  # variables that name no setting are not looked at
+    if first["type"] == "extra_forbidden":  # other variables are ignored
         close = get_close_matches(name, Settings.model_fields, n=3)
         hint = f"Did you mean {', '.join(close)}?" if close else "docs/operator.md lists the settings."
         return f"there is no setting {name!r}, which the configuration file names. {hint}"
@@ -434,7 +434,7 @@ def _without_credentials(record: logging.LogRecord) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# TLS where a server has none, or none where it wants TLS: libraries report that as "connection closed".
+# TLS on only one side, which libraries report as "connection closed".
 
 
 PROBE_SECONDS = 1.5

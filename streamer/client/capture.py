@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("streamer.client")
 
 # -----------------------------------------------------------------------------
-# What code may hand over to publish, and the exceptions for what is no event.
+# The values that may be published, and the exceptions for invalid events.
 
 
 AnEvent: TypeAlias = Event | Mapping[str, Any]
@@ -69,7 +69,7 @@ class InvalidEvents(ValueError):
 
 
 # -----------------------------------------------------------------------------
-# Taking an event from the thread of a harness, in some microseconds whatever its size.
+# Accepting an event in the thread of a harness, in a few microseconds regardless of its size.
 
 
 COPIED_BENCHMARKS = 64
@@ -122,7 +122,7 @@ def capture(event: AnEvent) -> CapturedEvent:
     >>> capture({"type": "run_finished", "run_id": "r"}).head
     b'{"run_id":"r","type":"run_finished"}'
     """
-    if event.__class__ is not dict:  # asked first: the other questions take ten times as long
+    if event.__class__ is not dict:  # checked first, because the other checks take ten times as long
         if isinstance(event, Event):
             table = _large_table(event.benchmarks) if isinstance(event, TrialResult) else None
             return CapturedEvent(event, table, MODEL_BYTES + _weight(table))
@@ -244,9 +244,10 @@ def _not_finite(value: Any, where: str) -> str | None:
 
 
 # -----------------------------------------------------------------------------
-# A taken event -> the record for the topic, or why it is invalid; in slices, so that no thread waits.
-# A thread that holds Python's lock keeps all others from running. To check 10,000 benchmarks in one go takes
-# ten milliseconds of that; so they are written and checked a few at a time, and others may run in between.
+# An accepted event -> the record for the topic, or why it is invalid; in slices, so that no thread waits. A
+# thread that holds Python's lock keeps all others from running. Checking 10,000 benchmarks in one go would
+# hold it for ten milliseconds. So they are written and checked a few at a time, and other threads may run in
+# between.
 
 
 SLICE_ENTRIES = 64
@@ -462,9 +463,9 @@ def write_synced(place: Path, content: bytes) -> None:
 # -----------------------------------------------------------------------------
 # Events on the local disk while the broker is away: one NDJSON file per publisher, in one directory.
 #
-# A publisher holds a lock on its file until all of it was sent. A file without a lock was left by a process
-# that ended, or was killed. The next publisher in that directory takes it over. Lines that were sent stay in
-# the file until all were sent, so that after a crash some are sent again; duplicates do not count (R17).
+# A publisher holds a lock on its file until all of it was sent. A file without a lock belongs to a process
+# that has ended or was killed. The next publisher in that directory takes it over. Lines that were sent stay
+# in the file until all were sent, so that after a crash some are sent again; duplicates do not count (R17).
 
 
 SUFFIX = ".spill.ndjson"
@@ -514,7 +515,7 @@ class SpillFile(AppendOnlyFile):
         if self.done:
             return None
         block = os.pread(self.descriptor, min(CHUNK_BYTES, self.size - self._confirmed), self._confirmed)
-        end = block.rfind(b"\n") + 1 or len(block)  # a line of more than CHUNK_BYTES is none of ours
+        end = block.rfind(b"\n") + 1 or len(block)  # a line of more than CHUNK_BYTES is not ours
         block = block[:end]
         lines = block.removesuffix(b"\n").split(b"\n")
         return Chunk(lines, block.count(b"\n"), self, self._confirmed + end)
@@ -549,7 +550,7 @@ class Spill:
         ours = {file.path for file in self._files}
         for path in sorted(self.directory.glob(f"*{SUFFIX}")):
             if path not in ours:
-                with suppress(FileNotFoundError, PermissionError):  # sent meanwhile; of somebody else
+                with suppress(FileNotFoundError, PermissionError):  # sent meanwhile; another user's
                     if file := SpillFile.adopt(path):
                         self._files.append(file)
         self._leave_done()

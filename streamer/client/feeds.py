@@ -130,7 +130,7 @@ def _update(record: Any) -> Update:
 
 
 # -----------------------------------------------------------------------------
-# The one reader of scored trials: records of their topic, as what they change in one run.
+# The only reader of scored trials: records of their topic as changes of one run.
 
 
 class TrialChange(Struct, frozen=True, gc=False):

@@ -103,7 +103,7 @@ class RunLog:
 
 
 # -----------------------------------------------------------------------------
-# A run folded again from the event log, up to its present end or as of an earlier position.
+# A run folded again from the event log, up to its present end or an earlier position.
 
 
 class NothingYet(Exception):
@@ -201,7 +201,7 @@ def nothing_of(settings: Settings, run_id: str, as_of: Position | None, topic: s
 
 
 # -----------------------------------------------------------------------------
-# Runs as of an earlier time, with the answers of a reader: lists of runs, and leaderboards.
+# Runs at an earlier time, with the answers of a reader: lists of runs, and leaderboards.
 
 
 @dataclass(frozen=True)
@@ -285,9 +285,9 @@ class PastRuns:
 
 
 # -----------------------------------------------------------------------------
-# All runs folded again from the event log, as of an earlier time.
+# All runs folded again from the event log, up to an earlier time.
 #
-# Folding needs numpy; reading what a worker published does not.
+# Folding needs numpy; reading published state does not.
 
 
 def fold_runs(
@@ -394,7 +394,7 @@ def subtests(
 
 
 # -----------------------------------------------------------------------------
-# Runs folded from the event topic while they go on: one fold, to which each new event is added.
+# Runs folded from the event topic while they run: one fold, to which each new event is added.
 
 
 class FollowedRuns:

@@ -55,11 +55,11 @@ from streamer.storage.kafka import said_of
 from streamer.storage.outbox import BATCH_BYTES, EventOutbox, LoopThread, NotStored, Outgoing, missing
 
 # -----------------------------------------------------------------------------
-# Between the threads of a harness and the loop that sends: events are taken at once, and checked in the loop.
+# Between the threads of a harness and the sending loop: events are accepted at once, and checked in the loop.
 #
-# `accept` calls nothing that lets another thread or process come between and hold up the harness. It wakes no
-# thread, since a woken one may be given the processor at once. Only callers share its lock. The loop looks
-# every few milliseconds instead.
+# `accept` calls nothing that lets another thread or process come between and hold up the harness. It does not
+# wake threads, because a woken thread may get the processor at once. Only callers share its lock. The loop
+# looks every few milliseconds instead.
 
 
 log = logging.getLogger("streamer.client")
@@ -128,7 +128,7 @@ class Inbox:
         try:
             answer = validate(taken, _let_others_run)
             checked = _refused(taken, answer) if isinstance(answer, Reason) else answer
-        except Exception as error:  # an odd mapping or a mistake of ours: what comes after it is sent
+        except Exception as error:  # an odd mapping or our mistake: later events are still sent
             log.exception("An event cannot be checked")
             reason = Reason(
                 "not_checked", f"It cannot be checked: {type(error).__name__}. Publish plain dicts."
@@ -149,7 +149,7 @@ def _let_others_run() -> None:
 
 
 # -----------------------------------------------------------------------------
-# The problem that keeps events from arriving: logged once when it comes, and once when it goes.
+# The problem that keeps events from arriving: logged once at its start, and once at its end.
 
 
 class DeliveryStatus:
@@ -186,12 +186,12 @@ class DeliveryStatus:
 
 
 # -----------------------------------------------------------------------------
-# Takes events from any thread and brings them to the broker, over the disk while it is away.
+# Delivers events from any thread to the broker, through the disk while it is away.
 #
 # An event is in one of three places: in memory (bounded; from `accept` until it is acknowledged or on the
-# disk), in the spill, or acknowledged. Two tasks move it on. `_place_all` checks what is in memory, and takes
-# it to the broker if the link is known to be good, else to the disk. `_send_kept` connects, sends what is on
-# the disk, and says that the link is good again.
+# disk), in the spill, or acknowledged. Two tasks move it. `_place_all` checks events in memory, and sends
+# them to the broker if the link is known to be good, else writes them to disk. `_send_kept` connects, sends
+# the events on disk, and reports that the link is good again.
 
 
 STALL_SECONDS = 1.0
@@ -410,7 +410,7 @@ class Delivery:
 
 
 # -----------------------------------------------------------------------------
-# Publish from a harness: one call per event, which never waits; what the broker does not take waits on disk.
+# Publish from a harness: one call per event, which never waits; without a broker, events wait on disk.
 
 
 CLOSE_SECONDS = 10.0

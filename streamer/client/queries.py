@@ -331,7 +331,7 @@ def ranked(
 
 
 # -----------------------------------------------------------------------------
-# A run as readers get it: one value, from which all questions about it are answered.
+# A run for readers: one value that answers all questions about it.
 
 
 AnyState: TypeAlias = RunSummary | AgentModelSummary | TierSummary

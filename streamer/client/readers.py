@@ -198,7 +198,7 @@ def reachable(where: str, url: str | None = None) -> Iterator[None]:
 
 
 # -----------------------------------------------------------------------------
-# The changes in Redis since the last look, found by the versions of the keys.
+# The changes in Redis since the last read, found by the versions of the keys.
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ class ChangeFeed:
         try:
             leaders = yield from self._questions.leaders(runs)
         except BaseException:
-            self._seen |= before  # what is not handed on was not seen: the next look finds it again
+            self._seen |= before  # changes not yielded are not seen: the next read finds them
             raise
         return [replace(up, leader=leaders.get(up.run_id)) if up.kind == "run" else up for up in updates]
 

@@ -35,7 +35,7 @@ from streamer.statistics.ability import JudgeError, judge_error
 from streamer.statistics.final import OrderKind
 
 # -----------------------------------------------------------------------------
-# Parts of a run that are not published: derived from its slots when a reader asks.
+# Parts of a run that are not published, but computed from its slots on request.
 
 
 Place = TypeVar("Place", bound=Hashable)
@@ -59,7 +59,7 @@ def broken_down(run: RunState, places: Callable[[SlotKey, Slot], Iterable[Place]
 
 
 # -----------------------------------------------------------------------------
-# A run broken down by a label of its trials: derived when somebody asks, never published.
+# A run broken down by a label of its trials, computed on request.
 
 
 LabelId = tuple[str | None, str | None, str | None]
@@ -125,7 +125,7 @@ def _order(place: tuple[str | None, ...]) -> tuple[Any, ...]:
 
 
 # -----------------------------------------------------------------------------
-# Tiers broken down by subtest: derived from the slots of a run when somebody asks, never published.
+# Tiers broken down by subtest, computed from the slots of a run on request.
 
 
 SubtestId = tuple[str, str | None, str | None, str | None]
@@ -155,10 +155,10 @@ def by_subtest(run: RunState) -> list[dict[str, Any]]:
 
 
 # -----------------------------------------------------------------------------
-# The learning curves of a run: what its boards said while trials came in, by the trials' own times.
+# The learning curves of a run: the values on its boards as trials ended, by the trials' own times.
 #
-# They are derived from the slots when somebody asks, and never published. So the bulk publish of a finished
-# run gives the curves that the run had, and a correction moves the whole curve.
+# They are computed from the slots on request. So a finished run that is published at once has its true
+# curves, and a correction changes the whole curve.
 
 
 POINTS = 60
@@ -238,7 +238,7 @@ def _in_order(run: RunState, known: EndedTrials) -> list[_Ended]:
             event = slot.event
             trials.append(_Ended(_end(event), key, slot.scored or score_trial(event, run.rules)))
     if all(trial.at == NO_TIME for trial in trials):
-        # The date of a file may be that of its copying: it orders, and is no time.
+        # The date of a file may be the date of its copy: it gives an order, but no time.
         return sorted(trials, key=lambda one: (event_time(run.slots[one.key].event, -1), str(one.key)))
     low, high = plausible([trial.at for trial in trials if trial.at != NO_TIME])
     trials = [trial if low <= trial.at <= high else trial._replace(at=NO_TIME) for trial in trials]
@@ -350,7 +350,7 @@ class _Final:
 
 
 # -----------------------------------------------------------------------------
-# Every score that judges gave a trial: the state of a run keeps those alone that may still stand (R32).
+# Every score that judges gave a trial; the state of a run keeps only scores that may still count (R32).
 
 
 class JudgedScores:

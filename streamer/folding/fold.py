@@ -55,7 +55,7 @@ from streamer.schemas.wire import (
 )
 
 # -----------------------------------------------------------------------------
-# The phase of every run of a partition. Everybody who asks where a run stands asks here.
+# The phase of every run of a partition, kept only here.
 
 
 class Phase(StrEnum):
@@ -358,7 +358,7 @@ class Pipeline:
 
 
 # -----------------------------------------------------------------------------
-# Decoding: the bytes of a record become an event, or a rejection. What folding a batch did.
+# Decoding: the bytes of a record become an event, or a rejection. The result of folding a batch.
 
 
 @dataclass(slots=True)

@@ -70,7 +70,7 @@ class FormulaCodeSums:
         percentages = [score.speedup_percentage for score in scores]
         sums.speedup_percentage.extend([value for value in percentages if value is not None])
         levels = zip(*(score.advantages for score in scores if score.advantages is not None), strict=True)
-        for name, level in zip(ADVANTAGES, levels, strict=False):  # there are no levels of nothing
+        for name, level in zip(ADVANTAGES, levels, strict=False):  # without advantages there are no levels
             advantages = [advantage for advantage in level if advantage is not None]
             sums.advantages[name].extend(advantages)
             sums.logs[name].extend(

@@ -516,7 +516,7 @@ def _product(*factors: int) -> int:
 
 
 # -----------------------------------------------------------------------------
-# The queue in which a run starts its trials, as its plan tells it (inference 3).
+# The queue in which a run starts its trials, by its plan (inference 3).
 
 
 class Queue:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 # -----------------------------------------------------------------------------
-# Reading a price table: TOML text to entries, or an error that says what to mend.
+# Reading a price table: TOML text to entries, or an error that says what to correct.
 
 
 TOKENS_PER_PRICE = 1_000_000
@@ -144,10 +144,10 @@ def _check_unique(entries: tuple[Entry, ...]) -> None:
 
 
 # -----------------------------------------------------------------------------
-# What the core reads of the installation: our own price table and the version of genai-prices.
+# The parts of the installation that the core reads: our own price table and the version of genai-prices.
 #
-# This is the only module of the core that reads anything. Both texts belong to the installed packages, like
-# the code: machines with the same versions read the same, and no setting of the user changes them.
+# This is the only module of the core that reads files. Both belong to the installed packages, like the code:
+# machines with the same versions read the same, and the user's settings do not change them.
 
 
 def built_in_prices() -> str:
@@ -271,7 +271,7 @@ def _per_token(per_million: Decimal | TieredPrices | None) -> Fraction | None:
 
 
 # -----------------------------------------------------------------------------
-# What tokens cost: the user's table, then ours, then genai-prices' bundled snapshot (R2).
+# Prices of tokens: the user's table, then ours, then genai-prices' bundled snapshot (R2).
 
 
 Origin = Literal["user", "built-in", "genai-prices"]
@@ -444,7 +444,7 @@ def _decimal(price: Fraction) -> str:
 
 
 # -----------------------------------------------------------------------------
-# The price table that a file of the user asks for; without a file the default one.
+# The price table in the user's file; without a file the default one.
 
 
 def price_table(file: Path | None) -> PriceTable:

@@ -49,14 +49,13 @@ from streamer.schemas.wire import (
 )
 
 # -----------------------------------------------------------------------------
-# What a state page looks like: one JSON line, its header, then events as they were received, compressed.
+# The format of a state page: one JSON line, its header, then events as they were received, compressed.
 #
 # The header has the format's version `v`, the offset of the last event that the run had seen (`as_of`), and
 # the time of its latest event (`at`). For a page of slots it has one entry for each slot: the length of its
 # event, or an object with that (`n`), the slot's key (`k`), its losers (`l`), floor (`f`), starts (`s`) and
-# late scores (`c`).
-# For the page of the run itself: the lengths of the plan events (`plan`), and up to where it is deleted
-# (`deleted_to`).
+# late scores (`c`). For the page of the run itself: the lengths of the plan events (`plan`), and the revision
+# up to which it is deleted (`deleted_to`).
 
 
 RUN_PAGE = 0
@@ -141,14 +140,13 @@ def key_of(entry: dict[str, Any]) -> SlotKey:
 
 
 # -----------------------------------------------------------------------------
-# State pages: how the slots of a run lie in the table `trials`.
+# State pages: the layout of a run's slots in the table `trials`.
 #
 # A page is one JSON line, its header, followed by events as they were received, one after the other and
-# compressed (lz4); once a page is full, the worker keeps their events there alone. Page 0 holds what
-# concerns the run itself: plan events and the deletion marker. The other pages hold slots, at most
-# :data:`MAX_SLOTS` and about :data:`MAX_BYTES` each; a larger slot has a page of its own. A writer
-# rewrites only its own pages, so a writer that lost the run cannot overwrite another's; folding joins
-# all writers' copies of a slot.
+# compressed (lz4); once a page is full, the worker keeps their events only there. Page 0 holds what concerns
+# the run itself: plan events and the deletion marker. The other pages hold slots, at most :data:`MAX_SLOTS`
+# and about :data:`MAX_BYTES` each; a larger slot has a page of its own. A writer rewrites only its own pages,
+# so a writer that lost the run cannot overwrite another's; folding joins all writers' copies of a slot.
 
 
 MAX_SLOTS = 64
@@ -393,7 +391,7 @@ def _join_knowledge(run: RunState, entry: dict[str, Any]) -> None:
 
 
 # -----------------------------------------------------------------------------
-# One run: its state, its summaries and its state pages, and what of them changed.
+# One run: its state, its summaries and its state pages, with their changes.
 
 
 MOST_IN_FLIGHT = 1_000
@@ -570,7 +568,7 @@ def _in_order(changes: list[SummaryChange]) -> list[SummaryChange]:
 
 
 # -----------------------------------------------------------------------------
-# News: grades that moved, trials that were scored again. Which ones appear depends on batching.
+# Notifications of changed grades and rescored trials. Which ones appear depends on batching.
 
 
 _ID_CHARACTERS = 32

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 # -----------------------------------------------------------------------------
-# Names: of the place that a result fills, of what its content is known by (R17), and of a run's groups.
+# Names of the place that a result fills, of its content (R17), and of a run's groups.
 
 
 FINGERPRINT_CHARACTERS = 32
@@ -149,7 +149,7 @@ def event_time(event: Inside, timestamp_ms: int) -> int:
 
 
 # -----------------------------------------------------------------------------
-# Slots: the rule that decides which result stands at a place of a run (R17).
+# Slots: the rule that decides which result counts in each place of a run (R17).
 
 
 SlotRank = tuple[int, int, str]
@@ -494,7 +494,7 @@ def _has(event: Result | bytes) -> int:
 
 
 # -----------------------------------------------------------------------------
-# What changed in a run: collected until somebody takes it, and as it travels to Kafka and Redis.
+# Changes of a run: collected until taken, and in the form for Kafka and Redis.
 
 
 _MOST_JUDGED = 4_096

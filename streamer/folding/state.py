@@ -65,7 +65,7 @@ from streamer.schemas.wire import RUN, GroupId, canonical_json, decode, groups_o
 from streamer.statistics.ability import Clusters
 
 # -----------------------------------------------------------------------------
-# Scoring: what stands in the slots of a run is scored, and its counts are kept in step (R9, R10).
+# Scoring: the results in the slots of a run are scored, and its counts are kept up to date (R9, R10).
 #
 # The score of a slot is published as its scored trial: the specification's per-run numbers.
 
@@ -449,7 +449,7 @@ class RunState:
             self.changes.slot(key)
             if slot.winner != stood:
                 self.changes.scored_trial(key)
-            # Late scores apply by the revision of the result: they count again where only that changed.
+            # Late scores apply by the revision of the result: if only this changed, they count again.
             moved = slot.late_scores != late or (bool(late) and slot.winner != stood)
             is_scored_again = moved and (slot.winner or stood) is not None
             if (slot.winner and slot.winner[2]) != (stood and stood[2]) or is_scored_again:

@@ -198,7 +198,7 @@ def board_value(metric: BoardMetric, of: Subject[GroupState]) -> float | None:
 
 
 # -----------------------------------------------------------------------------
-# What the fields of a summary are computed from: one moment of a run, and one group in it.
+# The input of a summary's fields: one moment of a run, and one group in it.
 
 
 _SAID = ("harness", "project", "benchmark", "benchmark_version", "display_name")
@@ -321,8 +321,8 @@ def bound(message: type[Message], fields: dict[str, F]) -> dict[str, F]:
 # -----------------------------------------------------------------------------
 # The run's summary: totals, plan, the comparison of its tiers (S6-S8, R23), and what limits its size.
 #
-# A run can have many failure modes, agents, labels and tiers. What is beyond a limit is left out when the
-# summary is made; the state keeps everything, so taking trials back is exact. Every summary stays below
+# A run can have many failure modes, agents, labels and tiers. Anything beyond a limit is left out of the
+# summary; the state keeps everything, so removing trials is exact. Every summary stays below
 # :data:`MAX_SUMMARY_BYTES`, which is far below the largest message (4 MiB). Worst cases of a run's summary:
 #
 # ======================== =======
@@ -646,7 +646,7 @@ def _tokens(of: Subject[Any]) -> dict[str, int | float | None]:
 
 
 # -----------------------------------------------------------------------------
-# FormulaCode's block in the summary of an agent:model: its means, what they rest on, the error of one.
+# FormulaCode's block in the summary of an agent:model: its means, their coverage, the error of one.
 
 
 class Measured(NamedTuple):

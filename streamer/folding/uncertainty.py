@@ -50,11 +50,10 @@ from streamer.statistics.final import (
 )
 
 # -----------------------------------------------------------------------------
-# The trials of a run in rows, one for each slot: what its groups' uncertainty is worked out from.
+# The trials of a run in rows, one for each slot, from which its groups' uncertainty is computed.
 #
-# Groups count totals; what may be concluded also needs to know which task a trial attempts, whether its
-# outcome is final, and where it stood in the queue. Rows are kept by agent, model and tier, so a group is
-# some of these lists.
+# Groups count totals. Inference also needs each trial's task, whether its outcome is final, and its place in
+# the queue. Rows are kept by agent, model and tier, so a group consists of some of these lists.
 
 
 MEANS = ("impl_rate", "cost_usd", "duration_seconds")
@@ -218,7 +217,7 @@ class Roster:
         self._timed(before, rows.times[slot.row])
         if event.provenance or rows.provenance:
             said = sorted(one for one in (event.provenance or {}).items() if one[0] in OF_TRIALS)
-            # trials of one task mostly say the same, so they share it
+            # trials of one task mostly have the same, so they share it
             rows.provenance[slot.row] = self._provenance.setdefault(tuple(said), dict(said))
 
     def began(self) -> int | None:
@@ -294,7 +293,7 @@ def _joined(columns: list[array[int]] | list[array[float]], kind: type) -> NDArr
 
 
 # -----------------------------------------------------------------------------
-# What may be concluded from the trials of a group, as its summary says it (docs/inference.md).
+# The inferences from a group's trials, for its summary (docs/inference.md).
 
 
 LEVEL = float(1 - ALPHA)

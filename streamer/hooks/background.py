@@ -49,7 +49,8 @@ class Background:
 
     def __init__(self, name: str, publisher: TrialPublisher | None = None) -> None:
         self._name = name
-        # The publisher comes first: it closes itself at exit, and what is registered last is called first.
+        # The publisher comes first: it closes itself at exit, where the last function registered is called
+        # first.
         self._publisher = publisher or TrialPublisher(close_seconds=CLOSE_SECONDS, on_invalid=only_logged)
         self._waiting: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"streamer-{name}", daemon=True)
@@ -126,7 +127,7 @@ class Evals:
             self._say("an eval without the name of its task is not published")
             return
         # A retry of the same run (an eval set retries at once) begins when the earlier try has ended. No hook
-        # is called for its end, and what it left unfinished is the retry's to finish (R34).
+        # is called for its end, and the retry finishes its work (R34).
         self._running = {key: one for key, one in self._running.items() if one.run_id != run_id}
         begun = self._running[eval_id] = _Eval(run_id, spec, plan)
         self._publish(begun, started_event(spec, plan), publish)

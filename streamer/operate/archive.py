@@ -59,7 +59,7 @@ class NotDone(Exception):
 
 
 # -----------------------------------------------------------------------------
-# What a bundle says of a run, compared with the log and with Redis.
+# A bundle's content about a run, compared with the log and Redis.
 
 
 def differences_from(
@@ -200,7 +200,7 @@ class Archive:
         return bundle.source_of_run(self.settings, self.run_id, is_history=False)
 
     def _prepared(self, reader: StateReader, digest: str | None = None) -> list[bytes]:
-        now = time.time_ns()  # from before the log is read: what is newer than this is not covered
+        now = time.time_ns()  # from before the log is read: newer events are not covered
         self._refuse_rejected()
         with self._written() as partial:
             with partial.open("rb") as file:
@@ -389,7 +389,7 @@ def _revision(record: LogRecord) -> int:
 
 
 # -----------------------------------------------------------------------------
-# A policy: which runs to archive, by label and age. It is shown first, and done by its hash.
+# A policy for archiving runs, by label and age. It is shown first, then confirmed by its hash.
 
 
 @dataclass(frozen=True, slots=True)

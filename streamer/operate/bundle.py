@@ -35,7 +35,7 @@ from streamer.settings import Settings
 from streamer.views.decide.ledger import verdicts_of
 
 # -----------------------------------------------------------------------------
-# The sources of a bundle, and what is concluded from them.
+# The sources of a bundle, and the conclusions from them.
 
 
 FORMAT = 1

@@ -88,7 +88,7 @@ def export(
         if before and old and not due and not gone:
             return Exported(kept=sorted(kept))
         new = out / f"generation-{_number(old) + 1}"
-        shutil.rmtree(new, ignore_errors=True)  # of an export that was killed
+        shutil.rmtree(new, ignore_errors=True)  # left by a killed export
         written = {run.run.run_id: _write(new, run, mine[run.run.run_id]) for run in rows(due)}
         stale = {run: before[run] for run in due if run in before and run not in written}
         every = kept | stale | written

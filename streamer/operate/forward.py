@@ -433,7 +433,7 @@ class OtlpSink:
 
 
 # -----------------------------------------------------------------------------
-# Following the topics, and handing on what changed.
+# Following the topics, and forwarding changes.
 
 
 Sink = MlflowSink | OtlpSink
@@ -451,7 +451,7 @@ class Forwarder:
         self._work = asyncio.Event()
         self._behind = set(sink.feeds)
         self._refused: set[tuple[Feed, str]] = set()
-        self._told: set[str] = set()  # runs of which a state was refused
+        self._told: set[str] = set()  # runs with a refused state
         self.sent = 0
 
     async def run(self, stop: asyncio.Event, *, once: bool = False) -> None:
@@ -483,7 +483,7 @@ class Forwarder:
     async def _hand_on(self, once: bool) -> None:
         failures = 0
         while not (once and not self._behind and not self._waiting):
-            if self._behind or not self._waiting:  # while a topic is read, what it holds may be replaced
+            if self._behind or not self._waiting:  # records may be replaced while a topic is read
                 self._work.clear()
                 await self._work.wait()
                 continue

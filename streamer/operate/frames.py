@@ -40,7 +40,7 @@ from streamer.views.decide.compare import PairStanding
 from streamer.views.tables import COLUMNS, TrialColumn
 
 # -----------------------------------------------------------------------------
-# The types of the columns, from the models that declare them; what is described there stands in the metadata.
+# The types of the columns, from the models that declare them, with their descriptions as metadata.
 
 
 TEXT, TIME = pa.string(), pa.timestamp("us", tz="UTC")
@@ -271,7 +271,7 @@ def _frame(table: Table, named: Sequence[str | Path], as_of: str | None, setting
         try:
             rows.append(_rows(run, table, position, settings))
         except (UnknownRun, NotInLog) as error:
-            if os.path.isfile(run):  # of a long text `Path.is_file` raises
+            if os.path.isfile(run):  # `Path.is_file` raises for long text
                 error.add_note(f"{run} is a file: name it as Path({str(run)!r}); a text is the id of a run")
             raise
     return Frame(tables_of(rows, table)[table])

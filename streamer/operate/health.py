@@ -88,7 +88,7 @@ async def read_lags(settings: Settings) -> list[PartitionLag]:
 
 
 # -----------------------------------------------------------------------------
-# Whether a deployment is well: broker, topics, Redis, workers, lag; and what is wrong.
+# The health of a deployment: broker, topics, Redis, workers, lag, and any problems.
 
 
 REDIS_SECONDS = 5.0
@@ -263,7 +263,7 @@ def _broker_problem(error: Exception, bootstrap: str) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Where the log and the workers stand at one moment, and what is on its way to topics and Redis.
+# The positions of the log and the workers at one moment, and events on their way to topics and Redis.
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,10 +318,10 @@ def live_workers(reader: StateReader) -> list[WorkerStatus]:
 # -----------------------------------------------------------------------------
 # Records that the workers rejected: read them, and publish them again once they are right.
 #
-# A rejection holds the original bytes. To requeue is to publish again, the record or its correction. It goes
-# to the event topic with the key of its run and the time of the original. So it counts as if it had come
-# right the first time. Nothing is requeued by itself, and each requeued record is rejected once more at most:
-# so nothing goes round.
+# A rejection has the original bytes. Requeuing publishes the record or its correction again. It goes to the
+# event topic with the key of its run and the time of the original, so it counts as if it had been right the
+# first time. Requeuing is never automatic, and each requeued record is rejected at most once more, so there
+# are no loops.
 
 
 REQUEUED = "streamer-requeued"
@@ -407,7 +407,7 @@ class Again:
 
 
 def still_wrong(value: bytes) -> Reason | None:
-    from streamer.folding.fold import Pipeline  # only this needs what folding needs
+    from streamer.folding.fold import Pipeline  # only this needs the modules for folding
 
     folded = Pipeline().fold([Record(value, 0)])
     if not folded.rejections:
@@ -536,7 +536,7 @@ async def _ask(settings: Settings, run_id: str, request: str) -> None:
 
 
 # -----------------------------------------------------------------------------
-# Which configuration is current in a group of workers, and which each of them has.
+# The current configuration of a group of workers, and each worker's own.
 
 
 @dataclass(frozen=True, slots=True)

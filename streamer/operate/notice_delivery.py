@@ -28,10 +28,10 @@ from streamer.views.decide.ledger import NoSuchLedger, entries_of, ledger_of, ru
 from streamer.views.decide.outlook import outlook_of
 
 # -----------------------------------------------------------------------------
-# Sends notices by apprise (the extra `notify`), out of the way of everything else.
+# Sends notices by apprise (the extra `notify`), without delaying anything else.
 #
-# A URL holds secrets. It is never said: services are called by their number and kind, `notification service 2
-# (slack)`.
+# URLs contain secrets and are never shown: services are called by their number and kind, `notification
+# service 2 (slack)`.
 
 
 SEND_PAUSES_SECONDS = (1.0, 5.0, 25.0)
@@ -145,7 +145,7 @@ def watch_name(urls: Sequence[str]) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Rejections within a minute: a notice when there are too many, and no second one while there are. Pure.
+# Rejections within a minute: one notice if there are too many, until the rate drops. Pure.
 
 
 WINDOW = timedelta(minutes=1)

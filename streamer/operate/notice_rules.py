@@ -28,7 +28,7 @@ from streamer.views.decide.ledger import LedgerCandidate, LedgerResult, amount
 from streamer.views.decide.outlook import budget_of, eta_of, usd_words
 
 # -----------------------------------------------------------------------------
-# A notice and its words: plain text, in which nothing that an agent wrote acts on the reader's program.
+# A notice and its words: plain text, in which an agent's text cannot act on the reader's program.
 
 
 Json = Mapping[str, Any]
@@ -96,9 +96,9 @@ def group_name(group: Json) -> str:
 
 
 # -----------------------------------------------------------------------------
-# What the hard bounds of a run's agents settle: who leads, and whether the target is met. Pure.
+# Facts from the hard bounds of a run's agents: the leader, and whether the target is met. Pure.
 #
-# Nothing here rests on an assumption about the order of trials (inference 4).
+# They need no assumption about the order of trials (inference 4).
 
 
 class Leader(NamedTuple):

@@ -113,7 +113,7 @@ def unfinished_in(run: RunState, most: int = MOST_LISTED) -> Unfinished:
     begun = [_trial(key, "missing" if run.plan.finished else "in_flight") for key in started]
     there = sum(slot.revision is not None for slot in run.slots.values()) + len(begun)
     planned = run.denominators().run()
-    is_full = planned is not None and planned <= there  # perhaps with trials under other names
+    is_full = planned is not None and planned <= there  # it may have trials under other names
     missing = [] if is_full else [_trial(key, "missing") for key in islice(_missing(run, started), most)]
     absent = max(len(missing), (planned or 0) - there)
     listed = [*ended, *begun, *missing][:most]

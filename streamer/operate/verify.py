@@ -348,7 +348,7 @@ class Standing:
 
 
 # -----------------------------------------------------------------------------
-# Fold the log again and compare with what Redis, and the topics, say.
+# Fold the log again, and compare it with Redis and the topics.
 
 
 POLL_SECONDS = 0.1
@@ -480,7 +480,7 @@ class Verification:
             scored = log.scored.get(run_id, {}), in_topics.scored.get(run_id, {})
             differences += scored_differences(partition_of(run_id, self._count), *scored)
         if reason := log.failed.get(run_id) or _degraded(in_redis):
-            self.places |= in_topics.summaries.get(run_id, {}).keys()  # what stands is all there is of it
+            self.places |= in_topics.summaries.get(run_id, {}).keys()  # there is nothing else of it
             reason = f"in quarantine ({reason}). `streamer runs repair` folds it again"
             return Verdict(run_id, "unverifiable", len(expected), tuple(differences), reason)
         if run_id not in log.runs:
@@ -547,11 +547,11 @@ def _unknown(run_id: str, run_ids: Iterable[str]) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Build the state again from the event log: the next epoch, and no state page of the old one left.
+# Rebuild the state from the event log: the next epoch, without any state page of the old one.
 #
 # The workers do the folding. Where the checkpoint of a partition's pages is missing (see
 # docs/architecture.md), they fold it again from the beginning of the log. Their summaries under the next
-# epoch replace all older values. Every step may be repeated; a switch that broke off is simply done again.
+# epoch replace all older values. Every step may be repeated, so an interrupted switch is simply run again.
 
 
 REBUILD_POLL_SECONDS = 0.2

@@ -34,7 +34,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 # -----------------------------------------------------------------------------
-# Limits of the values in an event. Each follows from what is done with the value.
+# Limits of the values in an event. Each follows from the use of the value.
 #
 # The JSON Schema of the events shows them, pydantic and the fast reading of :mod:`streamer.schemas.wire`
 # enforce them, and connectors cut names to them. An event beyond a limit becomes a rejection with its bytes.
@@ -188,7 +188,7 @@ def task_key(tier: str | None, subtest: str | None, task_id: str) -> str:
 
 
 # -----------------------------------------------------------------------------
-# The parts that every message on a wire has in common: identifiers, numbers, times and strictness.
+# The parts that all messages share: identifiers, numbers, times and strictness.
 
 
 EVENT_SCHEMA_VERSION = 2

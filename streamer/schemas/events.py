@@ -70,7 +70,7 @@ from streamer.schemas.base import (
 )
 
 # -----------------------------------------------------------------------------
-# What harnesses may say of a trial in words of their own: named metrics, labels, a message, artifacts.
+# Free-form facts about a trial from harnesses: named metrics, labels, a message, artifacts.
 
 
 NAMED = "metrics/"
@@ -599,7 +599,7 @@ EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)
 
 
 # -----------------------------------------------------------------------------
-# The content of an event: what its fingerprint covers (R17), and what it states but does not have.
+# The content of an event: the part in its fingerprint (R17), and times that it states but leaves out.
 
 
 NO_FAILURE = frozenset({None, "", "unset", "none"})
@@ -671,7 +671,7 @@ def missing_times(event: Event, raw: bytes) -> int:
 
 
 # -----------------------------------------------------------------------------
-# The metrics that boards show: where each stands in an agent:model summary, and which direction is better.
+# The metrics on boards: their place in an agent:model summary, and which direction is better.
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ from streamer.schemas.wire import PLAIN, Reason, canonical_json, decode, encode_
 # -----------------------------------------------------------------------------
 # The usual result and the usual start are read by msgspec, in half of the time that pydantic takes.
 #
-# A usual result is a trial of its own, without FormulaCode's sections and without artifacts. What
-# :func:`plain_event` accepts is, field for field, what :func:`streamer.schemas.wire.decode` gives. It leaves
-# alone whatever it is not sure of, so pydantic stays the authority on what is allowed, and on what an error
-# says. What pydantic has read becomes the same type: :func:`inside`.
+# A usual result is a trial of its own, without FormulaCode's sections and without artifacts. An event from
+# :func:`plain_event` has exactly the fields from :func:`streamer.schemas.wire.decode`. It passes on
+# everything uncertain, so pydantic stays the authority on valid values and on error messages. Events read by
+# pydantic get the same type: :func:`inside`.
 
 
 _MAX_BYTES = 64 * 1024

@@ -20,7 +20,7 @@ from streamer.schemas.events import (
 )
 
 # -----------------------------------------------------------------------------
-# The common parts of summaries and news: their fields, described once, and the shapes inside them.
+# The common parts of summaries and notifications: their fields, described once, and the nested models.
 
 
 Grade = Literal["S", "A", "B", "C", "D", "F"]
@@ -155,7 +155,7 @@ class Published(InStream):
 
 
 # -----------------------------------------------------------------------------
-# What the summaries say may be concluded: bounds, intervals and errors (docs/inference.md).
+# The inferences in summaries: bounds, intervals and errors (docs/inference.md).
 
 
 OrderKind = Literal["shuffled", "chosen", "unknown"]
@@ -278,7 +278,7 @@ class Uncertainty(Message):
 
 
 # -----------------------------------------------------------------------------
-# The comparison of a run's agents, as it is published: counts of every two, and the rank of each.
+# The published comparison of a run's agents: counts of every two, and the rank of each.
 
 
 ComparisonMissing = Literal["no_plan", "plan_exceeded", "too_many_agents", "too_many_trials", "no_verdicts"]
@@ -409,7 +409,7 @@ class TasksOfRun(NamedTuple):
 
 
 # -----------------------------------------------------------------------------
-# The messages of the processors beside the numbers: news of grades and scores, and rejections.
+# The other messages of the processors: notifications of grades and scores, and rejections.
 
 
 NewsId = Annotated[str, Field(description="Equal for equal news, 32 hexadecimal digits.")]

@@ -284,7 +284,7 @@ def shown(value: object) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Records of the event topic, and what becomes of those that are not folded.
+# Records of the event topic, and the outcome of records that are not folded.
 
 
 NO_TIMESTAMP = -1
@@ -534,7 +534,7 @@ def quarantine_reason(failure: Failure) -> Reason:
 
 
 # -----------------------------------------------------------------------------
-# Which of two states of one thing is the newer one, and the guard against late writers.
+# The order of two versions of one state, and the guard against late writers.
 #
 # Around a failure several workers write. A summary or a scored trial of a lower version, which one of them
 # publishes late, must not replace a newer one.
@@ -586,7 +586,7 @@ class Guard:
 
 
 # -----------------------------------------------------------------------------
-# The topics: what lies in each, under which key, kept how.
+# The topics: their messages, keys and retention.
 
 
 DEFAULT_PARTITIONS = 8
@@ -705,7 +705,7 @@ TOPICS: tuple[Topic, ...] = (
 
 
 # -----------------------------------------------------------------------------
-# Groups: what a summary is of, and its keys.
+# Groups: the subject of a summary, and its keys.
 
 
 SummaryKind = Literal["agent_model", "tier", "run", "comparison"]

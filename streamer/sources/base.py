@@ -226,7 +226,7 @@ class Source(Protocol):
 
 
 # -----------------------------------------------------------------------------
-# The report of a conversion: what it read, where its numbers come from, and what its files leave open.
+# The report of a conversion: what it read, the sources of its numbers, and gaps in the files.
 
 
 EXPLAINED = ("input_tokens", "output_tokens", "cost_usd", "trajectory_length")
@@ -307,7 +307,7 @@ class ConvertReport:
 
 
 # -----------------------------------------------------------------------------
-# Ids as the schema takes them: the one place for all connectors and hooks.
+# Ids that are valid by the schema: the only place for all connectors and hooks.
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -357,11 +357,11 @@ def _cleaned(value: Any) -> Any:
 
 
 # -----------------------------------------------------------------------------
-# Names too long for an event, cut so that two of them never become one.
+# Names too long for an event, shortened so that two of them never become equal.
 #
 # A name (agent, model, tier, failure mode, ...) has 128 characters at most. Of a longer one the first 115
-# stay, followed by `~` and 12 hexadecimal digits of the SHA-256 of the whole name. The rule depends on the
-# name alone, so the same name is cut alike in a trial, in its plan and in every later conversion.
+# stay, followed by `~` and 12 hexadecimal digits of the SHA-256 of the whole name. The rule depends only on
+# the name, so it has the same result in a trial, in its plan and in every later conversion.
 
 
 _DIGEST_CHARACTERS = 12
@@ -437,7 +437,7 @@ def _short_label(label: Any) -> Any:
 
 
 # -----------------------------------------------------------------------------
-# What looks like a secret is taken out of the texts of a trial: the one place for all connectors.
+# Removal of everything that looks like a secret from the texts of a trial, for all connectors.
 #
 # `fit_event` calls this for every event that a connector or a hook makes. Agents and harnesses print keys: in
 # an error of a model's API, in a command line, in a traceback. A message is published and shown, so a secret
@@ -454,7 +454,7 @@ def _short_label(label: Any) -> Any:
 # | a named key | `api_key=a1b2c3d4`, `"token": ...`: 8+ characters with a digit | `api_key=[secret]` |
 # | a signed link | `?X-Amz-Signature=...`, `?sig=...` | `?X-Amz-Signature=[secret]` |
 #
-# A secret that has no such form is not recognised, so a message is no safe place for one.
+# A secret without such a form is not recognised, so messages are not safe for secrets.
 
 
 SECRET = "[secret]"  # noqa: S105  (what is written in place of one)
@@ -598,9 +598,9 @@ def _has_secret(artifact: Any) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Make an event fit the schema: what does not fit is left out and named, never guessed at.
+# Make an event fit the schema: invalid parts are left out and named, never guessed.
 #
-# Every event of a connector or a hook passes here, so this is also where its texts lose secrets.
+# Every event of a connector or hook passes through here, so its texts lose secrets here, too.
 
 
 SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest"})
@@ -747,7 +747,7 @@ def _shown(value: Any) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Tokens and cost of a trial as an event has them: the one place for all connectors and hooks (R2).
+# Tokens and cost of a trial in the form of events: the only place for all connectors and hooks (R2).
 
 
 def usage_of(
@@ -778,7 +778,7 @@ def usage_of(
     if type(fresh) is int and type(output) is int and type(total) is int:
         cached = sum(count for count in (cache_read, cache_write) if type(count) is int)
         thought = reasoning if type(reasoning) is int else 0
-        rest = total - fresh - output  # equal to the cache, if it is beside the input
+        rest = total - fresh - output  # equal to the cache, if the input excludes it
         if rest != cached and rest in (0, thought) and cached <= fresh:
             fresh -= cached
         if rest != cached and rest in (thought, thought + cached):

@@ -71,7 +71,7 @@ from streamer.sources.terminal_bench import TerminalBench
 from streamer.text import counted
 
 # -----------------------------------------------------------------------------
-# Find the runs below the paths that the user named, and give each its id.
+# Find the runs below the user's paths, and determine their ids.
 
 
 RUN_FILE = re.compile(
@@ -318,9 +318,9 @@ def _qualified(paths: Sequence[Path], name: str) -> list[str]:
 #     my-harness = "my_package.my_module:MyHarness"
 #
 # makes `--harness my-harness` known; `auto` asks it after ours. It is loaded when it is first needed. It
-# gives a class (called without arguments) or an object with `name`, `detect`, `plan` and `trials` as in
+# provides a class (called without arguments) or an object with `name`, `detect`, `plan` and `trials` as in
 # `streamer.sources.base.Source`; `skip` and `part` may be missing. An error in it is reported once, with its
-# name, and stops nothing else.
+# name, and does not stop anything else.
 
 
 GROUP = "streamer.sources"

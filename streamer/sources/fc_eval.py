@@ -172,16 +172,16 @@ def _named(result: dict[str, Any]) -> Any:
 # -----------------------------------------------------------------------------
 # The part of each agent in a merged result of fc-eval (R28, D1 to D17).
 #
-# fc-eval merges the results of a trial's agents into one. Where an agent's own result is missing, the merged
-# one still has a part of it. The merged result has, agent by agent under `agent_metrics_by_agent`, the counts
-# of tests and snapshot, the cost and the trajectory length. It has the benchmarks of all agents. It has the
+# fc-eval merges the results of a trial's agents into one. If an agent's own result is missing, the merged one
+# still has a part of it. The merged result has, agent by agent under `agent_metrics_by_agent`, the counts of
+# tests and snapshot, the cost and the trajectory length. It has the benchmarks of all agents. It has the
 # verdict, the failure mode and the times of the last agent alone (D2).
 #
 # Two things are lost in the merge, and stay unknown here:
 #
-# - Where an agent's log has no benchmarks of its own, the harness files its entry under the first agent
-#   with the same label (D5). The entry that stood there is gone.
-# - A failed agent's ratios may be the harness's 1.0 (C1). A marked ratio of exactly 1.0 says nothing.
+# - If an agent's log has no benchmarks of its own, the harness files its entry under the first agent with the
+#   same label (D5), which overwrites that entry.
+# - A failed agent's ratios may be the harness's 1.0 (C1). A marked ratio of exactly 1.0 means nothing.
 
 
 ENTRIES = "agent_metrics_by_agent"
@@ -404,7 +404,7 @@ class RunReading:
         self._path = path
         self._own_names: Collection[str] = {plan.run_id, *plan.aliases}
         self._roster = Roster(path, self._run_file, plan, options)
-        # Without a configuration, one trial says who the agents of another are.
+        # Without a configuration, one trial shows the agents of another.
         self._within = within if self._roster.is_configured else None
         self._options = options
         self._trials: dict[str, _Trial] = {}

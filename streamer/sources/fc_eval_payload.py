@@ -138,11 +138,10 @@ def _agent(configuration: Any) -> ConfiguredAgent:
 
 
 # -----------------------------------------------------------------------------
-# Values out of FormulaCode's JSON, made fit to travel: counts, numbers, benchmarks as written.
+# Values from FormulaCode's JSON, made valid for events: counts, numbers, benchmarks as written.
 #
-# JSON that Python's reader accepts is wider than what an event may carry: NaN and Infinity, integers
-# of any size, half a surrogate pair, thousands of levels. Here each becomes the nearest thing that may
-# travel, or is left out.
+# Python's reader accepts more JSON than an event allows: NaN and Infinity, integers of any size, half a
+# surrogate pair, thousands of levels. Here each becomes the nearest valid value, or is left out.
 
 
 _INT64 = 2**63
@@ -217,8 +216,8 @@ def _text(value: str) -> str:
 # -----------------------------------------------------------------------------
 # The meaning of the three JSON blocks of a FormulaCode log: TESTS (B5, R5), SNAPSHOT (B6, R6), RESULT (B9).
 #
-# Each function takes the JSON of its block, however wrong its shape, and never raises. Where the harness
-# stumbles over a block (B4) the section fails.
+# Each function takes the JSON of its block in any shape, and never raises. If the harness cannot read a block
+# (B4), the section fails.
 
 
 Section = dict[str, Any]
@@ -353,9 +352,8 @@ def _old_percentage(block: Mapping[str, Any]) -> float | None:
 # -----------------------------------------------------------------------------
 # FormulaCode's log text -> the sections of a trial's event (B1-B11, R3, R5-R7).
 #
-# The text holds up to three blocks of JSON, each between `FORMULACODE_<X>_START` and `_END`. Whatever it
-# holds, nothing raises: what is missing or malformed fails. The time it takes is linear in the length of the
-# text.
+# The text holds up to three blocks of JSON, each between `FORMULACODE_<X>_START` and `_END`. No text makes it
+# raise: missing or malformed sections fail. It takes time linear in the length of the text.
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,13 +441,13 @@ def _block(text: str, name: str) -> Any:
 
 
 # -----------------------------------------------------------------------------
-# The measurements of one fc-eval result: its own numbers, before the harness put them through a fallback.
+# The measurements of one fc-eval result: its own numbers, before the harness's fallback.
 #
 # The harness keeps the JSON of each block as it read it (`tests_dict`, `snapshot_dict`, `improvements_dict`),
-# and only that is used here. The fields beside it have been through counts that get lost (B5), names that
-# clash (B7) and the fallback (B12, D7, D14). The fallback reaches into `improvements_dict` too: it writes
-# over the failed agent's entry and marks each benchmark with `fallback_to_baseline`. Then the pane has the
-# numbers as written, or the flat copy beside the entry.
+# and only that is used here. The other fields are affected by lost counts (B5), clashing names (B7) and the
+# fallback (B12, D7, D14). The fallback changes `improvements_dict`, too: it overwrites the failed agent's
+# entry and marks each benchmark with `fallback_to_baseline`. Then the pane, or the flat copy beside the
+# entry, has the original numbers.
 
 
 PARSE_ERROR = "parse_error"

@@ -88,7 +88,7 @@ def exists(path: Path) -> bool:
 def reading(path: Path) -> Iterator[None]:
     """A context that turns the system's errors into FileError."""
     try:
-        if not is_file(path):  # reading a pipe would wait for ever
+        if not is_file(path):  # reading a pipe would wait forever
             raise FileError("not a regular file" if os.path.lexists(path) else VANISHED)
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -315,8 +315,8 @@ def walk(
 # -----------------------------------------------------------------------------
 # Trials that have begun and have no result yet.
 #
-# Nearly no harness writes down when a trial starts before it ends. Then the start is the time at which the
-# harness made the first of what it makes for a trial, as the file system has it.
+# Hardly any harness records the start of a trial before its end. Then the start is the time, by the file
+# system, of the first file that the harness creates for a trial.
 
 
 STARTED = "trial_started"
@@ -335,10 +335,10 @@ def start_of(
 
 
 # -----------------------------------------------------------------------------
-# The files that a trial left, as `artifacts` of its event: named where they lie, never read.
+# The files that a trial left, as `artifacts` of its event: named by their paths, never read.
 #
-# Only what the harness itself keeps in fixed places is named: the files right in some directories of the
-# trial, in the order of these directories, then by name. Links are not followed. At most 32 fit an event.
+# Only files in fixed places of the harness are named: those directly in certain directories of the trial, in
+# the order of these directories, then by name. Links are not followed. At most 32 fit an event.
 
 
 MEDIA_TYPES = {
@@ -390,7 +390,7 @@ def _artifact(home: Path, trial: Path, file: Path) -> dict[str, str] | None:
 
 
 # -----------------------------------------------------------------------------
-# Terminal recordings (asciinema's .cast): how many events one holds (E3).
+# Terminal recordings (asciinema's .cast): their number of events (E3).
 
 
 EVENT_PARTS = 3
@@ -435,13 +435,13 @@ def _is_event(line: str) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Tokens and trajectory length from what an agent leaves beside its trial (E1-E3, E6-E8, R1, R2, R8).
+# Tokens and trajectory length from an agent's files in its trial (E1-E3, E6-E8, R1, R2, R8).
 #
 # <trial>/agent-logs/*.json    a list of steps; some state the tokens used so far
 # <trial>/sessions/*.cast      recordings of the terminal, where there is no such list
 #
 # Costs are not computed here: events carry tokens and the cost that a harness reports; scoring prices the
-# rest (R2). Cached tokens are left alone: agents that state them count them in `prompt_tokens` as well.
+# rest (R2). Cached tokens are ignored, because agents that state them count them in `prompt_tokens` as well.
 
 
 AGENT_LOGS = "agent-logs"
@@ -635,11 +635,11 @@ def _count(usage: dict[str, Any], name: str) -> int | None:
 
 
 # -----------------------------------------------------------------------------
-# The agent whose numbers a key of fc-eval means: the spellings of an agent, and the lookup of R7.
+# The agent behind a key of fc-eval: the spellings of an agent, and the lookup of R7.
 #
 # One agent appears in three spellings. Configurations and results write `terminus-2:openai/gpt-5` (D4).
-# Reports normalise the model (E10). The container is handed the spelling of file names, with the agent's
-# position in front: `agent-3-terminus-2:openai-gpt-5` (E11). Logs use what the container was handed.
+# Reports normalise the model (E10). The container gets the spelling of file names, with the agent's position
+# in front: `agent-3-terminus-2:openai-gpt-5` (E11). Logs use the container's spelling.
 
 
 _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9\n .]")

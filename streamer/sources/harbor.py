@@ -63,7 +63,7 @@ from streamer.sources.files import (
 )
 
 # -----------------------------------------------------------------------------
-# Where harbor keeps its files, as its package 0.25.0 writes them.
+# The file layout of harbor, in its package 0.25.0.
 #
 # <job>/                                   the run's name is that of its directory
 #   config.json                            what the user asked for; defaults are left out (`Job.run`)
@@ -77,7 +77,7 @@ from streamer.sources.files import (
 #     verifier/ artifacts/
 #     result.json                          when it has ended, in place (`Trial._finalize`)
 #
-# Where `harbor serve` keeps its files: its data directory, as its package 0.26.0 writes it.
+# The file layout of `harbor serve`: its data directory, in package 0.26.0.
 #
 # <data>/harbor.sqlite3                    names, states and ends of its jobs
 # <data>/files/jobs/<job>/lock.json        every planned trial; `<job>` is an id, and the run's name
@@ -199,11 +199,11 @@ def queue_of_each(planned: list[Planned]) -> list[str] | None:
 
 
 # -----------------------------------------------------------------------------
-# What tasks are called: by their name, or DATASET/NAME where a job has several datasets (R34).
+# The names of tasks: NAME, or DATASET/NAME if a job has several datasets (R34).
 #
-# The lock says which datasets there are, else the job's config, else the results. Two datasets may share a
-# label, as two directories `tasks` or two commits of a dataset do. Then the directory or the commit tells
-# them apart. Harbor takes such two as one in its totals, and adds tasks of one name up.
+# The datasets come from the lock, else from the job's config, else from the results. Two datasets may share a
+# label, as two directories `tasks` or two commits of a dataset do. Then the directory or the commit
+# distinguishes them. In its totals, Harbor treats such datasets as one, and adds up tasks with the same name.
 
 
 class TaskNames:
@@ -315,14 +315,13 @@ def served_job(path: Path) -> dict[str, Any]:
 
 
 # -----------------------------------------------------------------------------
-# Trials of harbor that have begun: what their result will be called before it is there.
+# Started trials of harbor: the slot of their result before it exists.
 #
-# - A trial has begun as soon as its config.json and lock.json are there. harbor takes the time that it later
-#   calls `started_at` right after it wrote config.json.
-# - An agent that is given as code names itself in results only. So its starts are known once one of its
-#   trials
-#   has ended.
-# - A task may have another name in its task.toml than the lock has. It too is known from the first result.
+# - A trial has begun as soon as its config.json and lock.json exist. harbor sets its later `started_at` right
+#   after writing config.json.
+# - An agent given as code is named only in results. So its starts are known once one of its trials has ended.
+# - A task may have another name in its task.toml than the lock has. This name, too, is known from the first
+#   result.
 
 
 _RANDOM_PART = "__"
@@ -333,7 +332,7 @@ def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed
     name, task = text(config.get("trial_name")), text(part(lock, "task").get("name"))
     if name is None or name != clean_name(trial) or task is None:
         return
-    # config.json leaves out what is harbor's default: the agent oracle, say
+    # config.json leaves out harbor's defaults, such as the agent oracle
     asked = part(lock, "agent") or part(config, "agent")
     agent, model = agent_of(asked)
     agent = agent or _name_of_code(asked, _results(subdirectories(job)))
@@ -415,14 +414,15 @@ def _results(trials: Iterable[Path]) -> Iterator[dict[str, Any]]:
 # How a trial of harbor ended: rewards, verdict, failure mode, message.
 #
 # - Verdict: harbor calls a trial passed when its reward is 1 (`harbor analyze`, and pass@k over rewards that
-#   are 0 or 1). The reward is the one called `reward`, else the only one there is (`_primary_reward`, which
-#   `harbor jobs` and its uploads share). Several rewards without that name give no verdict; neither does a
-#   trial without rewards. An exception does not change the verdict (R19), as in harbor's pass@k.
-# - Since 0.26 a file says whether its rewards count (`reward_valid`): none does where the exception is the
+#   are 0 or 1). The reward is the one named `reward`, else the only one (`_primary_reward`, which
+# `harbor jobs` and its uploads share). Several rewards without that name give no verdict, and neither does a
+# trial without rewards. An exception does not change the verdict (R19), as in harbor's pass@k.
+# - Since 0.26 a file says whether its rewards count (`reward_valid`): they do not if the exception is the
 #   sandbox's, the provider's, the verifier's or harbor's own. Then there is no verdict and no metric (R33).
 #   In files of earlier versions every reward counts, as it did for those versions.
-# - Metrics: that reward is `reward`, every other one is `reward/NAME` (R30). A reward of 0.7 is no pass, and
-#   its number stands there. Up to 0.25 harbor's means take a trial without rewards as 0; here it has no value
+# - Metrics: that reward is `reward`, every other one is `reward/NAME` (R30). A reward of 0.7 is not a pass,
+#   and the metric has its number. Up to 0.25 harbor's means take a trial without rewards as 0; here it has no
+#   value
 #   (R1).
 
 
@@ -516,7 +516,7 @@ def _exceptions(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 # -----------------------------------------------------------------------------
-# How long an agent's way was, from the trajectory in ATIF that harbor's agents leave beside their logs.
+# The length of a trajectory, from the ATIF file that harbor's agents write next to their logs.
 
 
 TRAJECTORY = "trajectory.json"
@@ -569,7 +569,7 @@ def _segments(file: Path) -> Iterator[list[Any]]:
 
 
 # -----------------------------------------------------------------------------
-# What the file of a job announces, and what is there (R35).
+# The trials that a job's file announces, and those that exist (R35).
 
 
 OTHER_REWARD = "with another reward in the job's result.json; its own file counts"
@@ -640,7 +640,7 @@ class Harbor:
         if missing := missing_files(path, result):
             plan.lacks(missing)
         if ended:
-            # a job's times have no zone; its start does, nearly: the lock is made right after it
+            # a job's times have no zone; the lock's time, just after the start, has one
             zoned = with_zone(ended, result.get("started_at"), lock.get("created_at"))
             end = mtime_ns(path / RESULT), zoned, "completed"
         elif served.get("state") in _SERVED_ENDS:

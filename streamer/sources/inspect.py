@@ -68,10 +68,10 @@ from streamer.sources.files import (
 #
 # A scorer's value becomes the metric SCORER. The entries of a dictionary become SCORER/KEY. Values become
 # numbers as in the metrics of inspect_ai (`value_to_float`): C is 1, P is 0.5, I and N are 0. A value that is
-# no number at all counts as 0 there. Here it is left out, and the report says so.
+# not a number counts as 0 there. Here it is left out, and the report says so.
 #
 # C and I, true and false are verdicts. So are 1 and 0 of a scorer whose statistics include inspect_ai's
-# `accuracy`, which makes both accuracies the same. Any other number is a metric alone (R31).
+# `accuracy`, which makes both accuracies the same. Any other number is only a metric (R31).
 
 
 CORRECT, INCORRECT = "C", "I"
@@ -171,18 +171,18 @@ def _kind(value: Any) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Events of inspect_ai's evals, from its own records: the log's reader and the hook both make them here.
+# Events of inspect_ai's evals, from its own records: both the log's reader and the hook create them here.
 #
 # - A run is a task with its `task_id`, which stays the same when an eval is retried: `TASK_TASKID`.
 # - Shards of one task are one run: its id has the name of the merged log, which shards do not know (R34).
 # - A sample is a task, an epoch is an attempt. A sample that runs again fills the same slot, and the later
 #   `completed_at` wins (R17).
-# - The agent is the solver that was named for the eval; else the solvers of the plan, joined by `+`.
+# - The agent is the solver named for the eval, else the solvers of the plan, joined by `+`.
 # - Tokens are counted for the model under test. Other models, which grade or have other roles, are not in
 #   them.
-#   What the model under test itself grades is: inspect_ai counts by model. Usage under other names alone is
-#   said (R35).
-# - A sample that a limit ended has the failure mode that the limit's option is called: `token_limit`.
+# Grading by the model under test is included, because inspect_ai counts by model. Usage only under other
+# names is reported (R35).
+# - A sample that a limit ended has the name of the limit's option as failure mode: `token_limit`.
 # - `duration_seconds` is inspect_ai's `total_time`, which includes waiting for the model's rate limits.
 
 
@@ -464,13 +464,12 @@ def _failure_mode(error: str | None, limit: Any) -> str:
 # -----------------------------------------------------------------------------
 # Log files of inspect_ai: `.eval`, a zip archive that grows while the eval runs, and `.json`.
 #
-# Of an `.eval` only the header and the summaries of samples are read. They hold all that an event needs, so
-# the size of the transcripts does not matter. Before 0.3.95 summaries lack tokens, cost and times: then the
-# samples themselves are read. While an eval runs, its archive has `_journal/start.json`. Each
-# time that inspect_ai writes samples to it, it adds `_journal/summaries/N.json`. At the end come
-# `header.json` and `summaries.json`. inspect_ai replaces the whole file each time, so a reader never sees
-# half an archive. Members are packed with Zstandard (method 93), which Python's zipfile cannot unpack before
-# 3.14.
+# From an `.eval` only the header and the summaries of samples are read. They have everything that an event
+# needs, so the size of the transcripts does not matter. Before 0.3.95 summaries lack tokens, cost and times:
+# then the samples themselves are read. While an eval runs, its archive has `_journal/start.json`. Each time
+# that inspect_ai writes samples to it, it adds `_journal/summaries/N.json`. At the end come `header.json` and
+# `summaries.json`. inspect_ai replaces the whole file each time, so a reader never sees half an archive.
+# Members are packed with Zstandard (method 93), which Python's zipfile cannot unpack before 3.14.
 
 
 ARCHIVE = ".eval"
@@ -563,7 +562,7 @@ def read_samples(path: Path) -> Iterator[Any]:
     header counts invalid ones, because summaries do not mark them. Raises FileError.
     """
     if path.suffix != ARCHIVE:
-        samples = read_object(path).get("samples")  # null in a log that keeps none
+        samples = read_object(path).get("samples")  # null in a log without them
         yield from [] if samples is None else _list_of("`samples`", samples)
         return
     with _opened(path) as archive:
@@ -600,7 +599,7 @@ def scored_at(path: Path, samples: Sequence[Any]) -> int | None:
                 names = archive.shortest(map(_member_of, scored)) if archive.has(HEADER) else []
                 scored = [sample for sample in map(archive.alone, names) if isinstance(sample, dict)]
         except FileError:
-            return None  # the summaries have all that a result needs
+            return None  # the summaries have everything that a result needs
     return max(filter(None, map(_scored_after_its_end, scored)), default=None)
 
 
@@ -650,7 +649,7 @@ class _Archive:
     def __init__(self, file: _BoundedFile, archive: ZipFile) -> None:
         self._file = file
         self._archive = archive
-        self._members = archive.NameToInfo  # of members with one name the last
+        self._members = archive.NameToInfo  # the last of several members with one name
         self._left = MAX_FILE_BYTES
 
     def has(self, name: str) -> bool:
@@ -787,7 +786,7 @@ class Inspect:
                 yield Unreadable(path, f"sample {number}: {wrong}")
                 continue
             event, remarks = trial_event(spec, solvers, sample, written_ns, defaults)
-            if scored_ns is not None:  # above the result as it was; a sample that ran again stays above both
+            if scored_ns is not None:  # above the original result; a sample that ran again is above both
                 event["revision"] += 1
             yield Parsed(path, event, scored=scored_event(event, scored_ns) if scored_ns else None)
             if "model_usage" not in sample:

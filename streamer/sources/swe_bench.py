@@ -54,7 +54,7 @@ from streamer.sources.files import (
 )
 
 # -----------------------------------------------------------------------------
-# Where the harness of SWE-bench keeps its files, as its package swebench 5.0.2 writes them.
+# The file layout of SWE-bench's harness, in its package swebench 5.0.2.
 #
 # <where it was started>/
 #   <model>.<run>.json                       the report of a run, at its end (`make_run_report`)
@@ -227,7 +227,7 @@ class SweBench:
         metadata = read_optional(place.logs / METADATA, plan.problems)
         revision = max(map(mtime_ns, (place.logs / METADATA, *(report.file for report in reports))))
         tasks = {task for report in reports for task in _planned(report.content)}
-        # With a shard a report names what was submitted, and counts the whole dataset besides.
+        # With a shard, a report names only submitted instances, but counts the whole dataset.
         plan.is_short = bool(plan.notes) and not place.shard
         datasets = {report.place.shard.partition("/")[0] for report in reports} - {""}
         plan.started = present(

@@ -37,7 +37,7 @@ from streamer.sources.files import (
 )
 
 # -----------------------------------------------------------------------------
-# Where the Terminal-Bench family of harnesses keeps its files (semantics G1, G2, H2).
+# The file layout of the Terminal-Bench family of harnesses (semantics G1, G2, H2).
 #
 # <run>/                                   the run's name is that of its directory (G5, H4)
 #   tb.lock  run_metadata.json  results.json         any of them may be missing
@@ -307,7 +307,8 @@ class TerminalBench:
         revision = max(mtime_ns(file) for file in (*files, own_results))
         plan.started = _run_started(lock, metadata, plan, revision)
         if has_lock:
-            # Said without a plan too: a broken lock set it to false, and its deletion must set it back (R26).
+            # Set even without a plan: a broken lock set it to false, and deleting the lock must reset it
+            # (R26).
             is_named = bool(plan.started.get("tasks")) or not (lock or metadata)
             plan.started["plan_complete"] = is_named and not plan.problems
         if text(metadata.get("end_time")):

@@ -178,7 +178,7 @@ def sizes(most: int) -> list[int]:
 
 
 # -----------------------------------------------------------------------------
-# How good an agent is on tasks like these: the tasks are a sample (inference 6).
+# The ability of an agent on similar tasks: the tasks are a sample (inference 6).
 
 
 class Interval(NamedTuple):
@@ -505,7 +505,7 @@ def _root(value: Fraction) -> float:
 
 
 # -----------------------------------------------------------------------------
-# What a run can still reach: bounds that assume nothing (inference 4).
+# The range that a run can still reach: bounds without assumptions (inference 4).
 #
 # Each bound counts every trial without a final value as failed, and then as passed. They always hold, unless
 # results are corrected.
@@ -606,7 +606,7 @@ def _median_with(ascending: Sequence[float], value: float, times: int) -> float:
 
 
 # -----------------------------------------------------------------------------
-# Whether the tasks of a comparison are a sample of tasks like these.
+# Whether the tasks of a comparison are a sample of similar tasks.
 
 
 def tasks_are_fair(common: int, totals: tuple[int, int], starts: Sequence[float | None]) -> bool:

@@ -158,7 +158,7 @@ class Distribution:
         if self.count <= _FEW_TO_LOOK_AT:
             return _mode_of_few(self.ascending())
         values = self._joined()
-        (last,) = (values[1:] != values[:-1]).nonzero()  # where each value stands for the last time
+        (last,) = (values[1:] != values[:-1]).nonzero()  # the last position of each value
         if len(last) == len(values) - 1:
             return self.min()
         ends = np.concatenate(([-1], last, [len(values) - 1]))
@@ -235,7 +235,7 @@ class Distribution:
                 self._insert_one(value)
             return
         every = _concatenated([*self._blocks, *parts])
-        every.sort(kind="stable")  # which merges what is in order already
+        every.sort(kind="stable")  # which merges sorted runs
         self._hold(every)
 
     def _insert_one(self, value: float) -> None:

@@ -96,7 +96,7 @@ def whole(values: Sequence[float]) -> tuple[list[int], int]:
 
 
 # -----------------------------------------------------------------------------
-# The one error of the statistics: a caller that breaks their contract.
+# The only error of the statistics: a caller breaks their contract.
 
 
 class StatsError(ValueError):
@@ -118,7 +118,7 @@ class StatsError(ValueError):
 
 
 # -----------------------------------------------------------------------------
-# Count, sum, mean, variance and standard deviation without any rounding on the way.
+# Count, sum, mean, variance and standard deviation without intermediate rounding.
 
 
 class ExactSum:
@@ -329,8 +329,8 @@ def sign_test(fewer: int, more: int) -> float:
 # -----------------------------------------------------------------------------
 # Quantiles of the normal distribution and of Student's t, the same to the last bit on every machine.
 #
-# They enter digests, so they may not come from a machine's mathematical library. They are computed with the
-# decimal numbers of Python's standard library, whose arithmetic is defined to the last digit, and rounded
+# They are part of digests, so they may not come from a machine's mathematical library. They are computed with
+# the decimal numbers of Python's standard library, whose arithmetic is defined to the last digit, and rounded
 # once.
 
 

@@ -17,11 +17,11 @@ from typing import NamedTuple
 from streamer.statistics.exact import StatsError, normal, quotient
 
 # -----------------------------------------------------------------------------
-# The interval of the pass rate that a run will end with, valid however often you look (inference 5).
+# The interval of a run's final pass rate, valid however often you look (inference 5).
 #
-# A run plans N trials, in an order that has nothing to do with their outcomes. M of them will pass. Trials
-# come in, and you want to know which M are still possible. Each prefix of the order says something: with S
-# passes among its s trials,
+# A run plans N trials, in an order that is unrelated to their outcomes. M of them will pass. As trials end,
+# you want to know which M are still possible. Each prefix of the order is evidence: with S passes among its s
+# trials,
 #
 #     (N+1) * C(M,S) * C(N-M,s-S) / C(N+1,s+1)
 #
@@ -31,8 +31,8 @@ from streamer.statistics.exact import StatsError, normal, quotient
 # 2006.04347.
 #
 # The M above alpha are a range without gaps. A trial without a final value is counted both ways, as failed
-# for the lower end and as passed for the upper end. So it does not matter what decides which trials are still
-# unknown.
+# for the lower end and as passed for the upper end. So it does not matter which trials are still unknown, and
+# why.
 
 
 ALPHA = Fraction(1, 20)
@@ -261,7 +261,7 @@ def _log_factorials(bits: int) -> list[float]:
 
 
 # -----------------------------------------------------------------------------
-# A shuffled list of tasks, the same for everybody who has the seed (inference 3).
+# A shuffled list of tasks, the same for everyone with the seed (inference 3).
 
 
 def hash_shuffled(tasks: Iterable[str], seed: str) -> list[str]:
@@ -297,7 +297,7 @@ def digest(*parts: str) -> bytes:
 
 
 # -----------------------------------------------------------------------------
-# The order in which trials were planned: what the interval of the final pass rate rests on (inference 3).
+# The planned order of trials, the basis for the interval of the final pass rate (inference 3).
 #
 # The queue gives the order, never the results: failures run longer, so the trials that finish first pass too
 # often.
@@ -502,10 +502,10 @@ def _place(trial: Trial) -> float:
 
 
 # -----------------------------------------------------------------------------
-# Whether an order follows what it must not follow (inference 5, checks).
+# Checks of an order against difficulty and outcomes (inference 5, checks).
 #
 # Both checks compare the square of a normal score with the square of its quantile, in integers and fractions.
-# So no rounding decides. An order that passes them is not shown to be shuffled: the interval rests on the
+# So no rounding decides. An order that passes them may still not be shuffled: the interval relies on the
 # declared shuffle.
 
 
@@ -587,7 +587,7 @@ def _centred(values: Sequence[float]) -> list[int]:
 
 
 # -----------------------------------------------------------------------------
-# What may be said of a run's final pass rate, or why nothing may (inference 5).
+# The conclusion about a run's final pass rate, or the reason why there is none (inference 5).
 
 
 class FinalMissing(StrEnum):

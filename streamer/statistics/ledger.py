@@ -16,7 +16,7 @@ from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import Compared, Direction, at_worst, e_value, evidence_worse, holm
 
 # -----------------------------------------------------------------------------
-# The evidence for one candidate: an e-value at whatever moment somebody looks.
+# The evidence for one candidate: an e-value at any moment.
 
 
 DIGITS = 12
@@ -114,7 +114,7 @@ def judged(evidence: Iterable[float], alpha: Fraction = ALPHA) -> list[Judged]:
 
 
 # -----------------------------------------------------------------------------
-# A race: candidates declared together, of which some may be dropped while it goes on.
+# A race: candidates declared together, some of which may be dropped early.
 
 
 def drops(

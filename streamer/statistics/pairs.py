@@ -23,8 +23,8 @@ from streamer.statistics.final import ALPHA, EACH, Outcome, Passes, at_prefixes,
 # -----------------------------------------------------------------------------
 # Two agents on the same tasks: the final difference, and evidence at any look (inference 7).
 #
-# A pair is the same task and attempt on both sides. The pairs stand in the order of the side that began
-# later. An unknown pair counts in every way that is still possible.
+# A pair is the same task and attempt on both sides. The pairs are in the order of the side that began later.
+# An unknown pair counts in every way that is still possible.
 
 
 DIFFERENCE_PREFIXES = 16
@@ -209,7 +209,7 @@ def e_value(wins: int, losses: int) -> float:
     >>> round(e_value(10, 30), 9), round(e_value(0, 8), 9), e_value(0, 0)
     (63.227923732, 56.777777778, 1.0)
     """
-    total = term = 1.0  # the sum from its last term down, in units of that term
+    total = term = 1.0  # the sum from its last term backwards, in units of this term
     for fewer in range(losses):
         term *= (losses - fewer) / (wins + 2 + fewer)
         total += term
@@ -219,7 +219,7 @@ def e_value(wins: int, losses: int) -> float:
 
 
 # -----------------------------------------------------------------------------
-# Which trials are a pair, and what both sides of a task say of each other (inference 7).
+# The pairing of trials, and the comparison of both sides of a task (inference 7).
 
 
 Task = tuple[str | None, str | None, str]
@@ -586,8 +586,8 @@ def _rounded(value: Fraction) -> float:
 # -----------------------------------------------------------------------------
 # The places that agents may truly have: all ranges hold together (inference 7).
 #
-# While a run goes on, evidence shows at some level that one of two agents is worse, however often you look.
-# At the end `least_losses_at_end` tells how many lost tasks show it, at a level of its own.
+# During a run, evidence shows at some level that one of two agents is worse, however often you look. At the
+# end `least_losses_at_end` gives the number of lost tasks that shows it, at a separate level.
 
 
 Direction = tuple[str, str]
@@ -748,7 +748,7 @@ def least_losses_at_end(tasks: int, level: Fraction) -> tuple[int, ...]:
 
 
 # -----------------------------------------------------------------------------
-# What a gate says: whether one side ends, or is, at most a margin behind (inference 7). All is exact.
+# The answer of a gate: whether one side ends, or is, at most a margin behind (inference 7). Exact.
 
 
 def ends_of(values: Clusters) -> Ends | None:

@@ -34,7 +34,7 @@ from streamer.schemas.summaries import CostSource, Grade, TrialScore, VerdictSou
 from streamer.schemas.wire import canonical_json, sha256_hex
 
 # -----------------------------------------------------------------------------
-# What the trials of a run are scored by: grading profiles (R12), the rules of its plan, a fingerprint.
+# The rules that score a run's trials: grading profiles (R12), the rules of its plan, a fingerprint.
 
 
 MAX_WEIGHT = 1e6
@@ -198,7 +198,7 @@ def made_with(prices: PriceTable) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Which failures are the infrastructure's: the container, the network or the model's provider, not the agent.
+# Failures of the infrastructure: the container, the network or the model's provider, not the agent.
 #
 # Such a trial counts as a failure like any other (R19). Summaries give a second accuracy without it. The
 # plan of a run replaces this table by `run_started.infrastructure_failures`.

@@ -141,7 +141,7 @@ def _valid(value: Any) -> float | None:
 # -----------------------------------------------------------------------------
 # The advantages of an agent at the four levels of FormulaCode: benchmarks by module, class and function.
 #
-# The names of a task's benchmarks repeat from trial to trial, so how they group is worked out once.
+# The names of a task's benchmarks repeat from trial to trial, so their groups are computed once.
 
 
 _KEPT_NAMES = 100_000
@@ -422,7 +422,7 @@ def _number(value: object) -> float | None:
 
 
 # -----------------------------------------------------------------------------
-# The per-agent task payload of the specification, as a scored trial carries it.
+# The per-agent task payload of the specification, in a scored trial.
 
 
 MAX_PAYLOAD_BYTES = 240 * 1024

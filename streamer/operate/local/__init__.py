@@ -44,7 +44,7 @@ from streamer.storage.entries import Keys
 from streamer.text import counted
 
 # -----------------------------------------------------------------------------
-# Keeps a server alive: one that ends is started again, after a pause that grows.
+# Keeps a server alive: if it ends, it is restarted after a growing pause.
 
 
 FIRST_PAUSE_SECONDS = 0.5
@@ -139,7 +139,7 @@ def resident_bytes(pid: int) -> int:
 
 
 # -----------------------------------------------------------------------------
-# The environment of the stack's own programs: where everything is, as settings.
+# The environment of the stack's own programs: all addresses, as settings.
 
 
 OF_OTHER_SERVERS = {"data_dir", "redis_password", "redis_cafile"}
@@ -157,7 +157,7 @@ def child_environment(settings: Settings) -> dict[str, str]:
 
 
 # -----------------------------------------------------------------------------
-# What `up` tells other commands of this machine: the file that `streamer.settings` reads.
+# The file by which other commands of this machine find `up`; `streamer.settings` reads it.
 
 
 def write_discovery(result: dict[str, Any]) -> None:
@@ -187,7 +187,7 @@ def remove_discovery() -> None:
 
 
 # -----------------------------------------------------------------------------
-# What the Redis of `up` holds about its stack: how far workers are, and what is wrong with the journal.
+# Facts about the stack in the Redis of `up`: the workers' progress, and problems of the journal.
 
 
 REDIS_SECONDS = 1.0
@@ -224,7 +224,7 @@ def _is_up_to(loaded: Mapping[int, int], report: dict[str, Any]) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Who may open the page of `streamer up`, and what is printed about it.
+# Access to the page of `streamer up`, and its printed address.
 
 
 HOST, TOKEN = "STREAMER_WEB_HOST", "STREAMER_WEB_TOKEN"
@@ -401,7 +401,7 @@ def run_up(
     """
     try:
         for needed in (broker_binary, valkey_binary):
-            needed()  # before anything is made: this platform may have none
+            needed()  # before anything is created: this platform may have no binary
         with stopped_by_signals() as signals, ExitStack() as stack:
             if ephemeral:
                 path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamer-")))

@@ -120,7 +120,8 @@ class Broker(Server):
 
 
 # -----------------------------------------------------------------------------
-# Where clients connect: in front of the embedded broker, which would acknowledge what it cannot keep.
+# The address for clients, in front of the embedded broker, which would acknowledge events that it cannot
+# keep.
 #
 # Requests pass through unchanged, except those that write into the event topic: the event log keeps these
 # before it appends them to the broker. A connection handles one request at a time, as Kafka's own do.
@@ -277,7 +278,7 @@ class Proxy:
 
 
 # -----------------------------------------------------------------------------
-# The broker as `up` and users see it: what it acknowledges is in the journal, synced.
+# The broker of `up`: every acknowledged event is in the journal, synced.
 #
 # A thread of this process serves the clients (`proxy`), so the end of this process ends everything at once.
 

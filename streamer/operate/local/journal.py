@@ -50,7 +50,7 @@ from streamer.storage.log import UNPACKERS, BatchTooLarge, UnreadableBatch
 # -----------------------------------------------------------------------------
 # Kafka's record batches: checked before they are accepted, unpacked within limits, packed into larger ones.
 #
-# The embedded broker looks into no batch. So what Apache Kafka would refuse is refused here.
+# The embedded broker does not look into batches. So batches that Apache Kafka would refuse are refused here.
 
 
 MAX_BATCH_BYTES = 16 * 1024 * 1024
@@ -575,12 +575,12 @@ def _cut(path: Path, torn: Damage, data: bytes) -> str:
 
 
 # -----------------------------------------------------------------------------
-# The event topic, kept: a batch is in the journal and synced before the broker sees it.
+# The durable event topic: a batch is in the journal and synced before the broker sees it.
 #
-# So consumers see, and producers get acknowledged, only what survives a restart. Batches that wait for the
-# disk together share one sync. One connection appends them to the broker, in the order of the journal. So
-# offsets are the same after a restart, except behind copies of misplaced records, which the worker makes
-# again.
+# So consumers see, and producers get acknowledgements for, only events that survive a restart. Batches that
+# wait for the disk together share one sync. One connection appends them to the broker, in the order of the
+# journal. So offsets are the same after a restart, except behind copies of misplaced records, which the
+# worker makes again.
 
 
 STORAGE_ERROR = 56

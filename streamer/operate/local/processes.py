@@ -184,7 +184,7 @@ class Server:
 
 
 # -----------------------------------------------------------------------------
-# SIGINT, SIGTERM and SIGHUP as one exception: the end that the user asked for.
+# SIGINT, SIGTERM and SIGHUP as one exception for the requested end.
 
 
 NUMBERS = [signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -222,10 +222,10 @@ def stopped_by_signals() -> Iterator[Signals]:
 
 
 # -----------------------------------------------------------------------------
-# As much of Kafka's protocol as the proxy needs: frames, produce requests, the offered versions.
+# The part of Kafka's protocol that the proxy needs: frames, produce requests, the offered versions.
 #
-# Clients are offered the versions 3 to 7 of produce requests, which have one layout. Everything newer differs
-# only in what the embedded broker does not have. Requests for the id of a producer are read likewise.
+# Clients are offered the versions 3 to 7 of produce requests, which have one layout. Newer versions differ
+# only in features that the embedded broker lacks. Requests for the id of a producer are read likewise.
 
 
 PRODUCE, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 3, 18, 19, 22

@@ -25,13 +25,13 @@ from streamer.schemas.wire import canonical_json, sha256_hex
 from streamer.settings import Settings
 
 # -----------------------------------------------------------------------------
-# Which events of a directory were published and which are due, so that the log says what the directory says.
+# The published and the due events of a directory, so that the log agrees with the directory.
 #
-# The log only grows, and of two results in a slot the greater standing wins (R17). So where the directory
-# differs from the winner of the published results, its result is published again with a higher revision. A
-# slot that the directory no longer fills is retracted. A start is published once, if its slot has no result.
-# Equal content is published once, and once more after each start of `tail`, since the last events before its
-# end may not have arrived.
+# The log only grows, and of two results in a slot the greater one wins (R17). So if the directory differs
+# from the winner of the published results, its result is published again with a higher revision. A slot that
+# the directory no longer fills is retracted. A start is published once, if its slot has no result. Equal
+# content is published once, and again after each start of `tail`, because the last events before its end may
+# not have arrived.
 
 
 EventFields = dict[str, Any]
@@ -235,10 +235,11 @@ def _retraction(key: ResultKey, slot: Slot) -> EventFields:
 
 
 # -----------------------------------------------------------------------------
-# The ledger on disk: one NDJSON file per directory followed, written before what it tells is published.
+# The ledger on disk: one NDJSON file per followed directory, written before its events are published.
 #
-# So that after any end the next start knows all that may have been published, and can withdraw or outdo it.
-# Without the file nothing is published wrongly; but what is in the log and no longer in the directory stays.
+# So after any end the next start knows all events that may have been published, and can withdraw or replace
+# them. Without the file nothing wrong is published, but results in the log that the directory no longer has
+# stay.
 
 
 NAME_CHARACTERS = 24

@@ -40,7 +40,7 @@ from streamer.sources.tail.scan import (
 )
 
 # -----------------------------------------------------------------------------
-# Which parts of a directory are to be read again, and when; none of them alone keeps the machine busy.
+# The parts of a directory to read again, and when, so that a single part never keeps the machine busy.
 
 
 AGAIN_SECONDS = 0.5
@@ -102,12 +102,12 @@ class ReadQueue:
 
 
 # -----------------------------------------------------------------------------
-# Changed parts are read at once and alone, ahead of the whole, which decides.
+# Changed parts are read at once and separately, before the whole, which is authoritative.
 #
-# A part is what one change concerns: a trial's or a task's directory, or the file in which a run keeps the
-# results that have no file of their own. An unknown run is looked for on the way to what changed, and nowhere
-# else. Published ahead is only what the whole will most likely say as well: results of runs that cannot be
-# copies, in slots that nothing else of the run fills.
+# A part is the scope of one change: a trial's or a task's directory, or the run's file for results without a
+# file of their own. An unknown run is searched only on the path to the change. Results are published early
+# only if the whole will most likely agree: results of runs that cannot be copies, in slots that nothing else
+# of the run fills.
 
 
 TURN_SECONDS = 0.2
@@ -218,7 +218,7 @@ class IncrementalReader:
         strange, self._strange = self._strange, set()
         root = self._root.resolve()
         for place in [path for path in strange if path != root and path.is_dir()]:
-            strange.update(walk(place, lambda path: path.is_symlink()))  # the system may tell of it alone
+            strange.update(walk(place, lambda path: path.is_symlink()))  # the system may report only this one
         for run in self.runs.look_for(sorted(strange)):
             self.frozen |= {run.path} if run.plan.problems else set()
             self._find_parts(run, run.path)

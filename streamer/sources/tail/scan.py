@@ -99,7 +99,7 @@ def _take_trials(scan: Scan, events: Sequence[EventFields]) -> None:
 
 
 # -----------------------------------------------------------------------------
-# The runs in a directory: those that the last reading of the whole found, and those that came since.
+# The runs in a directory: those found by the last reading of the whole, and later ones.
 
 
 class RunIndex:
@@ -162,11 +162,11 @@ class RunIndex:
 
 
 # -----------------------------------------------------------------------------
-# Whether what a reading complained of is still so: files are written in place, moved and deleted meanwhile.
+# Whether a reading's complaints still hold: files are written in place, moved and deleted meanwhile.
 #
-# A reading takes a while, and what it found wrong with a file may be out of date when it ends. So each path
-# that it complained of is looked at again after it. Where the path looks as it did before the reading began,
-# the reading saw what is there now; anything else waits for the next reading.
+# A reading takes a while, and its complaints may be out of date when it ends. So each path with a complaint
+# is checked again afterwards. If the path is as it was before the reading began, the reading saw its present
+# state; everything else waits for the next reading.
 
 
 STILL_SECONDS = 5.0
@@ -281,7 +281,7 @@ def _stat(path: Path) -> os.stat_result:
     try:
         return os.stat(path)
     except FileNotFoundError:
-        return os.lstat(path)  # a link to nowhere is there
+        return os.lstat(path)  # a dangling link exists
 
 
 def _is_file(sighting: _Sighting) -> bool:
@@ -297,7 +297,7 @@ def _parses(path: Path) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Which paths changed. Where the system does not say, the whole is read more often instead.
+# The changed paths. If the system does not report them, the whole is read more often.
 
 
 TICK_SECONDS = 0.1
@@ -370,7 +370,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 # -----------------------------------------------------------------------------
-# The problems of a directory that the user sees: each one once, and only while it lasts.
+# The reported problems of a directory: each one once, and only while it lasts.
 
 
 Complaint = tuple[Path | None, str]
@@ -444,7 +444,7 @@ def _complaint(path: Path, reason: str) -> Complaint:
 
 
 # -----------------------------------------------------------------------------
-# Which published results and starts a directory no longer holds.
+# The published results and starts that a directory no longer has.
 
 
 MISSING_SECONDS = 10.0

@@ -38,7 +38,7 @@ from streamer.sources.tail.follow import Follower, FollowStatus
 from streamer.storage.kafka import KafkaError, TopicMissing
 
 # -----------------------------------------------------------------------------
-# Whether a worker takes what is published.
+# Whether a worker processes the published events.
 
 
 IDLE_SECONDS = 10.0
@@ -118,8 +118,8 @@ class LagWatch:
 # -----------------------------------------------------------------------------
 # The jobs of a Harbor server, copied from its HTTP interface into the layout of its data directory.
 #
-# `harbor run --server` takes no plug-ins. So where the server's data directory is on another machine, its
-# answers become files, and these are followed as any others. Copied are results, plans and trajectories.
+# `harbor run --server` takes no plug-ins. So if the server's data directory is on another machine, its
+# answers are saved as files, which are followed like any others. Results, plans and trajectories are copied.
 
 
 POLL_SECONDS = 2.0
@@ -385,7 +385,7 @@ def _told(say: Callable[[str], None]) -> Iterator[None]:
 
 
 # -----------------------------------------------------------------------------
-# How difficult tasks are, by the results of another run (inference 5).
+# The difficulty of tasks, by the results of another run (inference 5).
 
 
 def difficulties(settings: Settings, run_id: str) -> dict[str, float]:
