@@ -145,13 +145,13 @@ def ratio(value: object) -> str:
 
 
 # -----------------------------------------------------------------------------
-# How many columns of a terminal text takes; text cut, filled and folded to columns. Pure.
+# The width of text in terminal columns; text cut, filled and folded to columns. Pure.
 #
-# Text must have been made visible (`streamer.text`): it holds nothing that acts on a terminal.
+# Text must have been made visible (`streamer.text`), so that it cannot act on a terminal.
 #
 # The widths come from Python's own Unicode data. Characters of East Asia and emoji take two columns. Marks
-# join the character before them. Everything else takes one. Terminals differ where a sign makes the symbol
-# before it an emoji. Here such a symbol takes two columns, as newer terminals draw it.
+# join the character before them. Everything else takes one. Terminals differ about signs that turn the
+# previous symbol into an emoji. Here such a symbol takes two columns, as in newer terminals.
 
 
 _AS_EMOJI = "\ufe0f"

@@ -175,7 +175,7 @@ def _named(result: dict[str, Any]) -> Any:
 # fc-eval merges the results of a trial's agents into one. If an agent's own result is missing, the merged one
 # still has a part of it. The merged result has, agent by agent under `agent_metrics_by_agent`, the counts of
 # tests and snapshot, the cost and the trajectory length. It has the benchmarks of all agents. It has the
-# verdict, the failure mode and the times of the last agent alone (D2).
+# verdict, the failure mode and the times of only the last agent (D2).
 #
 # Two things are lost in the merge, and stay unknown here:
 #

@@ -308,11 +308,11 @@ def _text(value: Any) -> str:
 
 
 # -----------------------------------------------------------------------------
-# The content of one write of a run: the changes since the write before, or the run as a whole.
+# The content of one write of a run: the changes since the previous write, or the whole run.
 #
-# Changes alone would tear a run that Redis has lost, or has from another worker: some keys new, others old or
-# missing. So each write leaves a mark, and Redis takes changes only behind the mark that they follow. Where
-# it refuses, the run is sent whole. Either way all keys of the run change in one step.
+# Changes alone would corrupt a run that Redis has lost, or has from another worker: some keys would be new,
+# others old or missing. So each write leaves a mark, and Redis accepts changes only after the mark that they
+# follow. If it refuses, the run is sent whole. Either way all keys of the run change in one step.
 
 
 class RunOwner(Protocol):

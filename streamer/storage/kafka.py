@@ -42,10 +42,10 @@ from streamer.schemas.wire import TOPICS
 from streamer.settings import Settings, mismatch
 
 # -----------------------------------------------------------------------------
-# Why a broker does not let us in: what aiokafka only logs, as an exception with a sentence for people.
+# Why a broker refuses us: reasons that aiokafka only logs, as an exception with a readable sentence.
 #
-# aiokafka takes a wrong password, an untrusted certificate and a broker that is away for the same: "Unable to
-# bootstrap". So after such a failure one more connection is made, whose failure is looked at.
+# aiokafka has the same error for a wrong password, an untrusted certificate and an absent broker: "Unable to
+# bootstrap". So after such a failure one more connection is made, to see how it fails.
 
 
 PROBE_MS = 10_000
@@ -124,7 +124,7 @@ async def _reason(settings: Settings, server: str) -> str | None:
 
 
 # -----------------------------------------------------------------------------
-# Sizes and times of everything that talks to Kafka, each with its unit and its reason.
+# Sizes and times for all Kafka clients, each with its unit and reason.
 
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
@@ -147,7 +147,7 @@ PATIENCE_SECONDS = 60.0
 
 
 # -----------------------------------------------------------------------------
-# Clients of Kafka that administer.
+# Admin clients of Kafka.
 
 
 @asynccontextmanager
@@ -164,7 +164,7 @@ async def administering(
 
 
 # -----------------------------------------------------------------------------
-# The errors between us and Kafka: aiokafka's that other modules handle, and ours.
+# Errors of Kafka: those of aiokafka that other modules handle, and ours.
 
 
 REFUSED_FOR_GOOD = (InvalidTimestampError, PolicyViolationError, TopicAuthorizationFailedError)
@@ -242,7 +242,7 @@ class TopicUnreadable(TimeoutError):
 
 
 # -----------------------------------------------------------------------------
-# Create topics, and wait until the brokers have heard of them.
+# Create topics, and wait until the brokers know them.
 
 
 PROPAGATION_SECONDS = 30.0
@@ -363,10 +363,10 @@ def what_is_finite(topic: str, settings_there: dict[str, str] | None) -> str | N
 
 
 # -----------------------------------------------------------------------------
-# How many partitions topics have, and what to do where our topics differ.
+# The partition counts of topics, and what to do if ours differ.
 #
-# A run lives in partition murmur2(run_id) mod N of every topic. So all topics of a deployment have the same
-# count, except `streamer-meta`, and workers may only work while they agree about it.
+# A run is in partition murmur2(run_id) mod N of every topic. So all topics of a deployment have the same
+# count, except `streamer-meta`, and workers must agree about it.
 
 
 SINGLE = "streamer-meta"
@@ -431,7 +431,7 @@ def what_differs(counts: Mapping[str, int], configured: int | None = None) -> st
 
 
 # -----------------------------------------------------------------------------
-# Which partition of the event topic a run lives in.
+# The partition of a run in the event topic.
 
 
 @lru_cache(maxsize=65_536)

@@ -47,7 +47,7 @@ from streamer.storage.kafka import (
 )
 
 # -----------------------------------------------------------------------------
-# Unpacking Kafka's record batches with a bound on what comes out.
+# Unpacking Kafka's record batches within a limit.
 #
 # 1,000 MiB of zeros pack into less than a broker's limit. No size that a batch claims is trusted.
 
@@ -131,18 +131,18 @@ UNPACKERS: dict[str, Callable[[Any], bytes]] = {
 
 
 # -----------------------------------------------------------------------------
-# The Kafka consumer that everything here reads with: what it unpacks and hands on has a bound.
+# The Kafka consumer for all reads here, with limits on unpacked and returned data.
 #
 # Producers pack records, and 1,000 MiB of zeros pack into less than a broker's limit. So this module changes
 # some things in aiokafka, for the whole process:
 #
 # - A record batch is unpacked up to :data:`MAX_UNPACKED_BYTES`. In the event topic, a batch that is larger,
 #   or that cannot be unpacked, becomes one record whose value is :class:`~streamer.schemas.wire.Unread`. The
-#   pipeline rejects it, and the message names the partition and the offsets. In other topics it is left out,
-#   and the log says so. Reading continues with the next batch.
-# - A batch whose records have offsets that it cannot hold is treated alike. A consumer that believed them
-#   would go on behind them, and skip what others wrote there.
-# - One call hands on at most :data:`MAX_HANDED_BYTES` of a partition; the rest waits, packed.
+# pipeline rejects it, and the message names the partition and the offsets. In other topics it is left out,
+# and this is logged. Reading continues with the next batch.
+# - A batch whose records have impossible offsets is treated alike. A consumer that trusted them would
+#   continue after them, and skip records of others.
+# - One call returns at most :data:`MAX_HANDED_BYTES` of a partition; the rest waits, packed.
 #
 # Import `AIOKafkaConsumer` from here, never from aiokafka.
 
@@ -259,7 +259,7 @@ class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
             except UnreadableBatch as error:
                 yield from self._instead_of(batches.current, error)
             except _DAMAGE as error:
-                if "Invalid CRC" in str(error):  # damaged on its way: fetched again
+                if "Invalid CRC" in str(error):  # damaged in transit: fetched again
                     raise
                 unread = UnreadableBatch(f"does not hold what it claims: {error}")
                 yield from self._instead_of(batches.current, unread)
@@ -267,7 +267,7 @@ class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
     def _instead_of(self, batch: Any, error: UnreadableBatch) -> Iterator[Any]:
         """One record at the end of an unreadable batch, in the event topic only."""
         after = batch.next_offset
-        first = getattr(batch, "base_offset", after - 1)  # batches of the old formats do not say it
+        first = getattr(batch, "base_offset", after - 1)  # batches of the old formats do not state it
         if after <= self.next_fetch_offset:
             return
         self.next_fetch_offset = after
@@ -315,8 +315,8 @@ class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]
 
 
 def _install() -> None:
-    # aiokafka unpacks batches without a limit, ends at one that it cannot read, and has no option for either.
-    # So its names are replaced, for every consumer in this process.
+    # aiokafka unpacks batches without a limit, ends at an unreadable one, and has no option for either. So
+    # its names are replaced, for every consumer in this process.
     for batches in (default_records.DefaultRecordBatch, legacy_records.LegacyRecordBatch):
         module = importlib.import_module(batches.__module__)
         for name, decode in UNPACKERS.items():
@@ -330,7 +330,7 @@ _install()
 
 
 # -----------------------------------------------------------------------------
-# The one loop that reads partitions: from an offset to another one, or on and on.
+# The only loop that reads partitions: from one offset to another, or endlessly.
 
 
 LogRecord: TypeAlias = Any
@@ -491,7 +491,7 @@ class PartitionReader:
 
 
 # -----------------------------------------------------------------------------
-# Read a topic from its beginning to where it ends now, without a consumer group.
+# Read a topic from its beginning to its present end, without a consumer group.
 
 
 def read_topic(
@@ -572,7 +572,7 @@ async def ends_of(settings: Settings, places: Collection[PartitionId]) -> dict[P
 
 
 # -----------------------------------------------------------------------------
-# Records of our own topics that cannot be read: others may write there too. One of them ends no worker.
+# Unreadable records of our own topics, where others may write, too. They must not end a worker.
 
 
 _SAID_AT_MOST = 10_000
@@ -595,11 +595,11 @@ def leave_out(record: Any, why: str) -> None:
 
 
 # -----------------------------------------------------------------------------
-# The records of the changelog of state pages besides pages: runs set apart, and runs to fold again.
+# Other records among the state pages: quarantined runs, and runs to fold again.
 #
-# Under `/quarantined/RUN`, written by the worker: why the run is set apart. Under `/repair/RUN`, written by
-# an operator's command: the name of a request to fold the run again. The worker takes both away when the run
-# is in good order.
+# Under `/quarantined/RUN`, written by the worker: the reason for the run's quarantine. Under `/repair/RUN`,
+# written by an operator's command: the name of a request to fold the run again. The worker removes both once
+# the run is repaired.
 
 
 BY_DELETION = "deleted"

@@ -37,7 +37,7 @@ from streamer.storage.kafka import (
 )
 
 # -----------------------------------------------------------------------------
-# An event loop in a thread of its own, for code that blocks or has a loop that must not be held up.
+# An event loop in a separate thread, for blocking code, or code with a loop that must not be delayed.
 
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class LoopThread:
     async def _stop(self) -> None:
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(others)
-        await asyncio.sleep(0)  # a connection that was closed just now lets go of its socket
+        await asyncio.sleep(0)  # a connection that was just closed releases its socket
         self.loop.stop()
 
     def _run(self) -> None:
@@ -100,7 +100,7 @@ def _is_heard(record: logging.LogRecord) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Records on their way to Kafka, and what becomes of each.
+# Records on their way to Kafka, and the outcome of each.
 
 
 log = logging.getLogger(__name__)
@@ -367,7 +367,7 @@ async def store(settings: Settings, records: Sequence[ProducerRecord]) -> None:
 
 
 # -----------------------------------------------------------------------------
-# Events on their way to the topic `trial-events`, each into the partition of its run.
+# Events on their way to the topic `trial-events`, each to the partition of its run.
 
 
 class Outgoing(NamedTuple):
@@ -469,7 +469,7 @@ class ThreadedPublisher:
                 records = [self._waiting.popleft() for _ in range(len(self._waiting))]
                 try:
                     failed = missing(await self._outbox.publish(records))
-                except Exception as error:  # whatever it is, these are not known to be stored
+                except Exception as error:  # after any error, these are not known to be stored
                     failed = [NotStored(error)] * len(records)
                 self._failed += failed
                 self.acknowledged += len(records) - len(failed)

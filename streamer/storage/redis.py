@@ -184,8 +184,8 @@ def _split(url: str) -> SplitResult:
 # -----------------------------------------------------------------------------
 # The keys across runs: the list of runs and the boards of the benchmarks.
 #
-# They lie in cluster slots of their own, so no script guards them together with a run. They follow the
-# guarded keys instead: written along with them, and written again from them wherever the two may differ.
+# They are in separate cluster slots, so no script can guard them together with a run. Instead they follow the
+# guarded keys: they are written with them, and rewritten from them whenever the two may differ.
 
 
 RedisCommand = tuple[str | bytes | float, ...]
@@ -356,7 +356,7 @@ async def cancellable(work: Awaitable[T]) -> T:
 
 
 # -----------------------------------------------------------------------------
-# Hearing what is published on the channel of updates.
+# Listening to the channel of updates.
 
 
 MESSAGES_AT_ONCE = 1_000
@@ -576,7 +576,7 @@ def _batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
 
 
 # -----------------------------------------------------------------------------
-# Summaries to Redis: guarded, never in the way, converging after any failure of Redis.
+# Summaries to Redis: guarded, without blocking the worker, and converging after any failure of Redis.
 
 
 MAX_UNSENT_KEYS = 100_000
@@ -821,7 +821,7 @@ class RedisSink:
         await self._flush(None)
         if self._away:
             self._away = False
-            await self._flush(None)  # what came during the first one
+            await self._flush(None)  # entries that came during the first one
         if self._reconcile_due or self._unsent.dropped:
             self._reconcile_due, self._unsent.dropped = False, 0
             self._unsent.incomplete.clear()

@@ -29,7 +29,7 @@ from streamer import DISTRIBUTION
 from streamer.text import ACTING, folded, padded, shown, start_of, text_width, visible
 
 # -----------------------------------------------------------------------------
-# Which extra of the distribution brings a package that is not installed.
+# The extra that installs a missing package.
 
 
 PACKAGES = {
@@ -98,7 +98,7 @@ def extra_of(error: ModuleNotFoundError) -> str | None:
 
 
 # -----------------------------------------------------------------------------
-# Tables as lines that fit the terminal and lose nothing: long cells are folded. Pure.
+# Tables as lines that fit the terminal, with long cells folded. Pure.
 
 
 WIDE_GAP, NARROW_GAP = 3, 1
@@ -159,7 +159,7 @@ def _narrowed(widest: Sequence[int], words: Sequence[int], room: int) -> list[in
 
 
 # -----------------------------------------------------------------------------
-# Printing what agents and harnesses wrote, without letting it act on the terminal.
+# Printing text of agents and harnesses without letting it act on the terminal.
 
 
 DELETE = "\x7f"
@@ -195,7 +195,7 @@ def harmless_json(value: bytes) -> bytes:
     """
     text = value.decode("utf-8", "replace")
     if text.isascii() and DELETE not in text:
-        return value  # JSON holds no other bare control characters than white space
+        return value  # in JSON the only bare control characters are white space
     return "".join(
         _escaped(c) if unicodedata.category(c) in ACTING and c not in "\t\r\n" else c for c in text
     ).encode()
@@ -324,7 +324,7 @@ def without_password(url: str) -> str:
     """
     scheme, separator, rest = url.partition("://")
     place = rest.partition("?")[0].partition("#")[0]
-    if "@" in rest[len(place) :]:  # the end of a password, or a query: nobody can tell
+    if "@" in rest[len(place) :]:  # it may be the end of a password, or a query
         place = "..."
     return f"{scheme}://{place.rpartition('@')[2]}" if separator else "..."
 
@@ -453,7 +453,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    for library in ("aiokafka", "asyncio"):  # what matters of it comes as an exception, explained in one line
+    for library in ("aiokafka", "asyncio"):  # important errors are exceptions, explained in one line
         logging.getLogger(library).addHandler(logging.NullHandler())
     cli(prog_name="streamer")
 
@@ -527,7 +527,7 @@ def meanwhile(tell: Callable[[], None], first: float, later: float) -> Iterator[
 
 
 # -----------------------------------------------------------------------------
-# Where a command writes a file: to stdout, or to a file that is there as a whole or not at all.
+# The output of a command: stdout, or a file that is written completely or not at all.
 
 
 def write(content: bytes, out: Path | None) -> None:

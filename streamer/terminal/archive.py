@@ -23,7 +23,7 @@ from streamer.text import counted
 from streamer.views.decide.gate import possible_runs
 
 # -----------------------------------------------------------------------------
-# `streamer archive` and `streamer restore`: finished runs as files, and gone from the stack until wanted.
+# `streamer archive` and `streamer restore`: finished runs as files, outside the stack until restored.
 
 
 @click.command()

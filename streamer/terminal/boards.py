@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 # -----------------------------------------------------------------------------
-# Which columns of a table fit, and how wide they are. Pure.
+# The columns of a table that fit, and their widths. Pure.
 #
 # A column that is not on the screen was less important than those that are; see `BoardColumn.rank`.
 
@@ -115,7 +115,7 @@ def fit(
     least = {c.key: min(widest[c.key], c.least) if c.least else widest[c.key] for c in columns}
     chosen: set[str] = set()
     left = width + gap  # the first column has no gap before it
-    names = 0  # what the names chosen so far would like to have besides
+    names = 0  # additional space wanted by the names chosen so far
     for column in sorted(columns, key=lambda c: 0 if c.key in keep else c.rank):
         need = least[column.key] + gap
         room = left - names if column.rank > ESSENTIAL and column.key not in keep else left
@@ -356,7 +356,7 @@ def _rejected_at(rejected: StoredRejection, now: datetime) -> datetime:
 
 
 # -----------------------------------------------------------------------------
-# FormulaCode's numbers for people, in 80 columns: as fc-eval's `runs summarize`, and what that lacks.
+# FormulaCode's numbers in 80 columns, like fc-eval's `runs summarize`, with additions.
 
 
 Summary = Mapping[str, Any]
@@ -566,7 +566,7 @@ def _cut(line: str) -> list[str]:
 
 
 # -----------------------------------------------------------------------------
-# A run as tables for people; `fold`, `query` and `demo` show the same ones.
+# A run as tables, the same in `fold`, `query` and `demo`.
 
 
 def print_run(

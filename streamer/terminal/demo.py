@@ -52,8 +52,8 @@ from streamer.views.tables import agents_table, runs_table
 from streamer.web import DEFAULT_HOST, available_port
 
 # -----------------------------------------------------------------------------
-# What is published: a simulated job of harbor, six agents on the same shuffled tasks, in a minute, which the
-# tail follows; and each result again, once a judge has scored it. Or real results, at a visible pace.
+# The published events: a simulated job of harbor, six agents on the same shuffled tasks, in a minute, which
+# the tail follows; then each result again, with a judge's score. Or real results, at a visible pace.
 
 
 RUN = "demo"
@@ -154,7 +154,7 @@ def run_benchmark(
 
     def sleep(seconds: float) -> None:
         nonlocal due
-        due += seconds  # by the clock: what other work of this machine costs is made good
+        due += seconds  # by the clock, to make up for time that this machine's other work takes
         if stop.wait(max(0.0, due - time.monotonic())):
             raise _Stopped
 
@@ -194,7 +194,7 @@ def _real_events(data: Path) -> list[Event]:
 
 
 # -----------------------------------------------------------------------------
-# What one sees of the demo: the screens of `watch` on a terminal until `q`, elsewhere a line a moment.
+# The display of the demo: the screens of `watch` on a terminal until `q`, elsewhere a line for each event.
 
 
 COLUMNS, CRASHED = 100, EXCEPTIONS[CRASH]

@@ -99,7 +99,7 @@ def fold_command(
     if as_json:
         _print_json(folding, by)
     else:
-        # lines of a file have no times, so nothing says how long a run was silent as of one of them
+        # lines of a file have no times, so it is unknown how long a run was silent at a line
         _print_tables(folding, by, datetime.now(UTC) if as_of is None else None)
     for failure in folding.failed:
         line = "" if failure.record is None else f" (line {failure.record.offset + 1})"
@@ -171,7 +171,7 @@ def _counts(folding: Folding) -> str:
 
 
 # -----------------------------------------------------------------------------
-# `streamer schema`: what crosses a wire, as JSON Schema and AsyncAPI.
+# `streamer schema`: all messages as JSON Schema and AsyncAPI.
 
 
 @click.command()
@@ -233,7 +233,7 @@ def _manifests(settings: Settings, cluster: str, image: str | None, host_names: 
 
 
 # -----------------------------------------------------------------------------
-# `streamer prices`: what tokens cost, and who says so.
+# `streamer prices`: the prices of tokens, and their sources.
 
 
 TOKENS = 1_000_000
@@ -476,7 +476,7 @@ def _runs_in(file: Path, prices: PriceTable) -> tuple[list[PastRun], int]:
 
 
 # -----------------------------------------------------------------------------
-# `streamer plan`: how many trials a drop of the pass rate needs.
+# `streamer plan`: the number of trials that show a drop of the pass rate.
 
 
 @click.command()
@@ -557,7 +557,7 @@ def plan_command(
 
 
 # -----------------------------------------------------------------------------
-# `streamer shuffle`: a random order of tasks that a harness can be given.
+# `streamer shuffle`: a random order of tasks for a harness.
 
 
 HARBOR, TERMINAL_BENCH, INSPECT = "harbor", "terminal-bench", "inspect"

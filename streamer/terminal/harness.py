@@ -151,7 +151,7 @@ def lines_of(report: ConvertReport) -> list[str]:
 
 
 # -----------------------------------------------------------------------------
-# What the user declares of a run's plan, beyond what the harness's files say.
+# The user's declarations about a run's plan, beyond the harness's files.
 
 
 NOT_DECLARED = frozenset({"type", "run_id", "revision", "schema_version"})
@@ -182,7 +182,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 # -----------------------------------------------------------------------------
-# `streamer tail`: follow a run directory and publish what appears in it.
+# `streamer tail`: follow a run directory and publish its results.
 
 
 ORDER_KINDS = ("shuffled", "chosen", "unknown")

@@ -325,7 +325,7 @@ def watch_command(run_id: str | None, budget: float | None, settings: Settings) 
 
 
 # -----------------------------------------------------------------------------
-# `streamer notify`: tells services of notification what is worth telling, once each.
+# `streamer notify`: sends each notice once to notification services.
 
 
 @click.command()
@@ -374,7 +374,7 @@ async def _send_notices(settings: Settings, asked: Asked, chosen: Callable[[str]
 
 
 # -----------------------------------------------------------------------------
-# `streamer forward`: summaries as they change, for tools that are there already.
+# `streamer forward`: summaries as they change, for existing tools.
 
 
 @click.command()

@@ -248,7 +248,7 @@ def _ask(run: str, trials: int) -> None:
 
 
 # -----------------------------------------------------------------------------
-# `streamer rejections`: what workers rejected; requeue it once it is right.
+# `streamer rejections`: records that workers rejected, to requeue once corrected.
 
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -472,7 +472,7 @@ def _print_rejection(rejected: StoredRejection) -> None:
 
 
 # -----------------------------------------------------------------------------
-# `streamer subscribe`: follow what is published, as it is published.
+# `streamer subscribe`: follow messages as they are published.
 
 
 MessageFields = dict[str, Any]
@@ -563,7 +563,7 @@ def _run(message: MessageFields) -> str:
 
 
 def _comparison(message: MessageFields) -> str:
-    from streamer.schemas.summaries import RunComparison  # the other feeds start without what this loads
+    from streamer.schemas.summaries import RunComparison  # the other feeds start without these modules
     from streamer.views.decide.outlook import MISSING, places_of
 
     comparison = RunComparison.model_validate(message)
@@ -627,7 +627,7 @@ _LINES: dict[str, Callable[[MessageFields], str]] = {
 
 
 # -----------------------------------------------------------------------------
-# `streamer events`: what the log holds of a run.
+# `streamer events`: a run's events in the log.
 
 
 _SUGGESTED = 5
@@ -796,7 +796,7 @@ def check_command(file: Path, as_json: bool, settings: Settings) -> None:
 
 
 # -----------------------------------------------------------------------------
-# `streamer config`: which prices, profiles and formulas the workers publish with.
+# `streamer config`: the workers' prices, profiles and formulas.
 
 
 @click.group()

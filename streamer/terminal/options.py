@@ -207,7 +207,7 @@ def read_settings(given: dict[str, Any]) -> Settings:
 
 
 # -----------------------------------------------------------------------------
-# What Redis says of a run of which the log holds nothing.
+# A run that Redis has, but the log has not.
 
 
 def stored_run(settings: Settings, run_id: str) -> RunSummary | None:
@@ -239,7 +239,7 @@ def scored_of(settings: Settings, run_id: str, as_of: Position | None = None) ->
 
 
 # -----------------------------------------------------------------------------
-# The records of a file or of stdin: NDJSON, plain or gzip, whatever it is called.
+# The records of a file or of stdin: NDJSON, plain or gzip, regardless of the name.
 
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -287,7 +287,7 @@ def open_records(file: Path) -> Iterator[Iterator[Record]]:
     if str(file) == "-" and sys.stdin.isatty():
         say("reading events from the terminal, one JSON object per line; Ctrl-D ends them")
     opened = click.open_file(str(file), "rb")
-    # A buffer around a buffered pipe would wait until it is full: lines are wanted as they come.
+    # A buffer around a buffered pipe would wait until it is full, but lines are needed as they come.
     peekable = hasattr(opened, "peek")
     with cast("BufferedReader", opened) if peekable else BufferedReader(cast("RawIOBase", opened)) as stream:
         start = stream.peek(2)[:2]
@@ -360,7 +360,7 @@ def is_file(name: str) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# The price table that a command folds or reports with.
+# The price table of a command.
 
 
 prices_option = click.option(
@@ -430,7 +430,7 @@ def labels_of(
 
 
 # -----------------------------------------------------------------------------
-# `--as-of`: runs folded again up to an earlier position, and what to say of them.
+# `--as-of`: runs folded again up to an earlier position, and messages about them.
 
 
 def answers_at(settings: Settings, run_id: str, as_of: Position | None, *parts: str) -> RunAnswers:

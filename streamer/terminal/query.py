@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 
 
 # -----------------------------------------------------------------------------
-# The budget of a run on the command line: the forecast of its cost beside it.
+# The budget of a run on the command line, with the forecast of its cost.
 
 
 def budget_outlook(snapshot: RunSnapshot, now: datetime, budget_usd: float | None) -> Outlook:
@@ -111,7 +111,7 @@ def budget_forecast(outlook: Outlook) -> str:
 
 
 # -----------------------------------------------------------------------------
-# `streamer query leaderboard`: agents of each benchmark, their runs pooled; or every run for itself.
+# `streamer query leaderboard`: agents of each benchmark, with their runs pooled or separate.
 
 
 @click.command()

@@ -169,7 +169,7 @@ def _short(digest: str | None) -> str:
 
 
 # -----------------------------------------------------------------------------
-# `streamer rebuild`: the state built again from the event log.
+# `streamer rebuild`: the state rebuilt from the event log.
 
 
 @click.command()
@@ -302,7 +302,7 @@ def _data(
     now = datetime.now(UTC)
     try:
         if events is not None:
-            # lines of a file have no times: the state as of one of them is not that of now
+            # lines of a file have no times: the state at a line is not the present state
             moment = now if as_of is None else None
             prices = price_table(settings.prices_file)
             return answered(events, lambda lines: from_events(lines, run_id, moment, prices, label, as_of))
@@ -479,7 +479,7 @@ def _of_log(run_id: str, question: Question, as_of: Position | None, settings: S
     try:
         return MetricMoves.of(why(settings, run_id, price_table(settings.prices_file), question, as_of))
     except NotInLog:
-        if as_of is None:  # an earlier position is answered without Redis
+        if as_of is None:  # earlier positions need no Redis
             stored_run(settings, run_id)
         raise
 
@@ -500,7 +500,7 @@ def _print(moves: MetricMoves) -> None:
 
 
 # -----------------------------------------------------------------------------
-# `streamer ledger`: all candidates that were tried, and which of them are better.
+# `streamer ledger`: all tried candidates, and which of them are better.
 
 
 def ledgers_upon(run_id: str, runs: Iterable[RunSummary]) -> set[str]:

@@ -101,7 +101,7 @@ def attempts_of(trials: int) -> int:
 
 
 # -----------------------------------------------------------------------------
-# Writing as harnesses do: in place and not at once, so that a reader may see half a file.
+# Writing as harnesses do: in place and piece by piece, so that a reader may see half a file.
 
 
 MEAN_SECONDS = 55.0
@@ -173,7 +173,7 @@ class Disk:
 
 
 # -----------------------------------------------------------------------------
-# Simulated trials that run at once: each goes on when its time has come.
+# Simulated trials in parallel: each continues at its own time.
 
 
 Steps = Iterator[float]

@@ -184,7 +184,7 @@ def finite(value: Number | None) -> float | None:
 
 
 # -----------------------------------------------------------------------------
-# Words for what may be concluded from a run, the same on every surface (docs/inference.md).
+# Words for the conclusions from a run, the same on every surface (docs/inference.md).
 #
 # Each function takes the summary of a group, as its model or as the dict of its JSON.
 

@@ -112,7 +112,7 @@ def unsorted(columns: Iterable[Column]) -> tuple[Column, ...]:
 
 
 # -----------------------------------------------------------------------------
-# Grades, accuracies and pass@k as text for people: every surface words them the same way.
+# Grades, accuracies and pass@k as text, the same on every surface.
 #
 # Each function takes a summary, as its model or as the dict of its JSON.
 
@@ -413,7 +413,7 @@ def _behind(board: Board, names: Container[str], columns: Sequence[Column]) -> B
 
 
 # -----------------------------------------------------------------------------
-# The boards and their columns: the page, the terminal, the commands and the reports draw what stands here.
+# The boards and their columns, for the page, the terminal, the commands and the reports.
 #
 # A column names a field of its row, and a format. `streamer/views/tables.py` writes the formats as text.
 # `streamer/views/drawing.py` draws the same formats for the page and for files.

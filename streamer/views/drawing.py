@@ -122,7 +122,7 @@ def badge(text: str, mood: str = "", title: str | None = None) -> Element:
 
 
 # -----------------------------------------------------------------------------
-# Numbers as the page and files write them. Infinity and NaN travel as texts (R14).
+# Numbers on the page and in files. Infinity and NaN are texts in JSON (R14).
 
 
 _NOT_FINITE = {"Infinity": "∞", "-Infinity": "−∞", "NaN": "NaN"}

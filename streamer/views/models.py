@@ -389,7 +389,7 @@ class Comparison(Message):
 
 
 # -----------------------------------------------------------------------------
-# Why trials failed, as groups of alike ones: by failure mode, and by what their messages have in common.
+# Reasons for failed trials, grouped by failure mode and by the common part of their messages.
 
 
 NO_FAILURE = ("", "none", "unset")
@@ -482,7 +482,7 @@ def failure_groups(trials: Iterable[FailedTrial]) -> list[FailureGroup]:
 
 
 # -----------------------------------------------------------------------------
-# How each agent does on each task: outcomes, the mean of a metric, and what is running.
+# Each agent on each task: outcomes, the mean of a metric, and running trials.
 
 
 MatrixMetric = Literal["outcome", "composite_score", "cost_usd", "duration_seconds", "task_speedup"]

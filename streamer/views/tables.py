@@ -47,7 +47,7 @@ from streamer.views.columns import (
 from streamer.views.models import TrialRow, outcome_of
 
 # -----------------------------------------------------------------------------
-# Tables of text for people, and documents of tables: terminal, Markdown and HTML write the same.
+# Tables of text, and documents of tables, the same for terminal, Markdown and HTML.
 
 
 SummaryFields = Mapping[str, Any]
@@ -265,7 +265,7 @@ def run_document(
 
 
 # -----------------------------------------------------------------------------
-# The columns of a table of scored trials: one row per trial, in CSV and in Parquet alike.
+# The columns of a table of scored trials: one row per trial, in both CSV and Parquet.
 
 
 NAMED_METRIC_COLUMNS = 64

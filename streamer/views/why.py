@@ -40,7 +40,7 @@ from streamer.views.models import Label, TrialPlace
 from streamer.views.tables import Table
 
 # -----------------------------------------------------------------------------
-# What moved a number of a run's agents: it is read again after each event that can have moved it.
+# The moves of a number of a run's agents, which is read again after each event that may have moved it.
 
 
 Cause = Literal["result", "correction", "verdict", "retraction", "rescoring", "plan", "end", "deletion"]
@@ -252,7 +252,7 @@ def _is_baseline(run: RunState, group_id: GroupId) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Which trials moved a number of a run's agents, and by how much: the run folded event by event.
+# The trials that moved a number of a run's agents, and by how much: the run folded event by event.
 
 
 def metric_of(name: str) -> BoardMetric:
@@ -287,7 +287,7 @@ def why_in(
 
 
 # -----------------------------------------------------------------------------
-# What moved a number, as models for JSON and as a table with lines for people.
+# The moves of a number, as models for JSON and as a table with lines.
 
 
 CAUSES: dict[Cause, str] = {

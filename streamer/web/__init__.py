@@ -69,7 +69,7 @@ def available_port(port: int | None = None) -> int:
 
 
 # -----------------------------------------------------------------------------
-# Which tokens a server needs. Loads no web server, so that `up` can check them at once.
+# The tokens that a server needs. Loads no web server, so that `up` can check them at once.
 
 
 MIN_TOKEN_CHARACTERS = 16
@@ -104,7 +104,7 @@ def is_loopback(host: str) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Where a browser finds the page: addresses that can be opened, and a QR code of the one for phones.
+# The addresses of the page: those that can be opened, and a QR code for phones.
 
 
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - it is compared with, not listened on

@@ -232,7 +232,7 @@ def _trend(row: BoardRow, write: Callable[[Any], str]) -> drawing.Element:
 
 
 # -----------------------------------------------------------------------------
-# Two sides compared: in words, by metric, the tasks that one side alone passes, task by task.
+# Two sides compared: in words, by metric, by the tasks that only one side passes, and task by task.
 
 
 def drawn_comparison(found: Comparison) -> list[drawing.Element]:

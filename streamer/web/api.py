@@ -141,7 +141,7 @@ from streamer.web.protocols.live import Hub
 from streamer.web.report import as_csv, as_parquet
 
 # -----------------------------------------------------------------------------
-# What the answers draw on: readers, streams, the way to the broker.
+# The resources of the answers: readers, streams, access to the broker.
 
 
 HISTORY_SECONDS = 2.0
@@ -211,7 +211,7 @@ class Web:
     async def follow_large_runs(self) -> None:
         """Prepare answers about large runs before a viewer asks, until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)  # questions at the start go first
+            await asyncio.sleep(LOOK_SECONDS)  # questions at the start take precedence
             with suppress(Exception):  # every question about runs gets it
                 await self.read_large_runs()
 
@@ -238,7 +238,7 @@ class Web:
 
 
 # -----------------------------------------------------------------------------
-# Answers that fold the log of a run again: as of an earlier position, and what moved a number.
+# Answers that fold the log of a run again: at an earlier position, and about moves of a number.
 
 
 T = TypeVar("T")
@@ -474,7 +474,7 @@ async def _unfinished(web: Web, query: UnfinishedQuery, run: str) -> Unfinished:
 
 
 # -----------------------------------------------------------------------------
-# The answers about trials: lists, why they failed, how agents do on tasks, and one trial with its files.
+# The answers about trials: lists, reasons for failures, agents by task, and one trial with its files.
 
 
 @_get("/api/runs/{run}/trials", "A page of scored trials.")
@@ -623,7 +623,7 @@ async def _place(web: Web, run: str, trial: str, artifact: str) -> _Place:
 
 
 # -----------------------------------------------------------------------------
-# The answers about several runs: leaderboards, comparisons, and how this server stands.
+# The answers about several runs: leaderboards, comparisons, and the server's health.
 
 
 @_get("/api/leaderboard", "Agent:models by a metric, best first; no baselines, provisional ones last.")

@@ -254,11 +254,10 @@ def _query_parameters(query: type[Query]) -> list[dict[str, Any]]:
 
 
 # -----------------------------------------------------------------------------
-# The player of a terminal's recording: a page of its own, in a sandbox with a policy of its own.
+# The player of a terminal's recording: a separate page, in a sandbox with its own policy.
 #
-# It has no origin, no cookies and no way to reach any server. Its policy allows the scripts and styles that
-# stand in it, by their hashes, and nothing else. The recording stands in it as JSON that cannot end its
-# element.
+# It has no origin, no cookies and no way to reach any server. Its policy allows only the scripts and styles
+# in it, by their hashes. It contains the recording as JSON that cannot end its element.
 
 
 _VENDORED = STATIC / "vendor" / "asciinema-player"
@@ -308,7 +307,7 @@ def _fixed() -> tuple[str, str, str]:
 
 
 # -----------------------------------------------------------------------------
-# The application: paths, and what stands around them.
+# The application: its paths, with checks around them.
 
 
 log = logging.getLogger("streamer.web")
@@ -657,7 +656,7 @@ def configured(app: ASGIApp, connections: Connections) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=cast(Any, partial(LimitedProtocol, connections)),
-        log_level=logging.ERROR,  # bad requests and broken connections are no news
+        log_level=logging.ERROR,  # bad requests and broken connections are not worth a log line
         access_log=False,
         ws="none",
         server_header=False,

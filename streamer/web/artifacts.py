@@ -35,7 +35,7 @@ from streamer.text import counted
 # Opens a file below a run's directory: never outside it, never through a link, regular files only.
 #
 # Every part of the path is opened relative to the one before it, without following links. So nothing that an
-# agent puts into the directory, before or meanwhile, leads elsewhere.
+# agent puts into the directory, at any time, leads elsewhere.
 
 
 _RELATIVE = re.compile(RELATIVE_PATH)
@@ -107,7 +107,7 @@ def _opened(home: Path, relative: str) -> Iterator[int]:
 
 
 # -----------------------------------------------------------------------------
-# The directories of runs whose files may be shown: those that somebody named on this machine.
+# The directories of runs whose files may be shown: those named on this machine.
 
 
 LOOK_AGAIN_SECONDS = 5.0
@@ -203,7 +203,7 @@ class RunDirectories:
         changed = unclear or now_followed != self._followed
         looked_at = self._looked_at
         first = looked_at == float("-inf")
-        if changed and self._lock.acquire(blocking=first):  # later, others get what the last search found
+        if changed and self._lock.acquire(blocking=first):  # later, others get the result of the last search
             try:
                 if self._looked_at == looked_at:
                     self._look(now_followed)
@@ -232,7 +232,7 @@ def _runs_in(root: Path) -> list[SourceRun]:
 
 
 # -----------------------------------------------------------------------------
-# The steps of an agent's trajectory, whatever format its log has.
+# The steps of an agent's trajectory, for all formats of logs.
 
 
 MAX_STEPS = 2_000
@@ -364,15 +364,15 @@ def amount_of(value: Any) -> float | None:
         return None
     try:
         return float(value) if 0 <= value < float("inf") else None
-    except OverflowError:  # a whole number that no float holds
+    except OverflowError:  # an integer too large for a float
         return None
 
 
 # -----------------------------------------------------------------------------
-# Terminal output as lines of text with attributes: colours and weights stay, all other control goes.
+# Terminal output as lines of text with attributes: colours and weights stay, other controls are dropped.
 #
-# Only SGR sequences (ECMA-48 8.3.117) mean something. Others are dropped, as is what overwrites: a carriage
-# return begins the line again.
+# Only SGR sequences (ECMA-48 8.3.117) have an effect. Others are dropped. A carriage return starts the line
+# over.
 
 
 MAX_LINES = 5_000
@@ -653,7 +653,7 @@ def _said(fields: Mapping[str, Any], name: str) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Steps of an answer that Terminus got from its model: what it thinks, and the keys that it types.
+# Steps of an answer that Terminus got from its model: its thoughts, and the keys that it types.
 #
 # Terminal-Bench keeps one answer in `response.txt` or `response.json`. Terminus 1 writes `state_analysis`,
 # `explanation` and `is_task_complete`, Terminus 2 `analysis`, `plan` and `task_complete`.
@@ -690,7 +690,7 @@ def _terminus_fields(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # -----------------------------------------------------------------------------
-# The contents of a file as the page shows them: steps, lines of a log, a diff, or a recording to play.
+# The contents of a file for the page: steps, lines of a log, a diff, or a recording to play.
 
 
 MAX_LOG_BYTES = 1 << 20

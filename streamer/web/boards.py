@@ -52,7 +52,7 @@ class RunOutlook:
         self._tried, self._asked, before = True, self._wanted, self.found
         try:
             self.found = await self._load()
-        except Exception as error:  # the last outlook stays; the stream says what is wrong with Redis
+        except Exception as error:  # the last outlook stays; the stream reports the problem of Redis
             status = status_of(error)
             if status is None:
                 log.exception("The outlook of a run failed; viewers keep the last one")
@@ -92,7 +92,7 @@ def view_of(web: Web, room: Room, query: ViewQuery, run_id: str | None) -> View 
     if run_id is None:
         return _kept(room, ViewQuery(view="runs"), partial(_drawn_runs, room))
     used = {"view", "grades", *_CHOICES[query.view]}
-    query = ViewQuery.model_validate(query.model_dump(include=used))  # what else was asked for draws the same
+    query = ViewQuery.model_validate(query.model_dump(include=used))  # other requested options draw the same
     load = partial(outlook_at, web, OutlookQuery(), run_id)
     outlook = room.kept.setdefault("outlook", RunOutlook(room, load))
     return _kept(room, query, partial(_drawn_run, room, outlook, query))
@@ -102,7 +102,7 @@ def _kept(room: Room, query: ViewQuery, draw: Callable[[], Iterable[Part]]) -> V
     view: View = room.kept.pop(query, None) or View(room, draw)
     room.kept[query] = view
     asked = [key for key in room.kept if isinstance(key, ViewQuery)]
-    for oldest in asked[:-MOST_VIEWS]:  # whoever looks at it keeps it
+    for oldest in asked[:-MOST_VIEWS]:  # its viewers keep it
         del room.kept[oldest]
     return view
 

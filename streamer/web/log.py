@@ -158,7 +158,7 @@ class CachedRunLog(Generic[R]):
 
 
 # -----------------------------------------------------------------------------
-# Answers that need a whole run in memory: worked out one at a time, and few may wait.
+# Answers that need a whole run in memory: computed one at a time, and only few may wait.
 
 
 T = TypeVar("T")
@@ -276,7 +276,7 @@ class Recent(Generic[T]):
 
 
 # -----------------------------------------------------------------------------
-# All runs as of an earlier time, for answers about several: lists of runs, and leaderboards.
+# All runs at an earlier time, for answers about several runs: lists of runs, and leaderboards.
 
 
 def _awaited(
@@ -337,7 +337,7 @@ class RunsAt:
 
 
 # -----------------------------------------------------------------------------
-# The learning curves of the runs that people look at: worked out from the log when somebody asks.
+# The learning curves of viewed runs, computed from the log on request.
 
 
 MAX_CURVES = 16
@@ -462,7 +462,7 @@ class CurveCache:
 
 
 # -----------------------------------------------------------------------------
-# The leaderboards of benchmarks for the page: worked out in a thread, once for all who ask at once.
+# The leaderboards of benchmarks for the page, computed in a thread once for all simultaneous requests.
 
 
 FRESH_BOARDS_SECONDS = 4.0
@@ -498,10 +498,9 @@ class Leaderboards:
 
 
 # -----------------------------------------------------------------------------
-# The scored trials of the runs that people look at: Redis has none, so they are read from the log.
+# The scored trials of viewed runs, read from the log because Redis has no trials.
 #
-# Of each trial only the fields of a list are kept, and where the whole of it stands. The whole is read on
-# request.
+# For each trial only the fields of a list are kept, and its position. The whole trial is read on request.
 
 
 class TrialMoved(Refused):
@@ -566,10 +565,10 @@ class TrialLog:
 
 
 # -----------------------------------------------------------------------------
-# What harnesses said of the trials that people look at: message, files, times; scored trials lack them.
+# Harnesses' facts about viewed trials that scored trials lack: message, files, times.
 #
-# A scored trial names the event that won its slot by slot and fingerprint (R17). Of each slot only the event
-# that wins it is kept here, so a slot that is written often takes the room of one.
+# A scored trial names the event that won its slot by slot and fingerprint (R17). For each slot only the
+# winning event is kept here, so a frequently written slot takes no more room than others.
 
 
 class EventsClosed(Refused):
@@ -743,7 +742,7 @@ class TrialEvents:
 
 
 # -----------------------------------------------------------------------------
-# How lists of trials are filtered, ordered and divided into pages. Pure.
+# Filtering, ordering and paging of lists of trials. Pure.
 
 
 ORDERS: dict[str, Callable[[AnyRow], Any]] = {

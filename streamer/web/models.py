@@ -375,7 +375,7 @@ class Refused(Exception):
 _UNKNOWN = (UnknownRun, UnknownBenchmark, UnknownAgent, UnknownLabel, NoSuchLedger)
 
 _KINDS: dict[int, tuple[type[Exception], ...]] = {
-    # who disconnects before the end of the body does not get the answer
+    # a client that disconnects before the end of the body gets no answer
     400: (UnknownMetric, BadPosition, ClientDisconnect),
     404: (*_UNKNOWN, NothingYet, NotInLog, CannotBeOpened),
     409: (CannotBeFolded,),
@@ -404,7 +404,7 @@ def status_of(error: Exception) -> int | None:
 
 
 # -----------------------------------------------------------------------------
-# One path of the API: what may be asked there, and how it is answered.
+# One path of the API: its parameters and its answer.
 
 
 JSON = "application/json"

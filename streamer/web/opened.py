@@ -194,7 +194,7 @@ def _effort(trial: Json) -> Element:
 
 
 # -----------------------------------------------------------------------------
-# What FormulaCode measured.
+# FormulaCode's measurements.
 
 
 MOST_BENCHMARKS = 200
@@ -279,7 +279,7 @@ def opened_file(view: ArtifactView, player: str) -> Element:
     """A file of a trial; `player` is the address that plays a recording."""
     if view.kind == "steps":
         return _steps(view)
-    if view.kind == "cast":  # without an origin of its own: it plays what stands in it, and reaches nothing
+    if view.kind == "cast":  # without its own origin: it plays its content, and cannot reach anything
         framed = {"class": "player", "sandbox": "allow-scripts", "src": player}
         return h("iframe", {**framed, "title": "Recording of the terminal"})
     shown = [_changed(line) if view.kind == "diff" else _printed(line) for line in view.lines]

@@ -213,7 +213,8 @@ def _number(column: Column) -> str:
 
 
 # -----------------------------------------------------------------------------
-# The module `shared.js`: what the page and reports draw with. It imports nothing: a report holds it as it is.
+# The module `shared.js`, with which the page and reports draw. It has no imports, so reports contain it
+# unchanged.
 
 
 CHAPTERS = (

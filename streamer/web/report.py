@@ -275,11 +275,11 @@ def side_of(data: RunData, agent_model: str | None) -> ComparedSide:
 
 
 # -----------------------------------------------------------------------------
-# A run as Markdown that GitHub shows as it is meant.
+# A run as Markdown that GitHub renders as intended.
 #
-# Names from agents and harnesses stand in `<code>`, their punctuation as character references. So they are no
-# link, no markup and no cell border. GitHub looks for mentions in the decoded text outside of `<code>`: what
-# stands there has an invisible space behind each sign that would make one.
+# Names from agents and harnesses are in `<code>`, with their punctuation as character references. So they
+# cannot be links, markup or cell borders. GitHub looks for mentions in the decoded text outside of `<code>`,
+# so there each sign that would make a mention is followed by an invisible space.
 
 
 PLAIN = frozenset(" -.:/;@,%()$")
@@ -373,12 +373,12 @@ def _is_plain(plain: str, at: int, kept: frozenset[str]) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# A run as one HTML file that needs nothing else: styles, scripts and data stand in it.
+# A run as one self-contained HTML file, with styles, scripts and data.
 #
 # Without JavaScript it is static tables; with it, the page's own board, tiers and charts. The content
 # security policy allows exactly the scripts and styles in the file, by their hashes, and no connection to
-# anywhere. What agents wrote is text: escaped in the tables, and JSON with `<` written as `\u003c` in the
-# data.
+# anywhere. Text from agents is escaped in the tables, and in the data it is JSON with `<` written as
+# `\u003c`.
 
 
 OURS = Path(__file__).with_name("report_static")
@@ -504,7 +504,7 @@ def _plot() -> str:
 
 
 # -----------------------------------------------------------------------------
-# A run as one JSON document, of the same objects as in the topics, in Redis and from `query`.
+# A run as one JSON document, with the same objects as in the topics, in Redis and from `query`.
 
 
 def as_json(data: RunData) -> bytes:
@@ -599,7 +599,7 @@ def _value(column: TrialColumn, trial: Mapping[str, Any]) -> Value | datetime:
 
 
 # -----------------------------------------------------------------------------
-# The formats of a report, and what each needs.
+# The formats of a report, and their requirements.
 
 
 _WRITERS: tuple[Callable[[RunData], bytes], ...] = (
@@ -625,7 +625,7 @@ def format_of(file: Path) -> str | None:
 
 
 # -----------------------------------------------------------------------------
-# The verdict of a gate as Markdown: a comment for a pull request, a summary of a CI job.
+# The verdict of a gate as Markdown, for a pull request's comment or a CI job's summary.
 
 
 MARKS = {GateVerdict.PASS: "✅", GateVerdict.FAIL: "❌", GateVerdict.UNDECIDED: "❔"}

@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> int:
-    gc.disable()  # what is loaded stays: looking for garbage in it takes a seventh of the time
+    gc.disable()  # loaded modules stay: looking for garbage in them takes a seventh of the time
     from pydantic import ValidationError
 
     from streamer.settings import BadConfigurationFile, Settings, what_is_wrong

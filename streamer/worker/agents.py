@@ -90,7 +90,7 @@ def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) ->
         trials, {"agent_model": agent_models, "tier": tiers, "run": runs, "comparison": comparisons}
     )
 
-    # What folds, and what it writes with.
+    # The processor, and the producers that it writes with.
     sink, metrics = RedisSink.from_settings(settings), Metrics(settings.partitions)
     if settings.metrics_address is not None:
         app.report_to(metrics.registry)
@@ -121,7 +121,7 @@ def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) ->
                 await processor.queue(changes)
                 await processor.publish_due()
 
-    # What comes before the first event of a partition, and beside all events.
+    # Work before the first event of a partition, and alongside all events.
     configuration = Configuration(settings, made_with(prices), producer)
 
     def on_ready(mine: list[int]) -> None:

@@ -39,12 +39,12 @@ from streamer.worker.tables import Tables
 from streamer.worker.transport import BatchStream, FetchedBatch, portions
 
 # -----------------------------------------------------------------------------
-# Where a run belongs, and records that came to the wrong place.
+# The partition of a run, and records in the wrong partition.
 #
-# Producers' default partitioners differ, so equal keys do not mean equal partitions. A record that does not
-# lie in partition murmur2(run_id) mod N is sent there. Only where it lies decides that, no header: clients
-# write headers too. The copy lies right, so it is never sent on, as long as workers agree about N. They do:
-# each checks N against the topics whenever partitions are assigned, and ends if it differs.
+# Producers' default partitioners differ, so equal keys do not mean equal partitions. A record that is not in
+# partition murmur2(run_id) mod N is sent there. Only its partition decides that, not a header, because
+# clients write headers, too. The copy is in the right place, so it is never sent on, as long as workers agree
+# about N. They do: each checks N against the topics whenever partitions are assigned, and ends if it differs.
 
 
 FORWARDED = "streamer-forwarded"
@@ -68,7 +68,7 @@ def _copy(record: LogRecord, run_id: str, target: int) -> ProducerRecord:
 
 
 # -----------------------------------------------------------------------------
-# The processor: batches of events in, everything that follows from them out, then done.
+# The processor: batches of events in, all their results out, then done.
 
 
 log = logging.getLogger(__name__)

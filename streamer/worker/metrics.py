@@ -119,7 +119,7 @@ class Metrics(Collector):
 
 
 # -----------------------------------------------------------------------------
-# `/healthz`, `/readyz` and `/metrics` of a worker, answered by a thread of its own.
+# `/healthz`, `/readyz` and `/metrics` of a worker, answered by a separate thread.
 
 
 STUCK_SECONDS = 30.0

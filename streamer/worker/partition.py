@@ -30,7 +30,7 @@ from streamer.worker.transport import FetchedBatch, TopicPartition
 T = TypeVar("T")
 
 # -----------------------------------------------------------------------------
-# Runs of a partition that changed since they were published, and the batches that are done once they are.
+# Runs of a partition with unpublished changes, and the batches that are done once these are published.
 
 
 PUBLISH_SECONDS = 0.9
@@ -137,13 +137,13 @@ def _before(queue: deque[tuple[int, T]], step: int) -> list[T]:
 
 
 # -----------------------------------------------------------------------------
-# The checkpoint among the state pages of a partition: from which changelog offset on they are complete.
+# The checkpoint among the state pages of a partition: the changelog offset from which they are complete.
 #
 # A changelog can lose records: an operator deletes and creates it again, empties it, or sets a retention. The
-# rest would look like a smaller state. So each partition of the changelog holds a checkpoint: from the offset
-# that it names on, the pages are complete. Without a checkpoint, or if the changelog begins later than it
-# says, pages may be missing: the partition is folded again from the event log. The checkpoint also names
-# formulas, profiles, prices and epoch, so the next worker knows whether what is published still holds.
+# rest would look like a smaller state. So each partition of the changelog has a checkpoint: from its offset
+# on, the pages are complete. Without a checkpoint, or if the changelog begins later than it says, pages may
+# be missing: the partition is folded again from the event log. The checkpoint also names formulas, profiles,
+# prices and epoch, so the next worker knows whether the published values are still valid.
 
 
 PREFIX = COVERED
@@ -273,7 +273,7 @@ def lacks_pages(partition: Partition, run_id: str, published: bytes) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Runs made again: of a partition after a rebalance, a closed run that gets an event, a run that is repaired.
+# Runs rebuilt: of a partition after a rebalance, a closed run that gets an event, a run under repair.
 
 
 async def load_pages(
@@ -427,7 +427,7 @@ class Partition:
 
 
 # -----------------------------------------------------------------------------
-# From cuts of run state to records on topics, and what has to be published again after a recovery.
+# From changes of runs to records on topics, and values to publish again after a recovery.
 
 
 DECIDING = ("digest", "epoch", "superseded", "conflicts", "made_with", "degraded")

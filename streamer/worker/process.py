@@ -56,8 +56,8 @@ from streamer.worker.transport import StreamerApp, TopicPartition, session_secon
 # -----------------------------------------------------------------------------
 # One configuration for the whole group: a worker with other prices, profiles or formulas waits.
 #
-# The fingerprint of the current configuration stands in `streamer-meta`. The first worker of a deployment
-# puts its own there. Afterwards an operator makes another one current: `streamer config adopt`.
+# The fingerprint of the current configuration is in `streamer-meta`. The first worker of a deployment writes
+# its own there. Later an operator can make another one current: `streamer config adopt`.
 
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class Configuration:
 
 
 # -----------------------------------------------------------------------------
-# Every topic, created before the app starts: Faust creates only some, and none with these settings.
+# All topics, created before the app starts, because Faust creates only some, without these settings.
 
 
 REQUEST_MS = 40_000
@@ -198,7 +198,7 @@ def check_counts(counts: Mapping[str, int], settings: Settings) -> None:
 # Watches the topics of a running worker: deleted, extended, or with a retention that deletes events.
 #
 # If topics are deleted or extended, the worker ends. At its next start it creates them, fills them, or says
-# what to do.
+# what to do about them.
 
 
 CHECK_SECONDS = 15.0
@@ -240,7 +240,7 @@ class TopicWatch:
 
 
 # -----------------------------------------------------------------------------
-# The regular work of a worker: heartbeat, lag, and the end of a catch-up that no event brings about.
+# The periodic work of a worker: heartbeat, lag, and the end of a catch-up without events.
 
 
 HOUSEKEEPING_TICK_SECONDS = 0.5
@@ -436,7 +436,7 @@ class Housekeeping:
 # A worker that was stopped for longer than its session is a zombie: it ends before it writes again.
 #
 # While it did not run (SIGSTOP, a suspended laptop, a starved machine) its partitions went to another worker.
-# Its pages could do no harm, since a writer rewrites only its own, but its summaries would be old news.
+# Its pages would be harmless, because a writer rewrites only its own, but its summaries would be outdated.
 
 
 WATCHDOG_TICK_SECONDS = 0.2
@@ -512,7 +512,7 @@ class CheckedSelector(selectors.DefaultSelector):
 
 
 # -----------------------------------------------------------------------------
-# A worker's log: lines for people, or JSON for programs.
+# A worker's log: readable lines, or JSON for programs.
 
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -545,7 +545,7 @@ def configure_logging(settings: Settings) -> None:
     handler.setFormatter(JsonLines() if settings.log_format == "json" else logging.Formatter(TEXT))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("streamer").setLevel(settings.log_level)
-    logging.getLogger("mode.timers").setLevel(logging.ERROR)  # a long batch delays a commit: no news
+    logging.getLogger("mode.timers").setLevel(logging.ERROR)  # a long batch delays a commit, which is fine
     for noisy in ("faust", "mode", "aiokafka"):
         logging.getLogger(noisy).setLevel(logging.DEBUG if settings.log_level == "DEBUG" else logging.WARNING)
 

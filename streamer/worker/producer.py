@@ -13,7 +13,7 @@ from streamer.settings import Settings
 from streamer.storage.outbox import MAX_RECORD_BYTES, NotStored, Outbox, ProducerRecord
 
 # -----------------------------------------------------------------------------
-# Sizes and times of the worker, each with its unit and its reason.
+# Sizes and times of the worker, each with its unit and reason.
 
 
 MAX_POLL_RECORDS = 4_000
@@ -47,7 +47,7 @@ EMBEDDED_SESSION_TIMEOUT_SECONDS = 3.0
 
 
 # -----------------------------------------------------------------------------
-# Everything a worker writes to Kafka goes through here, and is awaited.
+# Everything that a worker writes to Kafka passes through here, and is awaited.
 
 
 class RecordTooLarge(ValueError):
@@ -160,7 +160,7 @@ class Producer:
 
 
 # -----------------------------------------------------------------------------
-# The clock of the worker's intervals: a suspended machine counts as time that passes.
+# The clock of the worker's intervals, which runs on while the machine is suspended.
 
 
 def clock() -> float:

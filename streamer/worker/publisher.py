@@ -46,7 +46,7 @@ from streamer.worker.tables import Tables
 from streamer.worker.transport import FetchedBatch
 
 # -----------------------------------------------------------------------------
-# Writes the checkpoint of a partition when something that it says has changed.
+# Writes the checkpoint of a partition when its content has changed.
 
 
 log = logging.getLogger(__name__)
@@ -104,12 +104,12 @@ class CheckpointWriter:
 
 
 # -----------------------------------------------------------------------------
-# Runs that get no events leave memory, and come back when one arrives.
+# Idle runs leave memory, and return when an event arrives.
 #
-# What stays of a closed run are the names of its state pages and of its summaries, which the tables hold. Its
-# trials in flight and its tasks, compressed, stay too, since no table holds them. The pipeline hands back an
-# event for it. Then the run is joined from its pages again, or, where the tables have lost one, folded again
-# from the event log.
+# A closed run keeps the names of its state pages and summaries, which are in the tables. It keeps its trials
+# in flight and its tasks, compressed, because no table has them. The pipeline hands back an event for it.
+# Then the run is joined from its pages again or, if the tables have lost one, folded again from the event
+# log.
 
 
 CLOSED_PER_TURN = 200
@@ -232,13 +232,12 @@ class IdleRuns:
 
 
 # -----------------------------------------------------------------------------
-# Runs that cannot be folded, scored, saved or published: set apart, so that all others go on.
+# Runs that cannot be folded, scored, saved or published: quarantined, so that all others continue.
 #
-# An exception in what is computed for one run drops that run from memory (`Partition.guard`,
-# `Pipeline.fold`). Before the events that led there count as done, this writes it down in three places. A
-# record among the state pages holds the run back with the next owner of the partition, too. Each of its last
-# good summaries gets the reason. A rejection has the event, where one can be named. `repair` folds such a run
-# again.
+# An exception in a computation for one run drops the run from memory (`Partition.guard`, `Pipeline.fold`).
+# Before its events count as done, the failure is recorded in three places. A record among the state pages
+# keeps the run from the next owner of the partition, too. Each of its last good summaries gets the reason. A
+# rejection has the event, if it is known. `repair` folds such a run again.
 
 
 class QuarantineWriter:
@@ -310,7 +309,7 @@ class QuarantineWriter:
         Trials in flight and tasks left memory with the run's state, so Redis no longer lists them.
         """
         updates = []
-        self._encoder.take_back(failed)  # what was too large to be written
+        self._encoder.take_back(failed)  # records too large to be written
         stored = self._encoder.stored_of_runs(partition.number, failed)
         for run_id, failure in failed.items():
             quarantine = self._quarantine(partition, failure, stored[run_id])
@@ -440,7 +439,7 @@ def run_of(record: ProducerRecord) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Publishes what changed: summaries, scored trials and news to Kafka, and the same summaries to Redis.
+# Publishes changes: summaries, scored trials and notifications to Kafka, and the same summaries to Redis.
 
 
 RUNS_PER_WRITE = 200
@@ -477,7 +476,7 @@ class SummaryPublisher:
         replaced = await self._publish(runs) if runs else []
         for partition, run_ids in shares:
             partition.publish_queue.published(run_ids)
-            # Before the batches are done: after a crash, their events would not set the run apart again.
+            # Before the batches are done: after a crash, their events would not fail the run again.
             await self.quarantine_writer.admit(partition)
         for partition in ready:
             batches, waited = partition.publish_queue.take_finished()
@@ -493,7 +492,7 @@ class SummaryPublisher:
         outs: list[ProducerRecord] = []
         for partition, run_id in runs:
             if not partition.pipeline.knows(run_id):
-                continue  # set apart for one of its pages
+                continue  # failed because of one of its pages
             with partition.guard(run_id):
                 run = partition.pipeline.run(run_id)
                 update = run.take_changes()
@@ -609,7 +608,7 @@ class SummaryPublisher:
         orphans = self.encoder.orphans(partition.number, current, partition.epoch)
         await self.producer.write(self.encoder.of_summaries(partition.number, orphans))
         await self.quarantine_writer.admit(partition)
-        partition.caught_up = True  # its summaries are published; where Redis is away, it gets them later
+        partition.caught_up = True  # its summaries are published; if Redis is away, it gets them later
         self.idle.recovered(partition)
         await self.sink.reconcile(partition.run_ids())
         await self.publish_scored(partition, later)

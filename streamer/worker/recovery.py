@@ -55,7 +55,7 @@ from streamer.worker.tables import NoRow, Tables, refuse_page, row_key
 from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition
 
 # -----------------------------------------------------------------------------
-# Where the log of a partition, its changelog and its scored trials stand when a worker takes it over.
+# The positions of a partition's log, changelog and scored trials when a worker takes it over.
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ async def read_positions(
 
 
 # -----------------------------------------------------------------------------
-# Rebuilding what is in memory from the state pages, after every rebalance.
+# Rebuilding the memory from the state pages, after every rebalance.
 
 
 log = logging.getLogger(__name__)
@@ -386,8 +386,8 @@ def _note_quarantined(partition: Partition, pages: Mapping[str, bytes]) -> None:
 # Folds runs again from the event log: a whole run on request, or the healthy part of one in quarantine.
 #
 # A run in quarantine keeps its last good summaries. Some have no summaries yet: the run failed in the first
-# batch, or the embedded stack, which keeps events alone, was started again. Then they are made of the events
-# before it failed.
+# batch, or the embedded stack, which keeps only events, was restarted. Then they are computed from the events
+# before the failure.
 
 
 KEPT_OUTCOMES = 20
@@ -430,7 +430,7 @@ class Repairs:
 
         def keep() -> None:
             nonlocal last
-            with suppress(Exception):  # here or before, the run fails: what it was before that is kept
+            with suppress(Exception):  # here or before, the run fails, and its previous state is kept
                 last = result.run(run_id).summaries()
 
         with suppress(CannotFoldAgain):
@@ -511,21 +511,21 @@ class Repairs:
             if key.startswith(prefix)
         ]
         for _, value in pages:
-            with suppress(Exception):  # a page that cannot be read may be why the run was set apart
+            with suppress(Exception):  # the run may have failed because of an unreadable page
                 for slot in slots_on(value):
                     run.state.may_stand_scored(slot)
         run.replace_pages(key for key, _ in pages)
 
 
 # -----------------------------------------------------------------------------
-# An owner's answer to others who write over it: what they put over newer summaries is published again.
+# An owner's answer to others who overwrite its summaries: it publishes the newer ones again.
 #
-# A worker that was cut off from its group, though not stopped, may go on for a while after its partitions
-# went to another one, and what it had sent before it died may arrive late. Its pages do no harm. Its
-# summaries and scored trials, older than the owner's, would stand last in the public topics until the run or
+# A worker that was cut off from its group, but not stopped, may continue for a while after its partitions
+# went to another one, and records that it sent before it died may arrive late. Its pages are harmless. Its
+# summaries and scored trials, older than the owner's, would be the last in the public topics until the run or
 # the slot changes again.
 #
-# An operator writes among the pages, too: requests to fold a run again (`streamer runs repair`).
+# Operators write among the pages, too: requests to fold a run again (`streamer runs repair`).
 
 
 class Fencing:
@@ -569,7 +569,7 @@ class Fencing:
                     if written and partition and partition.caught_up:
                         with self._processor.all_or_nothing():
                             await self._answer(partition, place.topic, written)
-            except Exception as error:  # what was cut for the answer is drained: the next owner gives it
+            except Exception as error:  # the changes for the answer are drained: the next owner publishes it
                 await self._processor.give_up(error)
 
     async def _answer(self, partition: Partition, topic: str, written: dict[str, bytes | None]) -> None:

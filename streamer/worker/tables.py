@@ -42,7 +42,7 @@ from streamer.storage.outbox import ProducerRecord, store
 from streamer.worker.producer import RecordsRefused
 
 # -----------------------------------------------------------------------------
-# Which records of the changelogs are rows: others may write there too, and no record may end the worker.
+# The records of the changelogs that are rows. Others may write there, too, and no record may end the worker.
 
 
 _Number = Annotated[int, Meta(ge=-1, le=MAX_COUNT)]
@@ -124,12 +124,12 @@ def refuse_summary(kind: SummaryKind, key: str, value: bytes | None) -> None:
 
 
 # -----------------------------------------------------------------------------
-# Where the tables keep their rows: in memory, or in RocksDB on local disk. Both keep partitions apart.
+# The rows of the tables: in memory, or in RocksDB on local disk, by partition.
 #
-# A store knows up to which offset of the changelog it is complete, partition by partition. The worker's own
-# writes count only without records of others between them: recovery begins behind that offset, and must not
-# pass over the others' records. A row enters the store when the changelog has it, never before: a page that
-# only a local disk knows would make its events look saved.
+# For each partition, a store knows the offset of the changelog up to which it is complete. The worker's own
+# writes count only without others' records between them: recovery begins after this offset, and must not skip
+# others' records. A row enters the store only after the changelog has it: a page that only a local disk has
+# would make its events look saved.
 
 
 StoreRow = tuple[bytes, bytes | None]
@@ -327,7 +327,7 @@ class RocksRows(rocksdb.Store, Rows):
             why = self._why_not(db)
         except Exception as error:
             if LOCKED in str(error):
-                raise  # held by this process still: Faust tries again
+                raise  # still held by this process: Faust tries again
             damage = " ".join(str(error).split())
         if not (damage or why):
             return db
@@ -701,8 +701,8 @@ class PatientTableManager(TableManager):
 # The directory of a worker that keeps its tables on local disk.
 #
 # Under the data directory: `state/NAMESPACE/LOG/N`. LOG names the log that the rows were recovered from. So
-# rows of a broker that was set up again are not taken for rows of the one before. N is the first number
-# that no other worker of this machine holds: workers may share a data directory.
+# after a broker was set up again, old rows are not mistaken for new ones. N is the first number that no other
+# worker of this machine holds, because workers may share a data directory.
 
 
 MAX_WORKERS = 1_000
@@ -765,7 +765,7 @@ def _first_free(parent: Path) -> tuple[Path, BaseFileLock]:
 
 
 def _lock(directory: Path) -> BaseFileLock | None:
-    # A soft lock is a file that would stay after a SIGKILL; the system releases the other kind.
+    # A soft lock is a file that would remain after a SIGKILL; the system releases other locks.
     lock = FileLock(directory / "lock", blocking=False, thread_local=False, fallback_to_soft=False)
     try:
         lock.acquire()

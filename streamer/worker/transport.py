@@ -43,7 +43,7 @@ from streamer.worker.producer import (
 from streamer.worker.tables import PatientTableManager
 
 # -----------------------------------------------------------------------------
-# Batches of events, and which of them are done: what may be committed.
+# Batches of events, and the done ones among them, which may be committed.
 
 
 RECORDS_PER_TURN = 500
@@ -157,7 +157,7 @@ def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
 
 
 # -----------------------------------------------------------------------------
-# A partition of a topic, by a name of ours.
+# A partition of a topic, as our own type.
 
 
 class TopicPartition(NamedTuple):
@@ -172,7 +172,7 @@ class TopicPartition(NamedTuple):
 
 
 # -----------------------------------------------------------------------------
-# The questions that the rest of the worker may ask the group's consumer; `transport.Consumer` answers them.
+# The interface of the group's consumer for the rest of the worker; `transport.Consumer` implements it.
 
 
 class Committed(NamedTuple):
@@ -289,7 +289,7 @@ def session_seconds(settings: Settings) -> float:
 def app_options(settings: Settings, state: Path | None = None) -> dict[str, Any]:
     session = session_seconds(settings)
     return {
-        "env_prefix": "STREAMER_FAUST",  # otherwise variables such as BROKER_URL would beat what stands here
+        "env_prefix": "STREAMER_FAUST",  # otherwise variables such as BROKER_URL would override these
         "broker": [f"kafka://{server}" for server in settings.bootstrap.split(",")],
         "store": "memory://",  # each table brings its own
         "datadir": state or Path(os.devnull),
@@ -340,14 +340,14 @@ def _credentials(settings: Settings) -> dict[str, Any]:
 
 
 # -----------------------------------------------------------------------------
-# Faust's Kafka transport, handing on one fetched batch of the event topic as one Faust event.
+# Faust's Kafka transport, which passes on one fetched batch of the event topic as one Faust event.
 #
-# Nothing waits for a batch to fill, but 25 ms for others while records come (`GATHER_MS`). What one fetch
-# brought is one batch, so the first record after a pause travels alone
-# and a backlog travels in thousands. Other topics (the changelogs) pass through unchanged.
+# Batches do not wait to fill, except 25 ms for further records while records arrive (`GATHER_MS`). One fetch
+# is one batch, so the first record after a pause is alone, and a backlog comes in thousands. Other topics
+# (the changelogs) pass through unchanged.
 #
 # A batch counts as acknowledged only when the processor has called `FetchedBatch.finish`: Faust itself also
-# acknowledges what raised an exception or was cancelled.
+# acknowledges batches that raised an exception or were cancelled.
 
 
 BY_WORKER = "streamer"
@@ -366,8 +366,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
-        # Faust has no options for these two, and commits without the metadata by which a worker sees whether
-        # somebody else moved the offset.
+        # Faust has no options for these two, and commits without the metadata that shows a worker whether
+        # another client moved the offset.
         consumer._fetch_max_wait_ms = self.transport.fetch_wait_ms
         consumer._isolation_level = READ_COMMITTED
         commit = consumer.commit
@@ -437,7 +437,7 @@ class Consumer(driver.Consumer):
         dropped = {tp: batch.records[0].offset for tp, batch in self._fetched.items() if tp in assigned}
         self._fetched.clear()
         if dropped:
-            with suppress(IllegalStateError):  # revoked this moment: read again by its next owner
+            with suppress(IllegalStateError):  # revoked just now: its next owner reads it again
                 await self._thread.seek_wait({KafkaPartition(*tp): first for tp, first in dropped.items()})
 
     async def _wait_until_ebb(self, seconds: float) -> None:
@@ -487,7 +487,7 @@ class Consumer(driver.Consumer):
         if not self._is_events(tp):
             offset: int | None = super()._new_offset(tp)
             return offset
-        # Only what is done may be committed. Faust also acknowledges a batch whose agent raised an exception.
+        # Only done batches may be committed. Faust also acknowledges a batch whose agent raised an exception.
         self._acked.pop(tp, None)
         self._acked_index.pop(tp, None)
         return self.handed.end_of_done(tp)
@@ -565,7 +565,7 @@ def batch_transport(app: faust.App, settings: Settings, event_topic: str) -> Tra
 
 
 # -----------------------------------------------------------------------------
-# The batches of the event topic, as the processor takes them.
+# The batches of the event topic, for the processor.
 
 
 class BatchStream:

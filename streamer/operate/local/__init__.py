@@ -281,7 +281,7 @@ class DataDir:
     def locked(self) -> Iterator[None]:
         """Lock the directory until the process ends, even by a crash. Raises EmbeddedError if locked."""
         try:
-            # A soft lock is a file that would stay after a SIGKILL; the system releases the other kind.
+            # A soft lock is a file that would remain after a SIGKILL; the system releases other locks.
             lock = FileLock(self._lock, blocking=False, fallback_to_soft=False).acquire()
         except Timeout:
             raise EmbeddedError(

@@ -120,7 +120,7 @@ class Session:
 
 
 # -----------------------------------------------------------------------------
-# The base of both screens: following while they are seen, drawing at a human pace, sorting, filtering.
+# The base of both screens: following while they are visible, drawing at a human pace, sorting, filtering.
 
 
 PACE_SECONDS = 0.2
@@ -528,7 +528,7 @@ class RunsScreen(LiveScreen):
 
 
 # -----------------------------------------------------------------------------
-# How the screens look: sizes, colours, what gives way in a small terminal.
+# The look of the screens: sizes, colours, and what is hidden in a small terminal.
 
 
 CSS = """\
@@ -577,7 +577,7 @@ HelpScreen { align: center middle; background: $background; }
 
 
 # -----------------------------------------------------------------------------
-# The application: what both screens share, and how it looks.
+# The application: the shared parts of both screens, and their look.
 
 
 Clock = Callable[[], datetime]
@@ -664,7 +664,7 @@ class WatchApp(App[None]):
         return [counted(live, "worker") if live else "no worker is running"]
 
     def on_mount(self) -> None:
-        if not self.is_headless:  # so that the terminal is left as it was found
+        if not self.is_headless:  # so that the terminal is restored
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self.action_interrupt)
         self.push_screen(RunsScreen(self))
@@ -750,12 +750,12 @@ def run_watch(
 
     The terminal is restored even if our own mistake raises an exception.
     """
-    logging.getLogger("streamer").addHandler(logging.NullHandler())  # a line of a log would tear the screen
+    logging.getLogger("streamer").addHandler(logging.NullHandler())  # a log line would garble the screen
     app = WatchApp(settings, run_id, session=session, budget_usd=budget_usd)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         app.run()
-    finally:  # the event loop of the application has put the defaults in their place
+    finally:  # the application's event loop has reset them to the defaults
         for number, handler in handlers.items():
             signal.signal(number, handler)
     if app.failure is not None:

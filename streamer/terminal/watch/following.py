@@ -105,7 +105,7 @@ async def follow_outlook(
             if changed or snapshot.in_flight:
                 take(snapshot, outlook_of(snapshot.run, snapshot.agents, snapshot.in_flight, compared, now()))
         except ReaderError:
-            pass  # told by those who follow the run itself
+            pass  # reported by the run's own followers
         await asyncio.sleep(OUTLOOK_SECONDS)
 
 
@@ -149,7 +149,7 @@ class Rejections:
 
 
 # -----------------------------------------------------------------------------
-# The newest scored trials of a run, from the log: Redis has none.
+# The newest scored trials of a run, from the log, because Redis has no trials.
 
 
 KEPT = 200
@@ -224,9 +224,9 @@ async def _as_it_stands(reader: PartitionReader, place: PartitionId, end: int, r
 
 
 # -----------------------------------------------------------------------------
-# The parts that only the log knows: rejections and newest trials, as long as there is a viewer.
+# The parts that only the log has: rejections and newest trials, while there is a viewer.
 #
-# Loaded once the first screen stands: the boards do not wait for what reads the log.
+# Loaded after the first screen, so that the boards do not wait for modules that read the log.
 
 
 T = TypeVar("T")
@@ -299,7 +299,7 @@ async def _until_away(settings: Settings) -> None:
 
 
 # -----------------------------------------------------------------------------
-# The content of the screens: runs as they stand. No connection, no widgets, no clock.
+# The content of the screens: the present runs. No connection, no widgets, no clock.
 
 
 class Runs:

@@ -184,7 +184,7 @@ class BoardTable(DataTable[Text]):
             for index, (one, above, head) in enumerate(heads):
                 label = Text(above, no_wrap=True) + cell(index, head, "")
                 self.add_column(label, width=one.width + (gap if index else 0), key=one.key)
-            # Without rows nothing else would give the head its line.
+            # Without rows, nothing else draws the line of the head.
             self.call_after_refresh(self.refresh, layout=True)
         if keys != self._keys:
             self.clear()

@@ -105,7 +105,7 @@ class Connections:
     def _is_proxy(self, address: str) -> bool:
         try:
             return any(ip_address(address) in network for network in self._networks)
-        except ValueError:  # no address, as that of a socket in the file system
+        except ValueError:  # no address, as for a socket in the file system
             return False
 
 
@@ -175,10 +175,9 @@ def _affordable() -> int:
 # -----------------------------------------------------------------------------
 # The checks of each request, and the headers that restrict the browser.
 #
-# Nothing is open to other hosts without a token: one for viewing, another one for publishing. A page of
-# another site cannot ask in a visitor's name. The name in Host must be ours (DNS rebinding), the cookie is
-# SameSite=Strict, and no answer allows cross-origin reading. Publishing takes no cookie, and no Origin but
-# ours.
+# Other hosts need a token: one for viewing, another one for publishing. Pages of other sites cannot make
+# requests in a visitor's name. The name in Host must be ours (DNS rebinding), the cookie is SameSite=Strict,
+# and no answer allows cross-origin reading. Publishing accepts no cookie, and only our own Origin.
 
 
 COOKIE = "streamer_session"
@@ -247,7 +246,7 @@ class RequestChecks:
             if message["type"] == "http.response.start":
                 given = MutableHeaders(scope=message)
                 for name, value in SECURITY_HEADERS.items():
-                    given.setdefault(name, value)  # the player has a policy of its own
+                    given.setdefault(name, value)  # the player has its own policy
             await send(message)
 
         headers = Headers(scope=scope)

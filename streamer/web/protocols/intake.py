@@ -29,11 +29,11 @@ from streamer.storage.outbox import EventOutbox, Outgoing, missing
 from streamer.web.models import PublishedEvents, Refused, RejectedEvent
 
 # -----------------------------------------------------------------------------
-# The body of `POST /api/events` -> records for the event topic, and what the worker will reject of them.
+# The body of `POST /api/events` -> records for the event topic, and those that the worker will reject.
 #
-# An invalid event is published as it came, as `streamer publish --raw` does it. So the worker rejects it,
-# with its bytes, and the rejection topic has one writer. The answer is found by the function that the worker
-# uses. A score outside 0 to 1 is not published: the worker would count the trial without it (R13).
+# An invalid event is published unchanged, as with `streamer publish --raw`. So the worker rejects it, with
+# its bytes, and the rejection topic has one writer. The answer uses the worker's own function. A score
+# outside 0 to 1 is not published: the worker would count the trial without it (R13).
 
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -96,7 +96,7 @@ def read_events(kind: BodyKind, body: bytes) -> EventsRead:
     >>> [record.key for record in read.records], read.answer.accepted, read.answer.rejections[0].number
     ([b'r', None], 1, 2)
     """
-    from streamer.folding.fold import event_in  # only this needs what folding needs
+    from streamer.folding.fold import event_in  # only this needs the modules for folding
 
     records: list[Outgoing] = []
     rejections: list[RejectedEvent] = []
@@ -134,7 +134,7 @@ def _numbered(kind: BodyKind, body: bytes) -> Iterable[tuple[int, bytes]]:
     if kind is BodyKind.LINES:
         return ((record.offset + 1, record.value or b"") for record in records_of_lines(BytesIO(body)))
     try:
-        msgspec.json.decode(body, type=msgspec.Raw)  # is it JSON? This makes no objects
+        msgspec.json.decode(body, type=msgspec.Raw)  # a check for JSON that creates no objects
     except (msgspec.DecodeError, RecursionError) as error:
         reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
         raise UnreadableBody(reason) from None
@@ -168,7 +168,7 @@ def _elements(array: bytes) -> Iterator[bytes]:
 
 
 # -----------------------------------------------------------------------------
-# Brings the events of `POST /api/events` to the broker, and takes only as many as memory has room for.
+# Delivers the events of `POST /api/events` to the broker, and accepts only as many as fit into memory.
 
 
 MAX_PENDING_BYTES = 4 * MAX_BODY_BYTES
@@ -303,7 +303,7 @@ class EventIntake:
 
 
 # -----------------------------------------------------------------------------
-# `POST /api/events`: events from programs that speak HTTP.
+# `POST /api/events`: events from HTTP clients.
 
 
 _ALLOWED = f"{MAX_BODY_BYTES:,} bytes"

@@ -191,7 +191,7 @@ def event_bytes(event: str, data: object, event_id: str | None = None) -> bytes:
 
 
 # -----------------------------------------------------------------------------
-# What a view shows of a room, drawn once for all who look at it in the same way.
+# The view of a room, drawn once for all viewers with the same options.
 
 
 PACE_SECONDS = 0.25
@@ -336,7 +336,7 @@ class Hub:
                 if logged != self._problem:
                     log.warning("%s", error)
                 logged = self._problem
-            except Exception as error:  # a mistake of ours must not end the boards for good
+            except Exception as error:  # our mistakes must not end the boards permanently
                 log.exception("Following Redis failed")
                 self._problem = f"{type(error).__name__} in the server; its log says more"
             finally:
