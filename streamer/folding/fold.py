@@ -65,9 +65,9 @@ class Phase(StrEnum):
     """Idle, saved, published, and out of memory. Its next event is handed back until the run is open again.
     """
     SET_APART = "set_apart"
-    """Failed, or deleted after a failure, which is not yet recorded. Its events are held back."""
+    """Failed, or deleted after a failure, and this is not yet recorded. Its events are held back."""
     QUARANTINED = "quarantined"
-    """Failed, which is recorded. Its events are held back until it is folded again."""
+    """Failed, and this is recorded. Its events are held back until it is folded again."""
 
 
 NEXT: dict[Phase | None, frozenset[Phase | None]] = {

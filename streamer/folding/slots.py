@@ -651,7 +651,7 @@ class RunChanges:
 
     @property
     def slots_waiting(self) -> int:
-        """The number of changed slots on state pages; pages that are entirely new do not count."""
+        """The number of slots whose state page is out of date, unless all pages are to be replaced."""
         return len(self._slots)
 
     def groups(self, groups: Iterable[GroupId]) -> None:

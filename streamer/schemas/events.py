@@ -327,9 +327,7 @@ Provenance = Annotated[
 
 
 LedgerLine = tuple[Amount | None, Text | None, Count, Count, Count, Count]
-"""A ledger's line: evidence, reason for a missing verdict, and pairs: all, won by the candidate, lost,
-unknown.
-"""
+"""A ledger's line: evidence, the reason if it is not better, and pairs: all, won, lost, unknown."""
 
 
 class Ledger(Message):

@@ -149,7 +149,7 @@ DRAWN: dict[str, Callable[..., Awaitable[Json]]] = {
     "/api/compare": _compare_answer,
     "/api/leaderboards": _leaders_answer,
 }
-"""Path to the function that draws its answer; other paths are not drawn."""
+"""The drawing function of each path; the answers of other paths are not drawn."""
 
 
 # -----------------------------------------------------------------------------

@@ -505,10 +505,10 @@ def _json(body: bytes) -> Response:
 
 @cache
 def _first_page() -> tuple[str, str]:
-    """The page as a visitor first gets it, and its content security policy.
+    """The page in its first version for a visitor, and its content security policy.
 
-    Its styles and the script of its colours are inline: as files they were the last of twenty requested at
-    once, and a browser paints nothing before it has them.
+    Its styles and the script of its colours are inline, because a browser paints nothing without them, and as
+    files they came last of twenty simultaneous requests.
     """
     style, theme = page_styles(), static_file("js/theme.js")
     page = Template(static_file("index.html")).substitute(style=style, theme=theme)
@@ -520,7 +520,6 @@ JOINED: dict[str, Callable[[], str]] = {
     "js/shared.js": shared_module,
     "css/page.css": page_styles,
 }
-"""Files of the page that are made of others."""
 
 
 class _Packed(NamedTuple):

@@ -620,7 +620,7 @@ class PatientRecovery(Recovery):
         await super().on_rebalance(*args, **kwargs)
 
     def _overtaken(self, generation_id: int) -> bool:
-        """Whether another rebalance has begun, whose recovery follows, so this one must not resume."""
+        """Whether another rebalance has begun: its recovery follows, so this one must not resume."""
         return self._rebalance != rebalances(self.app) or self.app.consumer_generation_id != generation_id
 
     async def on_recovery_completed(self, generation_id: int = 0) -> None:

@@ -25,11 +25,10 @@ from streamer.views.models import ListedRun
 from streamer.web.models import Health, Refused
 
 # -----------------------------------------------------------------------------
-# The state that all viewers of one run share: its summaries as they stand, each written as an event.
+# The state that all viewers of one run share: its current summaries, each written as an event.
 #
-# A viewer gets, at its own pace, the changes since its last update: of each summary the latest state, not
-# each in between. So a slow viewer costs nothing but its position, and ends with the same state as a fast
-# one.
+# A viewer gets, at its own pace, the changes since its last update: the latest version of each summary, not
+# every one in between. So a slow viewer only costs its position, and ends with the same state as a fast one.
 
 
 GroupKey = tuple[str, str, str, str]
