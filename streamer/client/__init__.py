@@ -1,4 +1,4 @@
-"""Publish events and read current state, from code.
+"""Publishing events and reading current state from Python.
 
 Imports are lazy: a program that only publishes does not load Redis, and a reader loads no publisher.
 """

@@ -255,7 +255,7 @@ def tasks(*runs: str | Path, as_of: str | None = None, settings: Settings | None
 
 
 def comparisons(*runs: str | Path, as_of: str | None = None, settings: Settings | None = None) -> Frame:
-    """Every two agents of each run compared (inference 7). Arguments and errors as for `agents`."""
+    """The comparison of every two agents of each run (inference 7). Arguments and errors as for `agents`."""
     return _frame("comparisons", runs, as_of, settings)
 
 

@@ -333,7 +333,9 @@ class Decider:
         return [notice for notice in notices if notice]
 
     def _adopt(self, memory: RunMemory, run: Json) -> None:
-        """Adopt the past of a run without a memory. It may still exceed a budget later."""
+        """Adopt the past of a run without a memory, but its budget only if it is over: else that is still
+        due.
+        """
         memory.note("started", ADOPTED)
         if run["status"] is not None:
             memory.note(_finished(run), ADOPTED)

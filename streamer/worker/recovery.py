@@ -121,7 +121,7 @@ class OtherLog(RuntimeError):
 
 @dataclass(eq=False, repr=False)
 class LogIdentity:
-    """Keeps the state in Redis to this log's: another log's versions would refuse ours.
+    """Makes sure that Redis has this log's state, because another log's versions would refuse ours.
 
     A Redis without a log's name, new or of an earlier release, gets this one's. `problem` is a sentence if
     Redis has another log's state, else None.

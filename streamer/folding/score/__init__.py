@@ -413,7 +413,7 @@ def _changed_nothing(event: Result, success: bool | None) -> bool:
 
 
 def _tests_failed(tests: TestCounts, allowed_failures: int | None) -> bool:
-    """Compared with the oracle's failures, of which as many are allowed (D8); None: no oracle."""
+    """Whether there are more failures than the oracle's `allowed_failures` (D8); None: no oracle."""
     if tests.status in ("missing", "unparsable"):
         return True  # (R5), in a group too (differs from D9)
     if tests.failed is None and tests.error is None:

@@ -253,7 +253,7 @@ class FileStability:
         return Stability.STANDS if seen_before and still else Stability.FRESH
 
     def _noted(self, path: Path, signature: Signature, changed: float, begun: float) -> _Sighting:
-        """The earlier sighting if nothing changed. A newly found old file counts as long unchanged."""
+        """The earlier sighting if nothing changed. A newly found file is dated by its last change."""
         now = self._clock()
         sighting = self._sightings.get(path)
         if sighting is None or sighting.signature != signature:

@@ -114,7 +114,7 @@ class Room:
         self._tell(key, summary.type, version, summary.digest, summary.model_dump(mode="json"))
 
     def tell_states(self) -> None:
-        """Announce runs whose state has changed through the passing of time."""
+        """Announce runs whose state has changed only because time has passed."""
         now = self._clock()
         for key, run in self._runs.items():
             if (state := state_of(run, now)) != run.state:
