@@ -69,7 +69,7 @@ class KafkaServer:
     """Apache Kafka, one node (KRaft), on ports that stay the same over restarts.
 
     Args:
-        directory: an existing folder for configuration, log and data.
+        directory: an existing folder for configuration, log and data, which may be of an earlier broker.
         **overrides: broker settings to change, dots written as double underscores.
     """
 
@@ -127,9 +127,9 @@ class KafkaServer:
     def _format(self) -> None:
         settings = self._settings() | self._overrides
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        tool = [*self._java, "kafka.tools.StorageTool", "format", "-t", "streamer-tests-cluster"]
+        tool = [*self._java, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
         done = subprocess.run(
-            [*tool, "-c", str(self._properties), *self._format_options],
+            [*tool, "-t", "streamer-tests-cluster", "-c", str(self._properties), *self._format_options],
             timeout=FORMAT_SECONDS,
             capture_output=True,
             text=True,
