@@ -136,7 +136,7 @@ class GateVerdict(StrEnum):
     UNDECIDED = "undecided"
 
 
-def no_further_behind(ends: Ends | None, margin: Fraction) -> GateVerdict:
+def no_further_behind(ends: Ends | Interval | None, margin: Fraction) -> GateVerdict:
     """Whether a number between the ends is at least `-margin`.
 
     >>> answers = [no_further_behind(Ends(Fraction(low, 100), Fraction(high, 100)), Fraction("0.02"))

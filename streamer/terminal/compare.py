@@ -13,6 +13,7 @@ from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import NoReturn
@@ -24,7 +25,6 @@ from streamer.client.folded import FollowedRuns
 from streamer.client.queries import ReaderError
 from streamer.client.readers import StateReader
 from streamer.folding.fold import CannotBeFolded, NoSuchRun, fold_records
-from streamer.folding.pairs.contest import Contestant
 from streamer.folding.prices import PriceTable
 from streamer.folding.state import RunState
 from streamer.operate.exchange import gate_junit
@@ -84,6 +84,7 @@ from streamer.views.decide.gate import (
     possible_runs,
     run_of,
     sides_of,
+    slashes,
     with_order,
 )
 from streamer.views.decide.ledger import (
@@ -211,8 +212,10 @@ def compare_command(
     """
     if (a_run or b_run) and not files:
         raise click.UsageError("--a-run and --b-run belong to --files: A and B name the runs themselves")
-    form = "json" if as_json else chosen or _format_of(out)
-    if out is not None and out.suffix and not (as_json or chosen) and _ending(out) not in DOCUMENT_FORMATS:
+    ending = "" if out is None else out.suffix.lower().removeprefix(".")
+    by_ending = "text" if out is None else ending if ending in DOCUMENT_FORMATS else "md"
+    form = "json" if as_json else chosen or by_ending
+    if out is not None and not (as_json or chosen) and ending not in ("", *DOCUMENT_FORMATS):
         raise click.UsageError(
             f"{out.suffix} is no format of a comparison: end --out in md, html or json, or give --format"
         )
@@ -226,7 +229,9 @@ def compare_command(
         return "There is a file of that name: --files reads files of events" if named else None
 
     with _no_verdict(settings, hint=hint):
-        first, second = _both(a, b, (a_run, b_run), files, settings)
+        read = partial(_read, now=datetime.now(UTC), files=files, settings=settings)
+        first = read(a, a_run)
+        second = first if (a, a_run) == (b, b_run) else read(b, b_run)
         sides = side_of(first, a_agent), side_of(second, b_agent)
         comparison = compare_sides(*sides, 0, limit, allow)
         comparison = with_order(comparison, first.folded, second.folded, allow)
@@ -237,44 +242,20 @@ def compare_command(
     raise click.exceptions.Exit(code)
 
 
-def _format_of(out: Path | None) -> str:
-    if out is None:
-        return "text"
-    return _ending(out) if _ending(out) in DOCUMENT_FORMATS else "md"
-
-
-def _ending(out: Path) -> str:
-    return out.suffix.lower().removeprefix(".")
-
-
-def _both(
-    a: str, b: str, runs: tuple[str | None, str | None], files: bool, settings: Settings
-) -> tuple[RunData, RunData]:
-    now = datetime.now(UTC)
-
-    def read(name: str, run_id: str | None) -> RunData:
-        return _folded(name, run_id, settings) if files else from_stack(settings, name, now)
-
-    first = read(a, runs[0])
-    return first, first if (a, runs[0]) == (b, runs[1]) else read(b, runs[1])
-
-
-def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
-    file = Path(name)
+def _read(name: str, run_id: str | None, *, now: datetime, files: bool, settings: Settings) -> RunData:
+    if not files:
+        return from_stack(settings, name, now)
     if not is_file(name):
         raise click.UsageError(f"there is no file {name}; without --files A and B are runs")
     prices = price_table(settings.prices_file)
-    return answered(file, lambda lines: from_events(lines, run_id, datetime.now(UTC), prices))[0]
+    return answered(Path(name), lambda lines: from_events(lines, run_id, now, prices))[0]
 
 
 def _leading(comparison: Comparison, sides: Iterable[RunData]) -> str:
     """The metric that decides by default: the pass rate, or without verdicts the primary one (R31)."""
-    if not comparison.differences[PRIMARY_METRIC].tasks:
-        known = {name for name, difference in comparison.differences.items() if difference.tasks}
-        return next(
-            (name for side in sides if (name := side.run.get("primary_metric")) in known), PRIMARY_METRIC
-        )
-    return PRIMARY_METRIC
+    known = [name for name, difference in comparison.differences.items() if difference.tasks]
+    wanted = (PRIMARY_METRIC, *(side.run.get("primary_metric") for side in sides))
+    return next((name for name in wanted if name in known), PRIMARY_METRIC)
 
 
 def _verdict(
@@ -339,7 +320,10 @@ def _stated(metric: str, difference: Difference, *, ended: bool) -> str:
 def write_document(document: Document, message: Message, form: str, out: Path | None = None) -> None:
     """Write a document to stdout or a file as html or md, to stdout as text, or its message as json."""
     if form == "text":
-        _print_document(document)
+        for line in (*document.facts, *document.lines):
+            print_line(line)
+        print_line()
+        print_board(*document.tables)
     elif form == "html":
         write(one_file(document), out)
     elif form == "md":
@@ -347,13 +331,6 @@ def write_document(document: Document, message: Message, form: str, out: Path | 
     else:
         content = canonical_json(message.model_dump(mode="json", by_alias=True))
         print_json(content) if out is None else write(content + b"\n", out)
-
-
-def _print_document(document: Document) -> None:
-    for line in (*document.facts, *document.lines):
-        print_line(line)
-    print_line()
-    print_board(*document.tables)
 
 
 # -----------------------------------------------------------------------------
@@ -366,95 +343,98 @@ LOOK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One side of a comparison; without `file_runs` it is a run of the event log.
-
-    `source` is the whole text, of which `text` names the run and the agent.
-    """
+    """One side of a gate: `text` names run and agent; without `file_runs` they are in the event log."""
 
     source: str
     text: str
     file_runs: dict[str, RunState] | None = field(default=None, repr=False)
 
+    def entrant(self, runs: dict[str, RunState]) -> Entrant:
+        known = runs if self.file_runs is None else self.file_runs
+        with _used_wrongly():
+            return entrant(self.source, self.text, known, fixed=self.file_runs is not None)
 
-class Gate:
-    """A gate that reads both sides until the verdict is certain; without `against` it judges the target.
 
-    `files` has the runs of each file that a side names, `trials` the last state of candidate and baseline.
+class Sides:
+    """The sides of a gate as their sources name them, and their runs: `files` has those of each file.
+
     Raises CannotBeFolded or click.ClickException for a file that is not readable in full.
     """
 
-    def __init__(
-        self, candidate: str, against: str | None, terms: Terms, settings: Settings, prices: PriceTable
-    ) -> None:
-        self._terms, self._settings, self._prices = terms, settings, prices
-        folded: dict[Path, dict[str, RunState]] = {}
-        sources = [source for source in (candidate, against) if source is not None]
-        self._sides = [_named(source, prices, folded) for source in sources]
-        self.files = list(folded.values())
-        self.trials: list[Contestant | None] = []
+    def __init__(self, sources: Iterable[str | None], settings: Settings, seconds: float | None) -> None:
+        self.settings, self.seconds, self.prices = settings, seconds, price_table(settings.prices_file)
+        self.files: dict[Path, dict[str, RunState]] = {}
+        self.named = [self._named(source) for source in sources if source is not None]
+        live = [side.text for side in self.named if side.file_runs is None]
+        self.run_ids = {run_id for text in live for run_id in possible_runs(text)}
 
-    def run(self, give_up_seconds: float | None, tell: Callable[[str], None]) -> GateResult:
-        """The verdict, as soon as it is certain; undecided at the end, or after `give_up_seconds`.
+    def _named(self, source: str) -> Named:
+        for text in (source, *(source[:at] for at in slashes(source))):
+            file = Path(text)
+            if is_file(text):
+                if file not in self.files:
+                    self.files[file] = states_of(file, self.prices)
+                return Named(source, source[len(text) + 1 :], self.files[file])
+        return Named(source, source)
 
-        `tell` gets a line for each new fact. Raises NoSuchSide if a side names no run or agent, or several.
-        """
-        live = [side.text for side in self._sides if side.file_runs is None]
-        if not live:
-            return self._judge({})
-        result, told = self._judge({}), list[str]()
+    def follow(self, look: Callable[[dict[str, RunState]], bool], seconds: float | None) -> bool:
+        """Look at the runs until `look` returns True; False: the time was up before. Files do not change."""
+        return asyncio.run(self._follow(look, seconds)) if self.run_ids else look({})
 
-        def look(runs: dict[str, RunState]) -> bool:
-            nonlocal result, told
-            result = self._judge(runs)
-            if give_up_seconds is None:
-                _must_exist(result)
-            decided = result.verdict is not GateVerdict.UNDECIDED or result.over
-            if not decided and result.words != told:
-                told = result.words
-                tell("; ".join((counts(result), *told)))
-            return decided
+    async def _follow(self, look: Callable[[dict[str, RunState]], bool], seconds: float | None) -> bool:
+        followed, looked = FollowedRuns(self.settings, self.run_ids, self.prices), False
+        try:
+            async with asyncio.timeout(seconds), aclosing(followed.looks(LOOK_SECONDS)) as looks:
+                async for _ in looks:
+                    looked = True
+                    if look(followed.states()):
+                        return True
+        except TimeoutError:
+            return looked and look(followed.states())  # half a log may hold all passes and no failure
+        return False
 
-        run_ids = [run for text in live for run in possible_runs(text)]
-        following = _follow(self._settings, self._prices, run_ids, give_up_seconds, look)
-        if not asyncio.run(following):
-            tell(f"no verdict within {give_up_seconds:g} s" + ("" if told else ": the log is not read yet"))
+    def must_begin(self, source: str) -> None:
+        """Raise NoSuchSide for a missing run, unless a timeout says how long to wait for it."""
+        if self.seconds is None:
+            raise NoSuchSide(
+                f"no trial of {source!r} is known; --timeout SECONDS waits for a run that has not begun"
+            )
+
+
+def judged(sides: Sides, terms: Terms, tell: Callable[[str], None]) -> GateResult:
+    """The verdict, as soon as it is certain; undecided at the end, or when the time is up.
+
+    `tell` gets a line for each new fact. Raises NoSuchSide if a side names no run or agent, or several.
+    """
+    told, entrants = list[str](), list[Entrant]()
+
+    def again(runs: dict[str, RunState]) -> GateResult:
+        entrants[:] = (side.entrant(runs) for side in sides.named)
+        return judge(entrants[0], entrants[1] if entrants[1:] else None, terms)
+
+    result = again({})
+
+    def look(runs: dict[str, RunState]) -> bool:
+        nonlocal result, told
+        result = again(runs)
+        if sides.seconds is None:
+            _must_exist(result)
+        decided = result.verdict is not GateVerdict.UNDECIDED or result.over
+        if not decided and result.words != told:
+            told = result.words
+            tell("; ".join((counts(result), *told)))
+        return decided
+
+    if sides.run_ids and not sides.follow(look, sides.seconds):
+        tell(f"no verdict within {sides.seconds:g} s" + ("" if told else ": the log is not read yet"))
+    candidate, baseline = ([one.trials for one in entrants] + [None])[:2]
+    if candidate is None or baseline is None:
         return result
-
-    def _judge(self, runs: dict[str, RunState]) -> GateResult:
-        candidate, *baseline = (_entrant(side, runs) for side in self._sides)
-        self.trials = [one.trials for one in (candidate, *baseline)]
-        return judge(candidate, baseline[0] if baseline else None, self._terms)
-
-
-def _named(source: str, prices: PriceTable, files: dict[Path, dict[str, RunState]]) -> Named:
-    """The side that a text names; each file is folded once, into `files`."""
-    for text in (source, *possible_files(source)):
-        file = Path(text)
-        if is_file(text):
-            if file not in files:
-                files[file] = states_of(file, prices)
-            return Named(source, source[len(text) + 1 :], files[file])
-    return Named(source, source)
-
-
-async def _follow(
-    settings: Settings,
-    prices: PriceTable,
-    run_ids: Collection[str],
-    give_up_seconds: float | None,
-    look: Callable[[dict[str, RunState]], bool],
-) -> bool:
-    """Read runs of the event log until `look` returns True; False: the time was up before."""
-    followed, looked = FollowedRuns(settings, run_ids, prices), False
-    try:
-        async with asyncio.timeout(give_up_seconds), aclosing(followed.looks(LOOK_SECONDS)) as looks:
-            async for _ in looks:
-                looked = True
-                if look(followed.states()):
-                    return True
-    except TimeoutError:
-        return looked and look(followed.states())  # half a log may hold all passes and no failure
-    return False
+    entries = entries_of(state for runs in sides.files.values() for state in runs.values())
+    if not sides.files:
+        with suppress(ReaderError), StateReader(sides.settings) as reader:
+            entries = entries_of(reader.runs())
+    return result.model_copy(update={"judged_before": judged_before(entries, candidate, baseline)})
 
 
 def states_of(file: Path, prices: PriceTable) -> dict[str, RunState]:
@@ -469,21 +449,6 @@ def states_of(file: Path, prices: PriceTable) -> dict[str, RunState]:
             "missing; mend or remove these lines"
         )
     return {run_id: folding.pipeline.run(run_id).state for run_id in folding.runs()}
-
-
-def possible_files(source: str) -> list[str]:
-    """Parts of a text that may name a file: everything before a slash, the longest first.
-
-    >>> possible_files("out/events.ndjson/terminus:openai/gpt-5")
-    ['out/events.ndjson/terminus:openai', 'out/events.ndjson', 'out']
-    """
-    return [source[:at] for at in range(len(source) - 1, 0, -1) if source[at] == "/"]
-
-
-def _entrant(side: Named, runs: dict[str, RunState]) -> Entrant:
-    known = runs if side.file_runs is None else side.file_runs
-    with _used_wrongly():
-        return entrant(side.source, side.text, known, fixed=side.file_runs is not None)
 
 
 @contextmanager
@@ -513,115 +478,71 @@ def _must_exist(result: GateResult) -> None:
 # `streamer gate --ledger` and `--race`: one candidate among many, and the candidates of one run.
 
 
-def _judged_before(result: GateResult, gate: Gate, settings: Settings) -> GateResult:
-    """The verdict, with the number of other candidates that ledgers judge against its baseline, or null."""
-    candidate, baseline = (*gate.trials, None)[:2]
-    if candidate is None or baseline is None:
-        return result
-    entries = entries_of(state for runs in gate.files for state in runs.values())
-    if not gate.files:
-        with suppress(ReaderError), StateReader(settings) as reader:
-            entries = entries_of(reader.runs())
-    return result.model_copy(update={"judged_before": judged_before(entries, candidate, baseline)})
-
-
-def _gate_by_ledger(
-    source: str, name: str, seconds: float | None, settings: Settings, program: list[str], *, as_json: bool
-) -> NoReturn:
+def _gate_by_ledger(sides: Sides, name: str) -> LedgerGate:
     """Judge a candidate of a ledger until it is better, or no more results are expected."""
     result: LedgerGate | None = None
+    [side], end = sides.named, None if sides.seconds is None else monotonic() + sides.seconds
 
     def look(runs: dict[str, RunState]) -> bool:
-        nonlocal result
-        one = _entrant(side, runs)
-        if one.trials is None:
-            _must_begin(source, seconds)
-            return False
-        result = gate_of(ledger_of(name, runs), one.trials.run.run_id, one.trials.label)
-        return result.verdict is GateVerdict.PASS or result.candidate.over
-
-    def look_at_all(runs: dict[str, RunState]) -> bool:
         """Judge again. Also ends if the ledger has new runs, to follow them as well."""
         nonlocal result
-        is_decided = look(runs)
-        if result is None:
+        one = side.entrant(runs)
+        if one.trials is None:
+            sides.must_begin(side.source)
             return False
-        known = [*(reader.runs() if is_decided else ()), *runs.values()]
-        missing = runs_of(name, entries_of(known)) - run_ids
-        if missing:
-            run_ids.update(missing)
+        known = runs if side.file_runs is None else side.file_runs
+        result = gate_of(ledger_of(name, known), one.trials.run.run_id, one.trials.label)
+        is_decided = result.verdict is GateVerdict.PASS or result.candidate.over
+        if side.file_runs is not None:
+            return is_decided
+        every = [*(reader.runs() if is_decided else ()), *runs.values()]
+        if missing := runs_of(name, entries_of(every)) - sides.run_ids:
+            sides.run_ids |= missing
             result = None
         return is_decided or bool(missing)
 
-    with _no_verdict(settings, "undecided: "):
-        prices = price_table(settings.prices_file)
-        side = _named(source, prices, {})
-        run_ids, followed = set(possible_runs(side.text)), 0
-        if side.file_runs is not None:
-            look(side.file_runs)
-        else:
-            end = None if seconds is None else monotonic() + seconds
-            with StateReader(settings) as reader:
-                with suppress(*(() if end is None else (NoSuchLedger,))):
-                    run_ids |= runs_of(name, entries_of(reader.runs()))
-                while followed < len(run_ids):
-                    followed, left = len(run_ids), None if end is None else max(0.0, end - monotonic())
-                    asyncio.run(_follow(settings, prices, run_ids, left, look_at_all))
-        if result is None:
-            raise NoSuchSide(f"no trial of {source!r} is known yet, or its ledger is not read yet")
-    _conclude(result, gate_words(result), program, as_json=as_json)
+    if side.file_runs is not None:
+        sides.follow(look, None)
+    else:
+        with StateReader(sides.settings) as reader:
+            with suppress(*(() if end is None else (NoSuchLedger,))):
+                sides.run_ids |= runs_of(name, entries_of(reader.runs()))
+            followed = 0
+            while followed < len(sides.run_ids):
+                followed = len(sides.run_ids)
+                sides.follow(look, None if end is None else max(0.0, end - monotonic()))
+    if result is None:
+        raise NoSuchSide(f"no trial of {side.source!r} is known yet, or its ledger is not read yet")
+    return result
 
 
-def _race(
-    source: str,
-    baseline_source: str | None,
-    seconds: float | None,
-    settings: Settings,
-    program: list[str],
-    *,
-    as_json: bool,
-) -> NoReturn:
+def _race(sides: Sides, program: list[str], *, as_json: bool) -> NoReturn:
     is_over = False
+    side, *against = sides.named
+    fixed = side.file_runs or {}
+    with _used_wrongly():
+        race = Race(side.text if side.file_runs is None else run_of(side.source, side.text, fixed))
 
     def look(runs: dict[str, RunState]) -> bool:
         nonlocal is_over
         run = (fixed | runs).get(race.run_id)
-        against = None if baseline is None else _entrant(baseline, runs).trials
-        if run is None or (baseline is not None and against is None):
-            _must_begin(source if run is None or baseline is None else baseline.source, seconds)
+        baseline = against[0].entrant(runs).trials if against else None
+        if run is None or (against and baseline is None):
+            sides.must_begin((side if run is None or not against else against[0]).source)
             return False
-        for dropped in race.look(run, against):
+        for dropped in race.look(run, baseline):
             verdict = canonical_json(dropped.model_dump(mode="json"))
             _show("dropped", [race_words(dropped)], verdict, as_json=as_json)
             if program:
                 _call(program, verdict, dropped.environment)
-        is_over = race.is_over(run, against)
+        is_over = race.is_over(run, baseline)
         return is_over
 
-    with _no_verdict(settings, "undecided: "):
-        prices, folded = price_table(settings.prices_file), dict[Path, dict[str, RunState]]()
-        side = _named(source, prices, folded)
-        baseline = None if baseline_source is None else _named(baseline_source, prices, folded)
-        fixed, live = side.file_runs or {}, [one for one in (side, baseline) if one and one.file_runs is None]
-        with _used_wrongly():
-            run_id = side.text if side.file_runs is None else run_of(side.source, side.text, fixed)
-        race = Race(run_id)
-        if live:
-            run_ids = [run_id for one in live for run_id in possible_runs(one.text)]
-            asyncio.run(_follow(settings, prices, run_ids, seconds, look))
-        else:
-            look({})
+    sides.follow(look, sides.seconds)
     say(f"left: {', '.join(map(visible, race.racing)) or 'none'}")
     for line in race.refused:
         say(f"not comparable: {line}")
     raise click.exceptions.Exit(0 if is_over and not race.refused else UNVERIFIABLE)
-
-
-def _must_begin(source: str, seconds: float | None) -> None:
-    if seconds is None:
-        raise NoSuchSide(
-            f"no trial of {source!r} is known; --timeout SECONDS waits for a run that has not begun"
-        )
 
 
 # -----------------------------------------------------------------------------
@@ -741,9 +662,12 @@ def gate_command(
     program = _program(on_verdict)
     if race or ledger is not None:
         _must_stand_alone("--race" if race else "--ledger", ("ledger",) if race else ("against",))
-        if race:
-            _race(candidate, against, timeout, settings, program, as_json=as_json)
-        _gate_by_ledger(candidate, ledger or "", timeout, settings, program, as_json=as_json)
+        with _no_verdict(settings, "undecided: "):
+            sides = Sides((candidate, against), settings, timeout)
+            if race:
+                _race(sides, program, as_json=as_json)
+            better = _gate_by_ledger(sides, ledger or "")
+        _conclude(better, gate_words(better), program, as_json=as_json)
     if against is None and target is None:
         raise click.UsageError("nothing to judge: give --against BASELINE, --target RATE, or both")
     if metric in (None, PRIMARY_METRIC) and max_drop > 1:
@@ -754,8 +678,7 @@ def gate_command(
     terms = Terms(question, metric, max_drop, 1 - level, target, allow)
     tell = say if as_json else print_line
     with _no_verdict(settings, "undecided: "):
-        gate = Gate(candidate, against, terms, settings, price_table(settings.prices_file))
-        result = _judged_before(gate.run(timeout, tell), gate, settings)
+        result = judged(Sides((candidate, against), settings, timeout), terms, tell)
         if markdown is not None:
             markdown.write_bytes(gate_markdown(result))
         if junit is not None:

@@ -28,7 +28,6 @@ from hypothesis import strategies as st
 
 from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import by_label
-from streamer.folding.prices import PriceTable
 from streamer.folding.state import RunState
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
@@ -129,8 +128,8 @@ def test_a_log_that_is_half_read_when_the_time_is_up_is_not_judged(
 
     monkeypatch.setattr(compare, "FollowedRuns", HalfRead)
     base, told = written(tmp_path, "base", run_of("s", "b", 20)), list[str]()
-    gate = compare.Gate("r", str(base), Terms(), Settings(), PriceTable({}))
-    assert gate.run(0.05, told.append).verdict is verdict
+    sides = compare.Sides(("r", str(base)), Settings(), 0.05)
+    assert compare.judged(sides, Terms(), told.append).verdict is verdict
     assert told == ([] if looked else ["no verdict within 0.05 s: the log is not read yet"])
 
 

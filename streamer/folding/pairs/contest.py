@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from math import isfinite
 
 import numpy as np
@@ -79,12 +80,9 @@ def evidence_missing(run: RunState, *sides: str) -> EvidenceMissing | None:
 
 
 class Contestant:
-    """The trials of one agent:model, named as pairs are.
+    """The trials of one agent:model, named as pairs are; `fixed`: nothing more comes, as from a file.
 
-    Args:
-        fixed: nothing more comes, as from a file.
-        numbers: a metric is judged, so trials that have numbers alone count as known (R31).
-        open_states: as `RunState.open_states` gives them; None: it is asked.
+    Where a metric is judged, trials that have `numbers` alone count as known (R31).
     """
 
     def __init__(
@@ -149,7 +147,6 @@ class Contestant:
         return None if self.exceeded else self._planned
 
     def on_numbers(self) -> Contestant:
-        """The same side where a metric other than the pass rate is judged."""
         if not self.evidence.numeric:
             return self
         return Contestant(self.run, self.group, fixed=self._fixed, numbers=True)
@@ -256,7 +253,6 @@ class Contestant:
         return [(one, positions[row]) for one, row in zip(self.pairings, rows, strict=True)]
 
     def order_missing(self) -> FinalMissing | None:
-        """Why its order allows no interval; None: it does."""
         if self.run.denominators().undeclared(self.group):
             return FinalMissing.PLAN_UNDECLARED_TIERS
         return conclusion(self.evidence, self._planned, self.run.queue).missing
@@ -268,23 +264,21 @@ class Contestant:
 
         There are `planned` of them in the end, and the plan itself has `declared`.
         """
-        queue = self.run.queue
+        queue, others = self.run.queue, set[int]()
         if queue.has_grown or len(trials) > planned:
             return None
         if queue.places is None:
-            return self._as_started(trials, planned)
-        shard = "any" if self.is_sharded else ""
-        slots = ((t, SlotKey(shard, t.task_id, t.attempt, "", "", t.tier, t.subtest)) for t in trials)
-        placed = [(one, place) for one, slot in slots if (place := queue.place(slot)) is not None]
-        complete = len(placed) == len(trials) and queue.places >= declared
-        return by_place(self.run.run_id, placed, planned, set()) if complete else None
-
-    def _as_started(self, trials: Collection[Pairing], planned: int) -> list[Pairing | None] | None:
-        if self.placed is None or not self.unnumbered.isdisjoint(trials):
-            return None
-        placed = [at for at in self.placed if at[0] in trials]
-        others = {place for one, place in self.placed if one not in trials}
-        return by_place(self.run.run_id, placed, planned, others | self._lineup.others())
+            if self.placed is None or not self.unnumbered.isdisjoint(trials):
+                return None
+            placed = [at for at in self.placed if at[0] in trials]
+            others = self._lineup.others().union(place for one, place in self.placed if one not in trials)
+        else:
+            shard = "any" if self.is_sharded else ""
+            slots = ((t, SlotKey(shard, t.task_id, t.attempt, "", "", t.tier, t.subtest)) for t in trials)
+            placed = [(one, place) for one, slot in slots if (place := queue.place(slot)) is not None]
+            if len(placed) < len(trials) or queue.places < declared:
+                return None
+        return by_place(self.run.run_id, placed, planned, others)
 
     def _waiting(self) -> Iterator[Pairing]:
         if self._planned is None:
@@ -294,9 +288,7 @@ class Contestant:
         for tier, subtest, name in dict.fromkeys((*self._named_tasks(), *seen)):
             names = (Pairing(name, number, tier, subtest) for number in range(1, attempts + 1))
             free = (one for one in names if one not in named)
-            yield from (
-                one for _, one in zip(range(attempts - seen[tier, subtest, name]), free, strict=False)
-            )
+            yield from islice(free, max(0, attempts - seen[tier, subtest, name]))
 
     def _named_tasks(self) -> list[Task]:
         plan, names = self.run.plan, self.run.plan.get("tasks")
@@ -322,13 +314,12 @@ class Unmatched(StrEnum):
 class Matched:
     """The two sides, trial by trial and task by task; the order of events cannot matter.
 
+    Tasks that are `left_out` have no pairs: their trials were made in different ways (R36).
+
     Attributes:
-        left_out: common tasks without pairs, because their trials were made in different ways (R36).
         pairs: the common ones in any order, without planned ones of which nothing is known.
         planned: how many pairs there are in the end; trials without a name count where they may be common.
         ordered: pairs in the order of the side that began later; it may end early. None: no order.
-        order_missing: why that order allows no interval.
-        evidence_missing: why that order is not evidence about tasks like these.
         unpaired: trials of the common tasks that the other side does not plan.
         only_ours, only_theirs: tasks of one side alone, sorted; [] while that is open.
         unmatched: why nothing can be said before the end; without a reason `pairs` are all.
@@ -357,7 +348,9 @@ class Matched:
         self.pairs = [] if self.unmatched else [self._pair(one) for one in trials]
         later, other = self._by_start()
         self.evidence_missing = evidence_missing(later.run, ours.run.run_id, theirs.run.run_id)
-        places = None if self.unmatched or unseen else self._places(later, trials)
+        places, declared = None, None if self.unmatched or unseen or self.evidence_missing else later.declared
+        if trials and declared is not None:
+            places = later.ordered(trials, self.planned, declared)
         self.ordered = None if places is None else [self._pair(one) for one in places]
         self.kind = later.run.queue.kind
         sides = (later, other) if self._same_run else (later,)
@@ -384,10 +377,8 @@ class Matched:
 
     def _common(self) -> list[Task]:
         ours, theirs = self._ours.tasks, self._theirs.tasks
-        if self._shared:
-            every = [*ours, *(task for task in theirs if task not in ours)]
-            return [task for task in every if task not in self._left_out]
-        return [task for task in ours if task in theirs and task not in self._left_out]
+        common = ours | theirs if self._shared else [task for task in ours if task in theirs]
+        return [task for task in common if task not in self._left_out]
 
     def _unseen(self, common: list[Task]) -> int:
         """Common tasks at most, beyond those that are named on both sides.
@@ -416,14 +407,10 @@ class Matched:
         sides = self._ours, self._theirs
         if not self._same_run and NO_TIME in (side.began for side in sides):
             return sides
-        later, other = sorted(sides, key=_start, reverse=True)
+        later, other = sorted(
+            sides, key=lambda s: (s.began, s.run.run_id, s.first_position, s.label), reverse=True
+        )
         return later, other
-
-    def _places(self, later: Contestant, trials: set[Pairing]) -> list[Pairing | None] | None:
-        declared = later.declared
-        if not trials or declared is None or self.evidence_missing:
-            return None
-        return later.ordered(trials, self.planned, declared)
 
     def _task(self, task: Task) -> PairedTask:
         sides = PairedTask(self._ours.attempts(task), self._theirs.attempts(task))
@@ -442,10 +429,6 @@ class Matched:
         if self._same_run and not side.over:
             return []
         return sorted((t for t in side.tasks if t not in self.tasks and t not in self._left_out), key=str)
-
-
-def _start(side: Contestant) -> tuple[int, str, int, str]:
-    return side.began, side.run.run_id, side.first_position, side.label
 
 
 def worse_and_behind(ordered: Sequence[Pair], every: Sequence[Pair], planned: int) -> tuple[float, bool]:

@@ -10,7 +10,7 @@ A side has the provenance of its run. A trial's own field replaces the run's for
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from streamer.schemas.provenance import (
@@ -23,11 +23,12 @@ from streamer.schemas.provenance import (
     normalised,
 )
 from streamer.schemas.summaries import PairEvidence, Rank
+from streamer.statistics.ability import tasks_are_fair
 from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import Paired
 from streamer.text import counted, ends_in_points, points, start_of
 from streamer.views.cells import place
-from streamer.views.models import Ends
+from streamer.views.models import DIFFERENT_TASKS, Ends
 
 ALLOWED = ("tasks", *sorted(HARNESS_CHANGING))
 """What a question may allow to differ: the tasks of the sides, and fields of provenance (R36)."""
@@ -48,29 +49,28 @@ SHOWN_TASKS = 5
 
 @dataclass(frozen=True)
 class Comparability:
-    """Whether two sides may be compared.
+    """Whether two sides may be compared: what differs, in sentences whose names are not escaped.
 
-    Attributes:
-        words: what differs, one sentence each; values are cut, not escaped.
-        refused: the fields that forbid a verdict unless they are allowed, each with its sentence.
-        left_out: common tasks whose trials were made in different ways; they belong to no pair.
+    Fields in `refused` forbid a verdict. Tasks in `left_out` belong to no pair.
     """
 
     words: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
 
+    def of_tasks(self, common: int, totals: tuple[int, int], starts: Sequence[float | None]) -> Comparability:
+        """The same of sides with different tasks; refused if results may have chosen the common ones."""
+        if tasks_are_fair(common, totals, starts):
+            return self
+        return replace(self, refused={"tasks": DIFFERENT_TASKS} | self.refused)
+
 
 def comparable(
     a: Made, b: Made, names: tuple[str, str] = ("A", "B"), allowed: Collection[str] = (), planned: int = 0
 ) -> Comparability:
-    """Compare what two sides were made with.
+    """Compare what two sides were made with; the `allowed` fields may differ.
 
-    Args:
-        a, b: the sides.
-        names: what sentences call them.
-        allowed: harness-changing fields that may differ.
-        planned: common tasks in all, of which `tasks` of a side may lack some while its run goes on.
+    `planned` counts all common tasks. While its run goes on, a side may lack some of them.
     """
     tried = {*a.varies, *b.varies} | TRIED
     common = [task for task in a.tasks if task in b.tasks]
@@ -128,10 +128,14 @@ def _runs_differ(name: str, a: Made, b: Made, differs: Collection[str]) -> bool:
     return not differs or any(name not in one.tasks[task] for task in differs for one in (a, b))
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """The first of some names, and how many more there are."""
+    left = len(names) - most
+    return ", ".join(names[:most]) + (f" and {left:,} more" if left > 0 else "")
+
+
 def _listed(values: Iterable[str]) -> str:
-    every = sorted(values)
-    more = f" and {len(every) - SHOWN_TASKS:,} more" if len(every) > SHOWN_TASKS else ""
-    return ", ".join(_cut(value) for value in every[:SHOWN_TASKS]) + more
+    return listed([_cut(value) for value in sorted(values)], SHOWN_TASKS)
 
 
 def _cut(value: str) -> str:
@@ -147,11 +151,7 @@ OF_AGENT = frozenset({"agent_version", "model_served"})
 
 
 class Pool:
-    """What the runs of a leaderboard were made with.
-
-    Args:
-        runs: agent:model to what each of its runs was made with, by the run's id.
-    """
+    """What the runs of each agent:model of a leaderboard were made with, by run id."""
 
     def __init__(self, runs: Mapping[str, Mapping[str, Made]]) -> None:
         self._runs = runs
@@ -192,7 +192,6 @@ class Pool:
 
 
 def _among(name: str, runs: Mapping[str, Made], known: Mapping[str, Mapping[str, str]]) -> Iterable[str]:
-    """The sentence about a field of several runs, if they differ."""
     if name.endswith("digest"):
         by_task = _by_task(name, runs.values())
         tasks = [task for task, values in by_task.items() if len(values) > 1]
@@ -265,7 +264,6 @@ def pair_words(
 
 
 def _of_run(a: str, b: str, result: Paired, final: Ends | None) -> Iterable[str]:
-    """About this run's final pass rate."""
     for ahead, behind, sign in ((a, b, 1), (b, a, -1)):
         if result.reachable is not None and min(sign * end for end in result.reachable) > 0:
             yield overtaken(ahead, behind)
@@ -292,7 +290,6 @@ def _of_evidence(a: str, b: str, evidence: PairEvidence) -> Iterable[str]:
 
 
 def _of_ability(a: str, b: str, result: Paired) -> Iterable[str]:
-    """About tasks like these, at the end."""
     if result.certain:
         ahead = a if result.ahead > result.behind else b
         yield f"{ahead} ahead on tasks like these: sign test p = {result.p_value:.3g}"

@@ -19,7 +19,7 @@ from streamer.schemas.base import Message, task_key
 from streamer.schemas.events import NAMED
 from streamer.schemas.provenance import Made
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunComparison
-from streamer.statistics.ability import Clusters, mean_interval, tasks_are_fair
+from streamer.statistics.ability import Clusters, mean_interval
 from streamer.statistics.exact import quotient, sign_test
 from streamer.statistics.pairs import (
     LEAST_TASKS_OF_A_MEAN,
@@ -33,12 +33,11 @@ from streamer.statistics.pairs import (
     paired,
     pairings_of,
 )
-from streamer.text import UNSEEN, counted, ends_in_points, percent, points
+from streamer.text import counted, ends_in_points, percent, points
 from streamer.views.cells import text
 from streamer.views.columns import ALIKE, COMPARED, Board, Column, Write, named, read_as
 from streamer.views.decide.comparable import UNDECIDED, Comparability, comparable, pair_words
 from streamer.views.models import (
-    DIFFERENT_TASKS,
     AnyRow,
     Comparison,
     Difference,
@@ -92,12 +91,7 @@ class PairStanding(Message):
 
 
 def pair_standings(compared: ComparedRun, only: Collection[str] | None = None) -> list[PairStanding]:
-    """Every two agents of a run, in the order of the comparison; [] if there is none.
-
-    Args:
-        compared: as `StateReader.comparison` gives it.
-        only: labels of two agents, to get their pair alone; None: all pairs.
-    """
+    """Every two agents of a run, in the order of its comparison; with `only` the pair of these two labels."""
     comparison = compared.comparison
     if comparison is None:
         return []
@@ -115,14 +109,20 @@ def _standing(run: ComparedRun, comparison: RunComparison, counts: ComparedPair)
     over = comparison.ended or run.run.status is not None
     sides = [outcomes_of(run.tasks, [label], comparison.planned) for label in labels]
     tasks = common_tasks(*sides).pairs
-    made = _made_apart(run, labels, sides, tasks, over=over) if counts.left_out else Comparability()
+    made = Comparability()
+    if counts.left_out:
+        known = [[task for task, of in side.tasks.items() if of.known] for side in sides]
+        both = zip(known, labels, strict=True)
+        ours, theirs = (Made.by(run.run, these, run.provenance, [label]) for these, label in both)
+        made = comparable(ours, theirs, (a, b), planned=0 if over else len(tasks))
     tasks = {} if made.refused else {task: of for task, of in tasks.items() if task not in made.left_out}
     result = paired(list(tasks.values()), complete=comparison.planned is not None or over, over=over)
     evidence, final = counts.evidence or UNDECIDED, None
     if counts.final is not None and counts.pairs:
         final = _ends(quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
-    words = made.words
-    if not made.refused:
+    why = "; ".join(dict.fromkeys(made.refused.values()))
+    words = [f"not comparable: {why}"] if why else made.words
+    if not why:
         ranks = [agent.rank for agent in agents]
         shuffled = comparison.order_kind == "shuffled"
         words = pair_words(a, b, result, final, evidence, ranks=ranks, shuffled=shuffled) + words
@@ -140,19 +140,6 @@ def _standing(run: ComparedRun, comparison: RunComparison, counts: ComparedPair)
     )
 
 
-def _made_apart(
-    run: ComparedRun, labels: Sequence[str], sides: Sequence[Outcomes], tasks: Collection[Any], *, over: bool
-) -> Comparability:
-    """How the results of two agents of a run, to some of its tasks, were made in different ways."""
-    a, b = (
-        Made.by(run.run, [task for task, of in side.tasks.items() if of.known], run.provenance, [label])
-        for label, side in zip(labels, sides, strict=True)
-    )
-    result = comparable(a, b, (labels[0], labels[1]), planned=0 if over else len(tasks))
-    why = "; ".join(dict.fromkeys(result.refused.values()))
-    return replace(result, words=[f"not comparable: {why}"]) if why else result
-
-
 def _ends(ends: Iterable[float] | None) -> Ends | None:
     return None if ends is None else Ends(**dict(zip(("low", "high"), ends, strict=True)))
 
@@ -168,13 +155,8 @@ def between(
 ) -> list[str]:
     """What may be said of an agent of one run and an agent of the same or another run; [] of several agents.
 
-    Two agents of one run have the words of their pair. Across runs there is no final difference.
-
-    Args:
-        a, b: the runs, as `StateReader.comparison` gives them.
-        a_agent, b_agent: agent:model of each; None: the only one that is not a baseline.
-        result: both, compared on the tasks that both have begun.
-        every_task: judge tasks, too, that the pair of the run leaves out.
+    Two agents of one run have the words of their pair, unless `every_task` also judges the tasks that the
+    pair leaves out. Across runs there is no final difference.
     """
     ours, theirs = a_agent or _only_agent(a), b_agent or _only_agent(b)
     if ours is None or theirs is None:
@@ -206,14 +188,9 @@ COMPARED_METRICS = {column.name: column.sort == "greatest" for column in COMPARE
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """One side of a comparison.
+    """One side of a comparison: the trials of one agent:model of a run, or of all but baselines.
 
-    Attributes:
-        run: its run, with the tasks.
-        agents: of the run, baselines too.
-        agent_model: whose trials are compared; None: of all but baselines.
-        trials: of the run.
-        left_out: tasks that are not compared, as summaries name them.
+    `agents` and `trials` are all that the run has. `left_out` names tasks as summaries do.
     """
 
     run: ComparedRun
@@ -224,7 +201,6 @@ class ComparedSide:
 
     @cached_property
     def chosen(self) -> list[AgentModelSummary]:
-        """The agents whose trials are compared."""
         label = self.agent_model
         return [a for a in self.agents if (not a.baseline if label is None else a.agent_model == label)]
 
@@ -234,7 +210,6 @@ class ComparedSide:
 
     @cached_property
     def rows(self) -> list[AnyRow]:
-        """The trials that are compared."""
         rows = [row for row in self.trials if row.agent_model in self.labels]
         return [row for row in rows if _key_of(row) not in self.left_out] if self.left_out else rows
 
@@ -297,13 +272,11 @@ class _Common:
 
     task: Task
     rows: tuple[Sequence[AnyRow], Sequence[AnyRow]]
-    means: tuple[Mapping[str, float], Mapping[str, float]]
+    without_verdicts: Collection[str]
 
-    @classmethod
-    def of(
-        cls, task: Task, a: Sequence[AnyRow], b: Sequence[AnyRow], without_verdicts: Collection[str]
-    ) -> _Common:
-        return cls(task, (a, b), (_means(a, without_verdicts), _means(b, without_verdicts)))
+    @cached_property
+    def means(self) -> list[dict[str, float]]:
+        return [_means(rows, self.without_verdicts) for rows in self.rows]
 
     def values(self, metric: str) -> tuple[float, float] | None:
         """The means of both sides; None where one does not know the metric."""
@@ -331,7 +304,6 @@ class _Common:
 
 
 def _means(trials: Iterable[AnyRow], without_verdicts: Collection[str]) -> dict[str, float]:
-    """The mean of each metric that some trial has."""
     values: dict[str, list[float]] = {}
     for trial in trials:
         known = {metric: getattr(trial, metric) for metric in COMPARED_METRICS if metric != "pass_rate"}
@@ -345,7 +317,6 @@ def _means(trials: Iterable[AnyRow], without_verdicts: Collection[str]) -> dict[
 
 
 def _fields(means: Mapping[str, float | None]) -> dict[str, Any]:
-    """The means as a `SideMeans` has them."""
     named = {metric.removeprefix(NAMED): of for metric, of in means.items() if metric.startswith(NAMED)}
     return {metric: means.get(metric) for metric in COMPARED_METRICS} | {"metrics": named}
 
@@ -355,10 +326,8 @@ def compare_sides(
 ) -> Comparison:
     """Compare two sides, and say what may be said of them (inference 8).
 
-    Args:
-        a, b: the sides; of a named metric that both plans explain, the first one's words count.
-        offset, limit: which of the tasks to list; the counts are of all.
-        allowed: fields of provenance that may differ (R36), and `tasks` where the sides may have others.
+    `offset` and `limit` choose the listed tasks; the counts are of all. `allowed` names fields of provenance
+    that may differ (R36), and `tasks`. Where both plans explain a metric, the first side's words count.
     """
     awaited = None in (a.run.run.status, b.run.run.status)  # else tasks without a name never come
     both = common_tasks(b.outcomes, a.outcomes).pairs
@@ -367,11 +336,9 @@ def compare_sides(
     a, b = (replace(side, left_out=made.left_out) if made.left_out else side for side in (a, b))
     tasks = common_tasks(b.outcomes, a.outcomes)
     starts = [at.timestamp() if at else None for at in (b.run.run.started_at, a.run.run.started_at)]
-    refused = dict(made.refused)
-    if tasks.differ and not ("tasks" in allowed or tasks_are_fair(len(tasks.pairs), tasks.total, starts)):
-        refused = {"tasks": DIFFERENT_TASKS} | refused
-    is_fair = not refused
-    over = is_fair and a.ended and b.ended
+    if tasks.differ and "tasks" not in allowed:
+        made = made.of_tasks(len(tasks.pairs), tasks.total, starts)
+    over = not made.refused and a.ended and b.ended
     tested = [
         pair if pair.even else _in_pairs(pair, *(side.by_key.get(str(task), []) for side in (b, a)))
         for task, pair in tasks.pairs.items()
@@ -388,7 +355,8 @@ def compare_sides(
     if at_end:
         interval = _ends(rates.interval)
         _set(differences, "pass_rate", mean=rates.difference, interval=interval, p_value=rates.p_value)
-    of_b, of_a = _rates(tasks) if at_end else ({}, {})
+    known = [pair for pair in tasks.pairs.values() if pair.ours.known and pair.theirs.known]
+    of_b, of_a = ({"pass_rate": _rate(pair[which] for pair in known)} if at_end else {} for which in (0, 1))
     passes = differences["pass_rate"]
     judged = [one for one in common if one.values("pass_rate")]
     passed = Counter(one.passed for one in judged)
@@ -404,8 +372,8 @@ def compare_sides(
         neither=passed[False, False],
         differences=differences,
         ended=over,
-        not_comparable="; ".join(dict.fromkeys(refused.values())) or None,
-        refused=list(refused),
+        not_comparable="; ".join(dict.fromkeys(made.refused.values())) or None,
+        refused=list(made.refused),
         left_out=sorted(made.left_out)[listed],
         flips=_flip_groups(judged, limit),
         pairs=[one.shown() for one in common[listed]],
@@ -415,7 +383,7 @@ def compare_sides(
         not_in_b=_alone(a, b)[listed],
     )
     words = _words_of(a, b, comparison, tasks, rates, {*allowed} - {"tasks"})
-    words += [said for said in made.words if said not in (*words, *refused.values())]
+    words += [said for said in made.words if said not in (*words, *made.refused.values())]
     words += _without_results(rates, unscored) if over else []
     return comparison.model_copy(update={"words": words, "in_common": _in_common(comparison)})
 
@@ -423,10 +391,10 @@ def compare_sides(
 def _common_of(a: ComparedSide, b: ComparedSide) -> tuple[list[_Common], list[_Common]]:
     """The common tasks, the most different first; and those that have attempts of both, with these alone."""
     without_verdicts = {one.agent_model for one in (*a.agents, *b.agents) if one.verdict_trials == 0}
-    both = ((task, rows, b.by_task[task]) for task, rows in a.by_task.items() if task in b.by_task)
-    common = sorted((_Common.of(*one, without_verdicts) for one in both), key=lambda one: one.place)
+    both = ((task, (rows, b.by_task[task])) for task, rows in a.by_task.items() if task in b.by_task)
+    common = sorted((_Common(*one, without_verdicts) for one in both), key=lambda one: one.place)
     even = [
-        one if len(one.rows[0]) == len(one.rows[1]) else _Common.of(one.task, *rows, without_verdicts)
+        one if len(one.rows[0]) == len(one.rows[1]) else replace(one, rows=rows)
         for one in common
         if (rows := _matched(*one.rows))[0]
     ]
@@ -455,7 +423,6 @@ def _words_of(
 
 
 def _alone(side: ComparedSide, other: ComparedSide) -> list[str]:
-    """The tasks that only one side has done, by name."""
     return sorted(name_of(task) for task in side.by_task.keys() - other.by_task.keys())
 
 
@@ -466,29 +433,20 @@ def _is_whole(common: Sequence[_Common], tasks: CommonTasks) -> bool:
     return all(of <= there for of, there in zip(planned, done, strict=False))
 
 
-def _rates(tasks: CommonTasks) -> list[dict[str, float | None]]:
-    """The pass rates of B and A over all trials of the tasks where both have results."""
-    known = [pair for pair in tasks.pairs.values() if pair.ours.known and pair.theirs.known]
-    sides = ([pair[which] for pair in known] for which in (0, 1))
-    return [
-        {"pass_rate": sum(t.passed for t in side) / sum(t.known for t in side) if side else None}
-        for side in sides
-    ]
-
-
 def _of_tasks(ours: Outcomes, theirs: Outcomes, tasks: CommonTasks) -> str:
     """How many tasks are common, and how often each side passes them and all of its tasks."""
     sides = zip(*tasks.pairs.values(), strict=True) if tasks.pairs else ((), ())
     stated = [
-        f"{name} passes {_share(common)} of these and {_share(side.tasks.values())} of all its {of:,}"
+        f"{name} passes {percent(_rate(common))} of these and "
+        f"{percent(_rate(side.tasks.values()))} of all its {of:,}"
         for name, common, side, of in zip("BA", sides, (ours, theirs), tasks.total, strict=True)
     ]
     return f"{counted(len(tasks.pairs), 'task')} in common: {'; '.join(reversed(stated))}"
 
 
-def _share(trials: Iterable[Attempts]) -> str:
+def _rate(trials: Iterable[Attempts]) -> float | None:
     known, passed, _ = map(sum, zip((0, 0, 0), *trials, strict=True))
-    return percent(passed / known) if known else UNSEEN
+    return passed / known if known else None
 
 
 def _without_plan(sides: Iterable[ComparedSide]) -> list[str]:
@@ -529,10 +487,7 @@ def _matched(ours: Sequence[AnyRow], theirs: Sequence[AnyRow]) -> tuple[list[Any
 
 
 def _flip_groups(judged: Iterable[_Common], limit: int) -> list[FlipGroup]:
-    """The tasks that one side alone passes, by that side, tier and how the other side failed.
-
-    First the groups that A passes, then B's groups; the largest first, with at most so many tasks listed.
-    """
+    """The tasks that one side alone passes, by tier and how the other failed; A's groups first, then by size."""
     groups: dict[tuple[Literal["a", "b"], str | None, str | None], list[str]] = {}
     for one in judged:
         if one.passed[0] != one.passed[1]:
@@ -554,23 +509,18 @@ def _failure_mode(trials: Iterable[AnyRow]) -> str | None:
 
 
 def _in_common(sides: Comparison) -> str:
-    if sides.tasks and not sides.differences["pass_rate"].tasks:
-        return (
-            f"{counted(sides.tasks, 'task')} in common, without verdicts; only in A {sides.a.only_here:,}, "
-            f"only in B {sides.b.only_here:,}"
+    common, alone = counted(sides.tasks, "task"), (sides.a.only_here, sides.b.only_here)
+    said = " in common, without verdicts"
+    if sides.differences["pass_rate"].tasks or not sides.tasks:
+        said = (
+            f" in common: passed by both {sides.both_passed:,}, by A alone {sides.only_a:,}, by B alone "
+            f"{sides.only_b:,}, by neither {sides.neither:,}"
         )
-    return (
-        f"{counted(sides.tasks, 'task')} in common: passed by both {sides.both_passed:,}, by A alone "
-        f"{sides.only_a:,}, by B alone {sides.only_b:,}, by neither {sides.neither:,}; "
-        f"only in A {sides.a.only_here:,}, only in B {sides.b.only_here:,}"
-    )
+    return f"{common}{said}; only in A {alone[0]:,}, only in B {alone[1]:,}"
 
 
 def worse_by(difference: Difference) -> float | None:
-    """By how much the second side is worse, in the unit of the metric; negative: it is better.
-
-    None: there is no task where both sides know the metric.
-    """
+    """By how much the second side is worse, in the metric's unit; None: no common task has the metric."""
     if difference.mean is None:
         return None
     return -difference.mean if difference.higher_is_better else difference.mean
@@ -589,11 +539,7 @@ def _differences(
 ) -> dict[str, Difference]:
     """Each metric over the tasks where both sides know it, so that like is compared with like.
 
-    Args:
-        common: the tasks.
-        even: the same with the attempts alone that both sides have, for the sign test; []: nothing is tested.
-        readings: named metric to how to read it, as run summaries have it.
-        whole: nothing more comes and no trial is missing; only then there is an interval.
+    The sign test takes the `even` attempts, which both sides have. Only `whole` results have an interval.
     """
     difference = partial(_difference, common=common, even=even, whole=whole)
     differences = {metric: difference(metric, high) for metric, high in COMPARED_METRICS.items()}
@@ -724,7 +670,14 @@ def comparison_document(comparison: Comparison) -> Document:
         title="Two sides on their common tasks",
         facts=[f"A  {_side_words(comparison.a)}", f"B  {_side_words(comparison.b)}"],
         lines=[comparison.in_common, *comparison.words],
-        tables=[_metrics(comparison), _flips(comparison), _pairs(comparison), _not_common(comparison)],
+        tables=[
+            table_of(COMPARED_BOARD, list(_metric_rows(comparison)))._replace(
+                note=METHODS if comparison.ended else STILL_OPEN
+            ),
+            _flips(comparison),
+            _pairs(comparison),
+            _not_common(comparison),
+        ],
     )
 
 
@@ -750,7 +703,7 @@ def moved(column: Column, by: float | None, write: Write = written) -> str:
     """
     if by is None or column.format == "percent":
         return points(by)
-    return f"{'+' if by > 0 else ''}{_signed_difference(column, by, write)}"
+    return f"{'+' if by > 0 else ''}{_signed(column, by, write)}"
 
 
 def interval_of(column: Column, difference: Difference, write: Write = written) -> str:
@@ -760,32 +713,28 @@ def interval_of(column: Column, difference: Difference, write: Write = written) 
         return ""
     if column.format == "percent":
         return ends_in_points(ends.low, ends.high)
-    return "[{}, {}]".format(*(_signed_difference(column, end, write) for end in (ends.low, ends.high)))
+    return f"[{_signed(column, ends.low, write)}, {_signed(column, ends.high, write)}]"
 
 
-def _signed_difference(column: Column, by: float, write: Write) -> str:
+def _signed(column: Column, by: float, write: Write) -> str:
     """The minus stands before the sign of a currency."""
     return f"{'-' if by < 0 else ''}{write(column, abs(by))}"
 
 
-def _metrics(comparison: Comparison) -> Table:
-    rows = list(_metric_rows(comparison))
-    return table_of(COMPARED_BOARD, rows)._replace(note=METHODS if comparison.ended else STILL_OPEN)
-
-
 def _metric_rows(comparison: Comparison) -> Iterable[dict[str, Any]]:
     for metric, difference in comparison.differences.items():
-        if difference.tasks:
-            column = column_of(metric, difference)
-            yield {
-                **difference.model_dump(include={"tasks", "a_better", "b_better", "equal"}),
-                "metric": column.title if column.outside else metric,
-                "a": written(column, value_of(comparison.a, metric)),
-                "b": written(column, value_of(comparison.b, metric)),
-                "moved": moved(column, difference.mean),
-                "interval": interval_of(column, difference) or None,
-                "p": None if difference.p_value is None else f"{difference.p_value:.3g}",
-            }
+        if not difference.tasks:
+            continue
+        column = column_of(metric, difference)
+        yield {
+            **difference.model_dump(include={"tasks", "a_better", "b_better", "equal"}),
+            "metric": column.title if column.outside else metric,
+            "a": written(column, value_of(comparison.a, metric)),
+            "b": written(column, value_of(comparison.b, metric)),
+            "moved": moved(column, difference.mean),
+            "interval": interval_of(column, difference) or None,
+            "p": None if difference.p_value is None else f"{difference.p_value:.3g}",
+        }
 
 
 def _flips(comparison: Comparison) -> Table:
@@ -808,13 +757,11 @@ def _pairs(comparison: Comparison) -> Table:
 
 
 def _not_common(comparison: Comparison) -> Table:
-    sides = (
-        ("A", comparison.not_in_b, comparison.a.only_here),
-        ("B", comparison.not_in_a, comparison.b.only_here),
-    )
+    counts = {"A": comparison.a.only_here, "B": comparison.b.only_here}
+    tasks = {"A": comparison.not_in_b, "B": comparison.not_in_a}
     rows = [
-        {"side": side, "count": count, "tasks": _listed(tasks, count)}
-        for side, tasks, count in sides
+        {"side": side, "count": count, "tasks": _listed(tasks[side], count)}
+        for side, count in counts.items()
         if count
     ]
     return table_of(NOT_COMMON, rows)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from streamer.folding.uncertainty import MEANS
 from streamer.schemas.base import NO_TIME, Message, optional, task_key
 from streamer.schemas.events import NAMED, PRIMARY_METRIC
 from streamer.schemas.wire import GroupId
-from streamer.statistics.ability import Clusters, Interval, mean_interval, tasks_are_fair
+from streamer.statistics.ability import Clusters, Interval, mean_interval
 from streamer.statistics.final import ALPHA, OrderKind
 from streamer.statistics.pairs import (
     LEAST_TASKS_OF_A_MEAN,
@@ -42,10 +42,11 @@ from streamer.views.decide.comparable import (
     UNRELATED,
     Comparability,
     comparable,
+    listed,
     not_comparable,
     overtaken,
 )
-from streamer.views.models import DIFFERENT_TASKS, NO_PREFIX, Comparison
+from streamer.views.models import NO_PREFIX, Comparison
 from streamer.views.models import Ends as Range
 
 # -----------------------------------------------------------------------------
@@ -248,7 +249,7 @@ def not_common(result: GateResult) -> list[str]:
     if result.pairs is None:
         return []
     sides = (("candidate", result.pairs.only_candidate), ("baseline", result.pairs.only_baseline))
-    return [f"only in the {side}: {_listed_tasks(tasks)}" for side, tasks in sides if tasks]
+    return [f"only in the {side}: {listed(tasks, LISTED)}" for side, tasks in sides if tasks]
 
 
 def judged_line(result: GateResult) -> str | None:
@@ -312,11 +313,6 @@ def _target_words(answer: TargetAnswer) -> str:
     )
 
 
-def _listed_tasks(tasks: Sequence[str]) -> str:
-    left = len(tasks) - LISTED
-    return ", ".join(tasks[:LISTED]) + (f" and {left:,} more" if left > 0 else "")
-
-
 def _called(side: GateSide) -> str:
     """What a side is called: its agent and run, where they are known."""
     return side.source if side.agent_model is None else f"{side.agent_model} of {side.run_id}"
@@ -342,6 +338,8 @@ def _amount(value: float, metric: str) -> str:
 Values = Mapping[Task, Sequence[float]]
 """A metric's values by task."""
 
+AnyEnds = TypeVar("AnyEnds", Ends, Interval)
+
 LOWER_IS_BETTER = frozenset({"cost_usd", "duration_seconds"})
 GATED = (PRIMARY_METRIC, *MEANS)
 """The built-in metrics that a gate can judge; named ones are `metrics/NAME` (R30)."""
@@ -354,15 +352,8 @@ NOT_FINAL = "trials have no final value"
 class Terms:
     """The question that a gate answers; all numbers exact.
 
-    Attributes:
-        question: which answer decides.
-        metric: one of GATED, or `metrics/NAME`; None: the pass rate, or without verdicts the plan's primary
-            metric (R31).
-        max_drop: how much worse is allowed, in the metric's unit.
-        alpha: 1 - level.
-        target: the wanted final pass rate; None: none.
-        allowed: `tasks`: judge the common tasks, however they came about; and fields of provenance that may
-            differ (R36).
+    Without a `metric` the pass rate decides, or without verdicts the plan's primary metric (R31). `max_drop`
+    is in the metric's unit. `allowed` has fields of provenance that may differ (R36), and `tasks`.
     """
 
     question: Question = "final"
@@ -385,7 +376,7 @@ class Entrant:
 def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateResult:
     """The verdict on two sides as they stand, or on the target alone."""
     ours, theirs = candidate.trials, baseline and baseline.trials
-    metric = terms.metric or _leading(side.trials for side in (candidate, baseline) if side)
+    metric = terms.metric or _leading([side for side in (ours, theirs) if side])
     terms = replace(terms, metric=metric)
     if metric != PRIMARY_METRIC:
         ours, theirs = ours and ours.on_numbers(), theirs and theirs.on_numbers()
@@ -394,12 +385,12 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
         matched, made = matched_as_made(ours, theirs, terms.allowed)
     higher = _higher_is_better(metric, (side for side in (ours, theirs) if side))
     final = ability_ = None
-    refused: dict[str, str] = {}
+    refused: Mapping[str, str] = {}
     if matched is not None and ours and theirs:
         if metric == PRIMARY_METRIC and not (ours.has_verdicts and theirs.has_verdicts):
             why = no_verdicts(sorted(ours.named_metrics & theirs.named_metrics))
             final, ability_, matched = *_nothing_said(why, terms), None
-        elif refused := _refused(made, matched, ours, theirs, terms):
+        elif refused := made.refused:
             final, ability_ = _nothing_said(not_comparable(refused), terms)
         elif metric == PRIMARY_METRIC:
             final, ability_ = _final_of(matched, terms), _ability_answer(matched, terms)
@@ -436,47 +427,30 @@ def matched_as_made(
 ) -> tuple[Matched, Comparability]:
     """A candidate and its baseline without the tasks that were made in different ways, and what differs."""
     every, names = Matched(ours, theirs), ("the candidate", "the baseline")
-    awaited = None in (
-        ours.run.plan.finished,
-        theirs.run.plan.finished,
-    )  # else tasks without a name never come
-    planned = every.planned_tasks if awaited else 0
+    finished = ours.run.plan.finished is not None and theirs.run.plan.finished is not None
+    planned = 0 if finished else every.planned_tasks  # tasks without a name never come then
     sides = ([task for task in side.tasks if side.attempts(task).known] for side in (ours, theirs))
     a, b = (side.made(known) for side, known in zip((ours, theirs), sides, strict=True))
     made = comparable(a, b, names, allowed, planned)
     left_out = {task for task in ours.tasks if task_key(*task) in made.left_out}
-    return Matched(ours, theirs, left_out) if left_out else every, made
+    matched = Matched(ours, theirs, left_out) if left_out else every
+    common, alone = len(matched.tasks), (len(matched.only_ours), len(matched.only_theirs))
+    if common and any(alone) and "tasks" not in allowed:
+        starts = [None if side.began == NO_TIME else side.began for side in (ours, theirs)]
+        made = made.of_tasks(common, (common + alone[0], common + alone[1]), starts)
+    return matched, made
 
 
-def _refused(
-    made: Comparability, matched: Matched, ours: Contestant, theirs: Contestant, terms: Terms
-) -> dict[str, str]:
-    """What `--allow` has to name for a verdict, each with the reason."""
-    unfair = "tasks" not in terms.allowed and tasks_are_unfair(matched, ours, theirs)
-    return ({"tasks": DIFFERENT_TASKS} if unfair else {}) | made.refused
-
-
-def _leading(sides: Iterable[Contestant | None]) -> str:
+def _leading(sides: Sequence[Contestant]) -> str:
     """The metric that decides unless one is named: the pass rate, without verdicts the primary one (R31)."""
-    known = [side for side in sides if side is not None]
-    if all(side.has_verdicts for side in known):
+    if all(side.has_verdicts for side in sides):
         return PRIMARY_METRIC
-    common = set.intersection(*(side.named_metrics for side in known))
-    names = (primary_metric(side.run.plan, has_verdicts=False) for side in known)
+    common = set.intersection(*(side.named_metrics for side in sides))
+    names = (primary_metric(side.run.plan, has_verdicts=False) for side in sides)
     return next((name for name in names if name in common), PRIMARY_METRIC)
 
 
-def tasks_are_unfair(matched: Matched, ours: Contestant, theirs: Contestant) -> bool:
-    """Whether the sides have different tasks, so that the common ones may have been chosen (inference 7)."""
-    common, ours_alone, theirs_alone = len(matched.tasks), len(matched.only_ours), len(matched.only_theirs)
-    if not common or not (ours_alone or theirs_alone):
-        return False
-    starts = [None if side.began == NO_TIME else side.began for side in (ours, theirs)]
-    return not tasks_are_fair(common, (common + ours_alone, common + theirs_alone), starts)
-
-
 def _nothing_said(why: str, terms: Terms) -> tuple[FinalAnswer, AbilityAnswer]:
-    """Neither question has an answer."""
     return _final_answer(None, terms, "nothing", why), _ability(GateVerdict.UNDECIDED, terms)
 
 
@@ -492,7 +466,6 @@ def no_verdicts(names: Sequence[str]) -> str:
 
 
 def _final_of(matched: Matched, terms: Terms) -> FinalAnswer:
-    """The pass rates that this run ends with."""
     if matched.ended or (matched.over and matched.unmatched):
         ends = reachable(matched.every_task())
         missing = None if matched.ended else NOT_FINAL if ends else NOTHING_COMMON
@@ -523,11 +496,10 @@ def _final_answer(
 
 
 def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
-    """The pass rate on tasks like these."""
     result = paired(matched.every_task(), terms.alpha, complete=matched.over, over=matched.over)
     worse, interval = None, result.interval
     if matched.unmatched:
-        verdict = no_further_behind(_exact(interval), terms.max_drop)
+        verdict = no_further_behind(interval, terms.max_drop)
     else:
         worse, behind = worse_and_behind(matched.in_order, matched.pairs, matched.planned)
         if matched.ended:
@@ -544,10 +516,6 @@ def _ability(
 ) -> AbilityAnswer:
     needed = float(1 / terms.alpha)
     return AbilityAnswer(verdict=verdict, worse=worse, needed=needed, interval=_ends(interval))
-
-
-def _exact(interval: Interval | None) -> Ends | None:
-    return interval and Ends(*map(Fraction, interval))
 
 
 def _of_mean(
@@ -569,7 +537,7 @@ def _of_mean(
     if values.tasks >= LEAST_TASKS_OF_A_MEAN:
         interval = mean_interval(values, terms.alpha)
     basis: Basis = "nothing" if ends is None else "covered" if missing else "exact"
-    verdict = no_further_behind(_oriented(_exact(interval), higher=higher), terms.max_drop)
+    verdict = no_further_behind(_oriented(interval, higher=higher), terms.max_drop)
     answer = _final_answer(ends, terms, basis, missing or None, higher=higher)
     return answer, _ability(verdict, terms, interval)
 
@@ -650,9 +618,9 @@ def _higher_is_better(metric: str, sides: Iterable[Contestant]) -> bool:
     return next(directions, "higher") == "higher"
 
 
-def _oriented(ends: Ends | None, *, higher: bool) -> Ends | None:
+def _oriented(ends: AnyEnds | None, *, higher: bool) -> AnyEnds | None:
     """The same difference, positive where the candidate is better."""
-    return ends if ends is None or higher else Ends(-ends.high, -ends.low)
+    return ends if ends is None or higher else ends._replace(low=-ends.high, high=-ends.low)
 
 
 def _ends(ends: Ends | Interval | None) -> Range | None:
@@ -671,55 +639,52 @@ class NoSuchSide(Exception):
 
     @classmethod
     def unknown_agent(cls, run_id: str, label: str, agents: Collection[str]) -> NoSuchSide:
-        """The run has none of this label; `agents` are those that it has."""
         close, names = get_close_matches(label, agents, n=SHOWN, cutoff=0.4), _listed_names(sorted(agents))
         hint = f"It has {names}." if names else "It has no results yet."
         hint = f"Did you mean {_listed_names(close)}?" if close else hint
         return cls(f"run {run_id!r} has no agent:model {label!r}. {hint}")
 
 
+def slashes(text: str) -> list[int]:
+    """Where a text has slashes, the last first: what names a run, a file or a model may hold some."""
+    return [at for at in range(len(text) - 1, 0, -1) if text[at] == "/"]
+
+
 def possible_runs(text: str) -> list[str]:
-    """Every run that a text may name, the longest id first: ids and models may hold slashes.
+    """Every run that a text may name, the longest id first; a label has a colon.
 
     >>> possible_runs("nightly/terminus:openai/gpt-5")
     ['nightly/terminus:openai/gpt-5', 'nightly']
     """
-    return [run_id for run_id, _ in _readings(text)]
+    return [text, *(text[:at] for at in slashes(text) if ":" in text[at:])]
 
 
 def entrant(source: str, text: str, runs: Mapping[str, RunState], *, fixed: bool) -> Entrant:
-    """The side that a text names.
-
-    Args:
-        source: what the side is called.
-        text: what names it; in a file "" is its only run.
-        runs: those that are known.
-        fixed: nothing more comes: what is missing now is an error.
+    """The side that a text names; in a file "" is its only run. `fixed` says that nothing more comes.
 
     Raises:
-        NoSuchSide: it names none, though nothing more comes; or several agents.
+        NoSuchSide: it names several agents, or none although nothing more comes.
     """
-    entry = next(((runs[name], label) for name, label in _readings(text) if name in runs), None)
-    if entry is None and fixed and len(runs) == 1 and (":" in text or not text):
-        entry = next(iter(runs.values())), text
-    if entry is None:
-        if fixed:
-            raise NoSuchSide(_no_run(source, text, runs))
-        return Entrant(source, None)
-    return _entrant_of(source, *entry, fixed=fixed)
+    name = next((name for name in possible_runs(text) if name in runs), None)
+    label = text if name is None else text[len(name) + 1 :]
+    if name is None and fixed:
+        name = run_of(source, "" if ":" in text and len(runs) == 1 else text, runs)
+    return Entrant(source, None) if name is None else _entrant_of(source, runs[name], label, fixed=fixed)
 
 
 def run_of(source: str, text: str, runs: Mapping[str, RunState]) -> str:
-    """The run of a file that a text names; "" is its only one.
-
-    Raises:
-        NoSuchSide: it names none, or one of several.
-    """
+    """The run of a file that a text names, "" its only one; NoSuchSide where that is none or several."""
     if text in runs:
         return text
-    if text or len(runs) != 1:
-        raise NoSuchSide(_no_run(source, text, runs))
-    return next(iter(runs))
+    run_ids = sorted(runs)
+    names = _listed_names(run_ids)
+    if text:
+        raise NoSuchSide(f"{source} holds no run or agent {text!r}. Its runs: {names or 'none'}")
+    if not run_ids:
+        raise NoSuchSide(f"{source} holds no run. `streamer fold {source}` says what is wrong with its lines")
+    if len(run_ids) > 1:
+        raise NoSuchSide(f"{source} holds {len(run_ids)} runs; name one: {source}/RUN, of {names}")
+    return run_ids[0]
 
 
 def _entrant_of(source: str, run: RunState, label: str | None, *, fixed: bool) -> Entrant:
@@ -727,20 +692,14 @@ def _entrant_of(source: str, run: RunState, label: str | None, *, fixed: bool) -
     return Entrant(source, None if group is None else Contestant(run, group, fixed=fixed), run.run_id)
 
 
-def _readings(text: str) -> Iterator[tuple[str, str]]:
-    """Run and label, the longest run first; a label has a colon."""
-    yield text, ""
-    for at in range(len(text) - 1, 0, -1):
-        if text[at] == "/" and ":" in text[at + 1 :]:
-            yield text[:at], text[at + 1 :]
-
-
 def _agent(source: str, run: RunState, label: str | None, *, fixed: bool) -> GroupId | None:
     """The agent of that label, or the only one that is not a baseline; None: it may still come."""
     run.count()
     over = fixed or run.plan.finished is not None
     if label:
-        named = {group.agent_model: group for group in _every_agent(run)}
+        seen = (group for group in run.scores.roster.groups() if group.agent and group.tier is None)
+        planned = (GroupId(None, *one) for one in run.plan.agent_models())
+        named = {group.agent_model: group for group in (*seen, *planned)}
         if label not in named and over:
             raise NoSuchSide.unknown_agent(run.run_id, label, [name for name in named if name])
         return named.get(label)
@@ -754,21 +713,6 @@ def _agent(source: str, run: RunState, label: str | None, *, fixed: bool) -> Gro
     return agents[0] if agents else None
 
 
-def _every_agent(run: RunState) -> set[GroupId]:
-    """Every agent:model of a run, baselines and planned ones too."""
-    seen = {group for group in run.scores.roster.groups() if group.agent and group.tier is None}
-    return seen | {GroupId(None, agent, model) for agent, model in run.plan.agent_models()}
-
-
-def _no_run(source: str, text: str, runs: Mapping[str, RunState]) -> str:
-    run_ids = sorted(runs)
-    if text:
-        return f"{source} holds no run or agent {text!r}. Its runs: {_listed_names(run_ids) or 'none'}"
-    if not run_ids:
-        return f"{source} holds no run. `streamer fold {source}` says what is wrong with its lines"
-    return f"{source} holds {len(run_ids)} runs; name one: {source}/RUN, of {_listed_names(run_ids)}"
-
-
 def _listed_names(names: Collection[str]) -> str:
     shown = ", ".join(list(names)[:SHOWN])
     return shown if len(names) <= SHOWN else f"{shown}, ..."
@@ -779,12 +723,7 @@ def _listed_names(names: Collection[str]) -> str:
 
 
 class Live(NamedTuple):
-    """What the order of the trials allows to say of two sides while trials are missing.
-
-    Attributes:
-        words: the sentences about the final pass rates (inference 8).
-        worse: the side that the evidence shows to be worse.
-    """
+    """What the order of the trials says while some are missing: in words, and which side is shown worse."""
 
     words: list[str]
     worse: Literal["a", "b"] | None
@@ -793,13 +732,7 @@ class Live(NamedTuple):
 def with_order(
     comparison: Comparison, a: RunState | None, b: RunState | None, allowed: Collection[str] = ()
 ) -> Comparison:
-    """A comparison, and what the order of the trials allows to say.
-
-    Args:
-        comparison: the two sides compared.
-        a, b: their runs, folded; None: its log is not at hand, so nothing is added.
-        allowed: as of `compare_sides`.
-    """
+    """A comparison, and what the order of the trials allows to say; None: the log of a run is not at hand."""
     if a is None or b is None or not needs_order(comparison):
         return comparison
     return with_live(comparison, in_order(a, b, comparison.a.agent_model, comparison.b.agent_model, allowed))
@@ -821,10 +754,7 @@ def in_order(
 ) -> Live:
     """What may be said of two sides before the end, B minus A as everywhere; nothing of several agents.
 
-    Args:
-        a, b: two folded runs; of one and the same there are no words, `between` has them.
-        a_agent, b_agent: agent:model of each; None: the only one that is not a baseline.
-        allowed: as of `Terms`.
+    Of two agents of one run there are no words: `between` has them.
     """
     try:
         ours = _entrant_of(a.run_id, a, a_agent, fixed=False)
@@ -833,12 +763,9 @@ def in_order(
         return Live([], None)
     terms = Terms(metric=PRIMARY_METRIC, max_drop=Fraction(), allowed=allowed)
     of_a, of_b = judge(ours, theirs, terms), judge(theirs, ours, terms)
-    worse: Literal["a", "b"] | None = "a" if _shown_worse(of_a) else "b" if _shown_worse(of_b) else None
-    return Live([] if a.run_id == b.run_id else _words_in_order(of_b), worse)
-
-
-def _shown_worse(result: GateResult) -> bool:
-    return result.ability is not None and result.ability.verdict is GateVerdict.FAIL
+    a_worse, b_worse = (of.ability and of.ability.verdict is GateVerdict.FAIL for of in (of_a, of_b))
+    words = [] if a.run_id == b.run_id else _words_in_order(of_b)
+    return Live(words, "a" if a_worse else "b" if b_worse else None)
 
 
 def _words_in_order(result: GateResult) -> list[str]:
@@ -848,11 +775,11 @@ def _words_in_order(result: GateResult) -> list[str]:
     a, b, ends = _called(result.candidate), _called(other), final.ends
     ahead, behind = (a, b) if ends.low > 0 else (b, a)
     is_separated = ends.low > 0 or ends.high < 0
-    if final.basis == "interval":
-        if not is_separated:
-            return [f"{a} minus {b}: {_in_the_end(ends)}; {LOOKS}"]
+    if final.basis == "interval" and is_separated:
         of_ahead = ends if ahead == a else Range(low=-ends.high, high=-ends.low)
         return [f"{ahead} ahead of {behind} in the final pass rate: {_in_the_end(of_ahead)}; {LOOKS}"]
+    if final.basis == "interval":
+        return [f"{a} minus {b}: {_in_the_end(ends)}; {LOOKS}"]
     said = [overtaken(ahead, behind)] if is_separated else []
     if final.unrelated is not None:
         said.append(f"{a} minus {b}: {_in_the_end(final.unrelated)}, {UNRELATED}")

@@ -40,12 +40,11 @@ from streamer.views.decide.gate import (
     entrant,
     matched_as_made,
     possible_runs,
-    tasks_are_unfair,
     with_order,
 )
 from streamer.views.decide.leaderboard import boards_of, with_words
 from streamer.views.decide.outlook import places_of
-from streamer.views.models import DIFFERENT_TASKS, TrialRow
+from streamer.views.models import TrialRow
 from streamer.views.tables import Document, table_of
 
 # -----------------------------------------------------------------------------
@@ -331,7 +330,7 @@ def _against(candidate: _Candidate, runs: Mapping[str, RunState]) -> _Compared:
         missing = "no_verdicts"
     elif ours.declared is None or matched.unmatched:
         missing = "no_plan"
-    elif tasks_are_unfair(matched, ours, theirs):
+    elif "tasks" in made.refused:
         missing = "tasks_differ"
     elif made.refused:
         missing = "not_comparable"
@@ -593,8 +592,7 @@ class Race:
     def _evidence(self, one: str, other: str, ours: Contestant, theirs: Contestant) -> dict[Direction, float]:
         """Evidence that one is worse, and that the other one is; nothing where they may not be compared."""
         matched, made = matched_as_made(ours, theirs)
-        unfair = {"tasks": DIFFERENT_TASKS} if tasks_are_unfair(matched, ours, theirs) else {}
-        why = list(dict.fromkeys((unfair | made.refused).values()))
+        why = list(dict.fromkeys(made.refused.values()))
         if not (ours.has_verdicts and theirs.has_verdicts):
             why = [REASONS["no_verdicts"]]
         elif matched.unmatched and not why:
