@@ -107,6 +107,7 @@ from streamer.web.report import RunData, document_as_markdown, from_events, from
 
 SHOWN = 20
 
+_file_option = partial(click.option, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 _allow_option = click.option("--allow", type=click.Choice(ALLOWED), multiple=True, help=ABOUT_ALLOWED)
 
 
@@ -274,7 +275,11 @@ def _verdict(
     stated = _stated(metric, difference, ended=comparison.ended)
     shown = worse > tolerance if plain else _is_worse(comparison, metric, difference, tolerance)
     if shown is None:
-        return UNVERIFIABLE, f"cannot be judged: {stated}; {_why_unjudged(comparison, metric)}"
+        least = LEAST_TASKS if metric == PRIMARY_METRIC else LEAST_TASKS_OF_A_MEAN
+        why = f"an interval needs all trials of {least} tasks where both sides know {metric}"
+        if not comparison.ended:
+            why = "trials are missing, and only pass rates without --tolerance are judged before the end"
+        return UNVERIFIABLE, f"cannot be judged: {stated}; {why}"
     if not shown:
         yet = "" if comparison.ended else " yet"
         why = "that is within --tolerance" if plain else f"nothing shows{yet} that it is worse"
@@ -301,13 +306,6 @@ def _is_worse(
         return None
     is_low = difference.higher_is_better is (side == "b")
     return ends.high < -tolerance if is_low else ends.low > tolerance
-
-
-def _why_unjudged(comparison: Comparison, metric: str) -> str:
-    if not comparison.ended:
-        return "trials are missing, and only pass rates without --tolerance are judged before the end"
-    least = LEAST_TASKS if metric == PRIMARY_METRIC else LEAST_TASKS_OF_A_MEAN
-    return f"an interval needs all trials of {least} tasks where both sides know {metric}"
 
 
 def _stated(metric: str, difference: Difference, *, ended: bool) -> str:
@@ -611,18 +609,8 @@ STUDY = (
     metavar="SECONDS",
     help="Give up after so long, undecided. A run that has not begun is waited for only with this.",
 )
-@click.option(
-    "--markdown",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the verdict there, as a comment for a pull request.",
-)
-@click.option(
-    "--junit",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the verdict there as a JUnit file: undecided is skipped.",
-)
+@_file_option("--markdown", help="Write the verdict there, as a comment for a pull request.")
+@_file_option("--junit", help="Write the verdict there as a JUnit file: undecided is skipped.")
 @click.option(
     "--on-verdict",
     metavar="CMD",

@@ -332,7 +332,8 @@ class Matched:
         self._left_out = left_out
         self._shared = self._same_run and ours.declared is not None and theirs.declared is not None
         self.over = ours.over and theirs.over
-        common = self._common()
+        either = ours.tasks | theirs.tasks if self._shared else [t for t in ours.tasks if t in theirs.tasks]
+        common = [task for task in either if task not in left_out]
         both = [[set(side.tasks.get(task, [])) for side in (ours, theirs)] for task in common]
         trials = {one for mine, other in both for one in (mine | other if self._shared else mine & other)}
         unseen = 0 if self._shared else self._unseen(common)
@@ -346,15 +347,18 @@ class Matched:
             self.planned = max(len(trials), (ours.declared or 0) - len(left_out) * self._attempts)
             self.planned_tasks = max(len(common), self.planned // self._attempts)
         self.pairs = [] if self.unmatched else [self._pair(one) for one in trials]
-        later, other = self._by_start()
+        later, other = sides = ours, theirs
+        if self._same_run or NO_TIME not in (ours.began, theirs.began):  # else we are the later one
+            later, other = sorted(
+                sides, key=lambda s: (s.began, s.run.run_id, s.first_position, s.label), reverse=True
+            )
         self.evidence_missing = evidence_missing(later.run, ours.run.run_id, theirs.run.run_id)
         places, declared = None, None if self.unmatched or unseen or self.evidence_missing else later.declared
         if trials and declared is not None:
             places = later.ordered(trials, self.planned, declared)
         self.ordered = None if places is None else [self._pair(one) for one in places]
         self.kind = later.run.queue.kind
-        sides = (later, other) if self._same_run else (later,)
-        missing = next((why for side in sides if (why := side.order_missing())), None)
+        missing = later.order_missing() or (other.order_missing() if self._same_run else None)
         self.order_missing = missing or (None if places else FinalMissing.ORDER_UNKNOWN_IN_PART)
         self.only_ours = [] if theirs.unnamed else self._others(ours)
         self.only_theirs = [] if ours.unnamed else self._others(theirs)
@@ -374,11 +378,6 @@ class Matched:
         unseen = Attempts(0, 0, self._attempts)
         missing = self.planned_tasks - len(self.tasks)
         return [*self.tasks.values(), *[PairedTask(unseen, unseen)] * missing]
-
-    def _common(self) -> list[Task]:
-        ours, theirs = self._ours.tasks, self._theirs.tasks
-        common = ours | theirs if self._shared else [task for task in ours if task in theirs]
-        return [task for task in common if task not in self._left_out]
 
     def _unseen(self, common: list[Task]) -> int:
         """Common tasks at most, beyond those that are named on both sides.
@@ -401,16 +400,6 @@ class Matched:
         if any(side.exceeded and not side.over for side in sides):
             return Unmatched.PLAN_EXCEEDED
         return None if all_named else Unmatched.TASKS_UNNAMED
-
-    def _by_start(self) -> tuple[Contestant, Contestant]:
-        """The side that began later, then the other one; where a start is unknown, we are the later one."""
-        sides = self._ours, self._theirs
-        if not self._same_run and NO_TIME in (side.began for side in sides):
-            return sides
-        later, other = sorted(
-            sides, key=lambda s: (s.began, s.run.run_id, s.first_position, s.label), reverse=True
-        )
-        return later, other
 
     def _task(self, task: Task) -> PairedTask:
         sides = PairedTask(self._ours.attempts(task), self._theirs.attempts(task))

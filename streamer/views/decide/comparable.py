@@ -135,11 +135,11 @@ def listed(names: Sequence[str], most: int) -> str:
 
 
 def _listed(values: Iterable[str]) -> str:
-    return listed([_cut(value) for value in sorted(values)], SHOWN_TASKS)
-
-
-def _cut(value: str) -> str:
-    return value if len(value) <= SHOWN_CHARACTERS else f"{start_of(value, SHOWN_CHARACTERS)}…"
+    shown = (
+        value if len(value) <= SHOWN_CHARACTERS else f"{start_of(value, SHOWN_CHARACTERS)}…"
+        for value in sorted(values)
+    )
+    return listed(list(shown), SHOWN_TASKS)
 
 
 # -----------------------------------------------------------------------------
@@ -177,18 +177,15 @@ class Pool:
     def words(self) -> list[str]:
         """Every field in which runs differ, one sentence each: its values, and the runs that have them."""
         words, unknown = list[str](), list[str]()
+        every = {f"{run} of {label}": one for label, of in self._runs.items() for run, one in of.items()}
         for name in self._fields:
-            groups = [self._runs[label] for label in self._runs] if name in OF_AGENT else [self._of_all()]
-            for group in groups:
+            for group in self._runs.values() if name in OF_AGENT else [every]:
                 runs = {run: one for run, one in group.items() if name not in one.varies}
                 known = {run: texts for run, one in runs.items() if (texts := one.texts(name, one.tasks))}
                 if known and len(known) < len(runs) and name not in unknown:
                     unknown.append(name)
                 words += _among(name, runs, known)
         return words + ([f"not known of every run: {', '.join(unknown)}"] if unknown else [])
-
-    def _of_all(self) -> dict[str, Made]:
-        return {f"{run} of {label}": one for label, of in self._runs.items() for run, one in of.items()}
 
 
 def _among(name: str, runs: Mapping[str, Made], known: Mapping[str, Mapping[str, str]]) -> Iterable[str]:
@@ -248,9 +245,13 @@ def pair_words(
     about: str = "",
 ) -> list[str]:
     """The sentences that hold, strongest first; or one sentence saying that nothing is known."""
-    said = []
+    said = list[str]()
     if not result.ended:
-        said += [*_of_run(a, b, result, final if shuffled else None), *_of_evidence(a, b, evidence)]
+        said += _of_run(a, b, result, final if shuffled else None)
+        ahead, behind, shown = (a, b, evidence.better) if evidence.ahead == "a" else (b, a, evidence.worse)
+        if evidence.ahead and shown >= EITHER:
+            about_tasks = f"evidence {shown:.3g}, {EITHER} needed; {LOOKS}"
+            said.append(f"{ahead} better than {behind} on tasks like these: {about_tasks}")
     said += _of_ability(a, b, result)
     if final is not None and not shuffled and not result.ended:
         said.append(f"{_so_far(result, final)}, {UNRELATED}")
@@ -277,16 +278,6 @@ def _so_far(result: Paired, final: Ends, sign: int = 1) -> str:
     if result.over:
         return f"{difference} in the results that came, {ends} had all of them come"
     return f"{difference} so far, {ends} in the end"
-
-
-def _of_evidence(a: str, b: str, evidence: PairEvidence) -> Iterable[str]:
-    """About tasks like these. Evidence puts ahead only whom the mean puts ahead, too."""
-    for side, ahead, behind, shown in (("a", a, b, evidence.better), ("b", b, a, evidence.worse)):
-        if side == evidence.ahead and shown >= EITHER:
-            yield (
-                f"{ahead} better than {behind} on tasks like these: evidence {shown:.3g}, {EITHER} needed; "
-                f"{LOOKS}"
-            )
 
 
 def _of_ability(a: str, b: str, result: Paired) -> Iterable[str]:

@@ -49,7 +49,7 @@ from streamer.views.models import (
     name_of,
     stated_mode,
 )
-from streamer.views.tables import Document, Table, table_of
+from streamer.views.tables import Document, table_of
 
 # -----------------------------------------------------------------------------
 # Two agents of a run as the worker counted them, with what may be said of them (inference 7 and 8).
@@ -382,9 +382,15 @@ def compare_sides(
         not_in_a=_alone(b, a)[listed],
         not_in_b=_alone(a, b)[listed],
     )
-    words = _words_of(a, b, comparison, tasks, rates, {*allowed} - {"tasks"})
+    words = _words_of(a, b, comparison, tasks, rates, judges_every=bool({*allowed} - {"tasks"}))
     words += [said for said in made.words if said not in (*words, *made.refused.values())]
-    words += _without_results(rates, unscored) if over else []
+    if over and rates.open:
+        words.append(
+            f"{rates.open:,} of {counted(rates.tasks, 'task')} lack results: these count both ways in "
+            "interval and p of pass rates, and other means have no interval"
+        )
+    if over and unscored:
+        words.append("trials wait for a judge's score: composite_score has no interval and no p")
     return comparison.model_copy(update={"words": words, "in_common": _in_common(comparison)})
 
 
@@ -406,20 +412,28 @@ def _set(differences: dict[str, Difference], metric: str, **fields: Any) -> None
 
 
 def _words_of(
-    a: ComparedSide,
-    b: ComparedSide,
-    comparison: Comparison,
-    tasks: CommonTasks,
-    rates: Paired,
-    allowed: set[str],
+    a: ComparedSide, b: ComparedSide, of: Comparison, tasks: CommonTasks, rates: Paired, *, judges_every: bool
 ) -> list[str]:
-    words, refused = [], comparison.not_comparable
-    if refused is None and (comparison.differences["pass_rate"].tasks or not comparison.tasks):
-        every = bool(allowed)
-        words = between(b.run, a.run, b.agent_model, a.agent_model, rates, every_task=every)
-    words += [f"not comparable: {refused}"] if refused else []
-    words += [_of_tasks(b.outcomes, a.outcomes, tasks)] if tasks.differ else []
-    return words + _without_plan((a, b))
+    words = list[str]()
+    if of.not_comparable:
+        words.append(f"not comparable: {of.not_comparable}")
+    elif of.differences["pass_rate"].tasks or not of.tasks:
+        words = between(b.run, a.run, b.agent_model, a.agent_model, rates, every_task=judges_every)
+    if tasks.differ:
+        common = zip(*tasks.pairs.values(), strict=True) if tasks.pairs else ((), ())
+        rated = zip("BA", common, (b, a), tasks.total, strict=True)
+        stated = [
+            f"{name} passes {percent(_rate(these))} of these and "
+            f"{percent(_rate(side.outcomes.tasks.values()))} of all its {total:,}"
+            for name, these, side, total in rated
+        ]
+        words.append(f"{counted(len(tasks.pairs), 'task')} in common: {'; '.join(reversed(stated))}")
+    runs = {side.run.run.run_id: side.run.run for side in (a, b)}
+    return words + [
+        f"{run_id} has no plan and no end: it counts as complete as it stands"
+        for run_id, run in runs.items()
+        if run.status is None and run.progress.planned is None and run.progress.plan_complete
+    ]
 
 
 def _alone(side: ComparedSide, other: ComparedSide) -> list[str]:
@@ -433,41 +447,9 @@ def _is_whole(common: Sequence[_Common], tasks: CommonTasks) -> bool:
     return all(of <= there for of, there in zip(planned, done, strict=False))
 
 
-def _of_tasks(ours: Outcomes, theirs: Outcomes, tasks: CommonTasks) -> str:
-    """How many tasks are common, and how often each side passes them and all of its tasks."""
-    sides = zip(*tasks.pairs.values(), strict=True) if tasks.pairs else ((), ())
-    stated = [
-        f"{name} passes {percent(_rate(common))} of these and "
-        f"{percent(_rate(side.tasks.values()))} of all its {of:,}"
-        for name, common, side, of in zip("BA", sides, (ours, theirs), tasks.total, strict=True)
-    ]
-    return f"{counted(len(tasks.pairs), 'task')} in common: {'; '.join(reversed(stated))}"
-
-
 def _rate(trials: Iterable[Attempts]) -> float | None:
     known, passed, _ = map(sum, zip((0, 0, 0), *trials, strict=True))
     return passed / known if known else None
-
-
-def _without_plan(sides: Iterable[ComparedSide]) -> list[str]:
-    """One line for each run that counts as complete because nothing says what is missing."""
-    runs = {side.run.run.run_id: side.run.run for side in sides}
-    return [
-        f"{run_id} has no plan and no end: it counts as complete as it stands"
-        for run_id, run in runs.items()
-        if run.status is None and run.progress.planned is None and run.progress.plan_complete
-    ]
-
-
-def _without_results(result: Paired, unscored: bool) -> Iterable[str]:
-    """What two sides lack that have ended, and which numbers it touches."""
-    if result.open:
-        yield (
-            f"{result.open:,} of {counted(result.tasks, 'task')} lack results: these count both ways in "
-            "interval and p of pass rates, and other means have no interval"
-        )
-    if unscored:
-        yield "trials wait for a judge's score: composite_score has no interval and no p"
 
 
 def _in_pairs(pair: PairedTask, ours: Sequence[AnyRow], theirs: Sequence[AnyRow]) -> PairedTask:
@@ -487,7 +469,7 @@ def _matched(ours: Sequence[AnyRow], theirs: Sequence[AnyRow]) -> tuple[list[Any
 
 
 def _flip_groups(judged: Iterable[_Common], limit: int) -> list[FlipGroup]:
-    """The tasks that one side alone passes, by tier and how the other failed; A's groups first, then by size."""
+    """The tasks that one side alone passes, by tier and how the other failed: A's first, then by size."""
     groups: dict[tuple[Literal["a", "b"], str | None, str | None], list[str]] = {}
     for one in judged:
         if one.passed[0] != one.passed[1]:
@@ -666,6 +648,26 @@ METHODS = (
 
 def comparison_document(comparison: Comparison) -> Document:
     """The whole comparison; of tasks those that it lists."""
+    flips = [
+        {
+            **group.model_dump(exclude={"tasks"}),
+            "passed_by": f"{group.passed_by.upper()} alone",
+            "tasks": _listed(group.tasks, group.count),
+        }
+        for group in comparison.flips
+    ]
+    differing = [pair for pair in comparison.pairs if pair.a.pass_rate != pair.b.pass_rate]
+    left = comparison.a_better + comparison.b_better - len(differing)
+    pairs = [{"task": pair.task_id, "tier": pair.tier, "a": pair.a, "b": pair.b} for pair in differing]
+    sides = (
+        ("A", comparison.not_in_b, comparison.a.only_here),
+        ("B", comparison.not_in_a, comparison.b.only_here),
+    )
+    alone = [
+        {"side": side, "count": count, "tasks": _listed(tasks, count)}
+        for side, tasks, count in sides
+        if count
+    ]
     return Document(
         title="Two sides on their common tasks",
         facts=[f"A  {_side_words(comparison.a)}", f"B  {_side_words(comparison.b)}"],
@@ -674,9 +676,9 @@ def comparison_document(comparison: Comparison) -> Document:
             table_of(COMPARED_BOARD, list(_metric_rows(comparison)))._replace(
                 note=METHODS if comparison.ended else STILL_OPEN
             ),
-            _flips(comparison),
-            _pairs(comparison),
-            _not_common(comparison),
+            table_of(FLIPS, flips),
+            table_of(COMPARED_TASKS, pairs)._replace(note=f"and {left:,} more (--limit)" if left else ""),
+            table_of(NOT_COMMON, alone),
         ],
     )
 
@@ -735,36 +737,6 @@ def _metric_rows(comparison: Comparison) -> Iterable[dict[str, Any]]:
             "interval": interval_of(column, difference) or None,
             "p": None if difference.p_value is None else f"{difference.p_value:.3g}",
         }
-
-
-def _flips(comparison: Comparison) -> Table:
-    rows = [
-        {
-            **group.model_dump(exclude={"tasks"}),
-            "passed_by": f"{group.passed_by.upper()} alone",
-            "tasks": _listed(group.tasks, group.count),
-        }
-        for group in comparison.flips
-    ]
-    return table_of(FLIPS, rows)
-
-
-def _pairs(comparison: Comparison) -> Table:
-    differing = [pair for pair in comparison.pairs if pair.a.pass_rate != pair.b.pass_rate]
-    left = comparison.a_better + comparison.b_better - len(differing)
-    rows = [{"task": pair.task_id, "tier": pair.tier, "a": pair.a, "b": pair.b} for pair in differing]
-    return table_of(COMPARED_TASKS, rows)._replace(note=f"and {left:,} more (--limit)" if left else "")
-
-
-def _not_common(comparison: Comparison) -> Table:
-    counts = {"A": comparison.a.only_here, "B": comparison.b.only_here}
-    tasks = {"A": comparison.not_in_b, "B": comparison.not_in_a}
-    rows = [
-        {"side": side, "count": count, "tasks": _listed(tasks[side], count)}
-        for side, count in counts.items()
-        if count
-    ]
-    return table_of(NOT_COMMON, rows)
 
 
 def _listed(tasks: list[str], count: int) -> str:

@@ -205,9 +205,11 @@ def words(result: GateResult) -> list[str]:
 
 def gate_lines(result: GateResult) -> list[str]:
     """The verdict, and what is known beside it, line by line."""
+    many = counted(result.judged_before or 0, "other candidate")
+    judged = f"ledgers judge {many} against this baseline, and of many equal ones the best looks better"
     said = (
         *(verdict_line(result), *result.words, counts(result)),
-        *(*not_common(result), judged_line(result), saved_line(result)),
+        *(*not_common(result), judged if result.judged_before else None, saved_line(result)),
     )
     return [line for line in said if line]
 
@@ -236,7 +238,8 @@ def verdict_line(result: GateResult) -> str:
     """The verdict in one line: what was asked, and whether it is met."""
     asked = []
     if result.baseline is not None:
-        drop = _amount(result.max_drop, result.metric)
+        is_rate = result.metric == PRIMARY_METRIC
+        drop = f"{100 * result.max_drop:g}{POINTS}" if is_rate else f"{result.max_drop:g}"
         what = "in this run" if result.question == "final" else "on tasks like these"
         asked.append(f"{result.metric} at most {drop} worse than {_called(result.baseline)}, {what}")
     if result.target is not None:
@@ -250,14 +253,6 @@ def not_common(result: GateResult) -> list[str]:
         return []
     sides = (("candidate", result.pairs.only_candidate), ("baseline", result.pairs.only_baseline))
     return [f"only in the {side}: {listed(tasks, LISTED)}" for side, tasks in sides if tasks]
-
-
-def judged_line(result: GateResult) -> str | None:
-    """How many candidates were judged against this baseline before; None: none, or not known."""
-    if not result.judged_before:
-        return None
-    many = counted(result.judged_before, "other candidate")
-    return f"ledgers judge {many} against this baseline, and of many equal ones the best looks better"
 
 
 def saved_line(result: GateResult) -> str | None:
@@ -325,10 +320,6 @@ def _range(ends: Range, metric: str) -> str:
 
 def _signed(value: float, metric: str) -> str:
     return points(value) if metric == PRIMARY_METRIC else f"{value:+.4g}"
-
-
-def _amount(value: float, metric: str) -> str:
-    return f"{100 * value:g}{POINTS}" if metric == PRIMARY_METRIC else f"{value:g}"
 
 
 # -----------------------------------------------------------------------------
