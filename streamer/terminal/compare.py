@@ -59,46 +59,9 @@ from streamer.terminal.options import (
     with_settings,
 )
 from streamer.text import visible
+from streamer.views.decide import compare, gate
+from streamer.views.decide import ledger as ledgers
 from streamer.views.decide.comparable import ABOUT_ALLOWED, ALLOWED, not_comparable
-from streamer.views.decide.compare import (
-    COMPARED_METRICS,
-    column_of,
-    compare_sides,
-    comparison_document,
-    interval_of,
-    moved,
-    worse_by,
-)
-from streamer.views.decide.gate import (
-    GATED,
-    Entrant,
-    GateResult,
-    NoSuchSide,
-    Question,
-    Terms,
-    counts,
-    entrant,
-    gate_lines,
-    judge,
-    no_verdicts,
-    possible_runs,
-    run_of,
-    sides_of,
-    slashes,
-    with_order,
-)
-from streamer.views.decide.ledger import (
-    LedgerGate,
-    NoSuchLedger,
-    Race,
-    entries_of,
-    gate_of,
-    gate_words,
-    judged_before,
-    ledger_of,
-    race_words,
-    runs_of,
-)
 from streamer.views.models import Comparison, Difference
 from streamer.views.tables import Document
 from streamer.web import DOCUMENT_FORMATS
@@ -150,10 +113,10 @@ def _no_verdict(
 @click.option("--b-run", metavar="RUN", help="With --files: which run of B.")
 @click.option(
     "--metric",
-    callback=_metric_of(COMPARED_METRICS),
+    callback=_metric_of(compare.COMPARED_METRICS),
     metavar="METRIC",
-    help=f"What decides: {', '.join(COMPARED_METRICS)}, or {NAMED}NAME of a named one. pass_rate if not "
-    "given; without verdicts the primary metric of the runs.",
+    help=f"What decides: {', '.join(compare.COMPARED_METRICS)}, or {NAMED}NAME of a named one. pass_rate if "
+    "not given; without verdicts the primary metric of the runs.",
 )
 @click.option(
     "--tolerance",
@@ -234,9 +197,9 @@ def compare_command(
         first = read(a, a_run)
         second = first if (a, a_run) == (b, b_run) else read(b, b_run)
         sides = side_of(first, a_agent), side_of(second, b_agent)
-        comparison = compare_sides(*sides, 0, limit, allow)
-        comparison = with_order(comparison, first.folded, second.folded, allow)
-        write_document(comparison_document(comparison), comparison, form, out)
+        comparison = compare.compare_sides(*sides, 0, limit, allow)
+        comparison = gate.with_order(comparison, first.folded, second.folded, allow)
+        write_document(compare.comparison_document(comparison), comparison, form, out)
     metric = metric or _leading(comparison, (first, second))
     code, said = _verdict(comparison, metric, tolerance, significance, plain=plain)
     say(said)
@@ -263,13 +226,13 @@ def _verdict(
     comparison: Comparison, metric: str, tolerance: float, significance: float | None, *, plain: bool
 ) -> tuple[int, str]:
     difference = comparison.differences.get(metric)
-    worse = None if difference is None else worse_by(difference)
+    worse = None if difference is None else compare.worse_by(difference)
     if comparison.not_comparable and comparison.tasks:
         reasons = dict.fromkeys(comparison.refused, comparison.not_comparable)
         return UNVERIFIABLE, not_comparable(reasons)
     if metric == PRIMARY_METRIC and worse is None and comparison.tasks:
         named = [name for name, of in comparison.differences.items() if name.startswith(NAMED) and of.tasks]
-        return UNVERIFIABLE, f"cannot be compared by {metric}: {no_verdicts(named)}"
+        return UNVERIFIABLE, f"cannot be compared by {metric}: {gate.no_verdicts(named)}"
     if difference is None or worse is None:
         return UNVERIFIABLE, f"cannot be compared: there is no task where both sides know {metric}"
     stated = _stated(metric, difference, ended=comparison.ended)
@@ -309,8 +272,8 @@ def _is_worse(
 
 
 def _stated(metric: str, difference: Difference, *, ended: bool) -> str:
-    column = column_of(metric, difference)
-    by = f"{moved(column, difference.mean)} {interval_of(column, difference)}".rstrip()
+    column = compare.column_of(metric, difference)
+    by = f"{compare.moved(column, difference.mean)} {compare.interval_of(column, difference)}".rstrip()
     p = ", no p" if difference.p_value is None else f", p = {difference.p_value:.3g}"
     return f"{metric} of B minus that of A: {by}{p if ended else ' so far'}"
 
@@ -347,10 +310,10 @@ class Named:
     text: str
     file_runs: dict[str, RunState] | None = field(default=None, repr=False)
 
-    def entrant(self, runs: dict[str, RunState]) -> Entrant:
+    def entrant(self, runs: dict[str, RunState]) -> gate.Entrant:
         known = runs if self.file_runs is None else self.file_runs
         with _used_wrongly():
-            return entrant(self.source, self.text, known, fixed=self.file_runs is not None)
+            return gate.entrant(self.source, self.text, known, fixed=self.file_runs is not None)
 
 
 class Sides:
@@ -364,10 +327,10 @@ class Sides:
         self.files: dict[Path, dict[str, RunState]] = {}
         self.named = [self._named(source) for source in sources if source is not None]
         live = [side.text for side in self.named if side.file_runs is None]
-        self.run_ids = {run_id for text in live for run_id in possible_runs(text)}
+        self.run_ids = {run_id for text in live for run_id in gate.possible_runs(text)}
 
     def _named(self, source: str) -> Named:
-        for text in (source, *(source[:at] for at in slashes(source))):
+        for text in (source, *(source[:at] for at in gate.slashes(source))):
             file = Path(text)
             if is_file(text):
                 if file not in self.files:
@@ -377,38 +340,39 @@ class Sides:
 
     def follow(self, look: Callable[[dict[str, RunState]], bool], seconds: float | None) -> bool:
         """Look at the runs until `look` returns True; False: the time was up before. Files do not change."""
-        return asyncio.run(self._follow(look, seconds)) if self.run_ids else look({})
 
-    async def _follow(self, look: Callable[[dict[str, RunState]], bool], seconds: float | None) -> bool:
-        followed, looked = FollowedRuns(self.settings, self.run_ids, self.prices), False
-        try:
-            async with asyncio.timeout(seconds), aclosing(followed.looks(LOOK_SECONDS)) as looks:
-                async for _ in looks:
-                    looked = True
-                    if look(followed.states()):
-                        return True
-        except TimeoutError:
-            return looked and look(followed.states())  # half a log may hold all passes and no failure
-        return False
+        async def following() -> bool:
+            followed, looked = FollowedRuns(self.settings, self.run_ids, self.prices), False
+            try:
+                async with asyncio.timeout(seconds), aclosing(followed.looks(LOOK_SECONDS)) as looks:
+                    async for _ in looks:
+                        looked = True
+                        if look(followed.states()):
+                            return True
+            except TimeoutError:
+                return looked and look(followed.states())  # half a log may hold all passes and no failure
+            return False
+
+        return asyncio.run(following()) if self.run_ids else look({})
 
     def must_begin(self, source: str) -> None:
         """Raise NoSuchSide for a missing run, unless a timeout says how long to wait for it."""
         if self.seconds is None:
-            raise NoSuchSide(
+            raise gate.NoSuchSide(
                 f"no trial of {source!r} is known; --timeout SECONDS waits for a run that has not begun"
             )
 
 
-def judged(sides: Sides, terms: Terms, tell: Callable[[str], None]) -> GateResult:
+def judged(sides: Sides, terms: gate.Terms, tell: Callable[[str], None]) -> gate.GateResult:
     """The verdict, as soon as it is certain; undecided at the end, or when the time is up.
 
     `tell` gets a line for each new fact. Raises NoSuchSide if a side names no run or agent, or several.
     """
-    told, entrants = list[str](), list[Entrant]()
+    told, entrants = list[str](), list[gate.Entrant]()
 
-    def again(runs: dict[str, RunState]) -> GateResult:
+    def again(runs: dict[str, RunState]) -> gate.GateResult:
         entrants[:] = (side.entrant(runs) for side in sides.named)
-        return judge(entrants[0], entrants[1] if entrants[1:] else None, terms)
+        return gate.judge(entrants[0], entrants[1] if entrants[1:] else None, terms)
 
     result = again({})
 
@@ -420,7 +384,7 @@ def judged(sides: Sides, terms: Terms, tell: Callable[[str], None]) -> GateResul
         decided = result.verdict is not GateVerdict.UNDECIDED or result.over
         if not decided and result.words != told:
             told = result.words
-            tell("; ".join((counts(result), *told)))
+            tell("; ".join((gate.counts(result), *told)))
         return decided
 
     if sides.run_ids and not sides.follow(look, sides.seconds):
@@ -428,11 +392,11 @@ def judged(sides: Sides, terms: Terms, tell: Callable[[str], None]) -> GateResul
     candidate, baseline = ([one.trials for one in entrants] + [None])[:2]
     if candidate is None or baseline is None:
         return result
-    entries = entries_of(state for runs in sides.files.values() for state in runs.values())
+    entries = ledgers.entries_of(state for runs in sides.files.values() for state in runs.values())
     if not sides.files:
         with suppress(ReaderError), StateReader(sides.settings) as reader:
-            entries = entries_of(reader.runs())
-    return result.model_copy(update={"judged_before": judged_before(entries, candidate, baseline)})
+            entries = ledgers.entries_of(reader.runs())
+    return result.model_copy(update={"judged_before": ledgers.judged_before(entries, candidate, baseline)})
 
 
 def states_of(file: Path, prices: PriceTable) -> dict[str, RunState]:
@@ -453,32 +417,27 @@ def states_of(file: Path, prices: PriceTable) -> dict[str, RunState]:
 def _used_wrongly() -> Iterator[None]:
     try:
         yield
-    except NoSuchSide as error:
+    except gate.NoSuchSide as error:
         raise click.UsageError(str(error)) from error
 
 
-def _must_exist(result: GateResult) -> None:
-    """Raise NoSuchSide for a missing run, unless a timeout says how long to wait for it."""
-    for side in sides_of(result):
-        if side.run_id is None:
-            if Path(side.source).is_dir():
-                raise NoSuchSide(
-                    f"{side.source} is a directory, and the event log holds no such run. `streamer convert "
-                    f"{side.source} > FILE` writes its results as events; judge FILE"
-                )
-            raise NoSuchSide(
-                f"there is no file {side.source!r}, and the event log holds no such run. `streamer query "
-                "runs` lists the runs; --timeout SECONDS waits for one that has not begun"
-            )
+def _must_exist(result: gate.GateResult) -> None:
+    for source in (side.source for side in gate.sides_of(result) if side.run_id is None):
+        what = f"there is no file {source!r}"
+        then = "query runs` lists the runs; --timeout SECONDS waits for one that has not begun"
+        if Path(source).is_dir():
+            what = f"{source} is a directory"
+            then = f"convert {source} > FILE` writes its results as events; judge FILE"
+        raise gate.NoSuchSide(f"{what}, and the event log holds no such run. `streamer {then}")
 
 
 # -----------------------------------------------------------------------------
 # `streamer gate --ledger` and `--race`: one candidate among many, and the candidates of one run.
 
 
-def _gate_by_ledger(sides: Sides, name: str) -> LedgerGate:
+def _gate_by_ledger(sides: Sides, name: str) -> ledgers.LedgerGate:
     """Judge a candidate of a ledger until it is better, or no more results are expected."""
-    result: LedgerGate | None = None
+    result: ledgers.LedgerGate | None = None
     [side], end = sides.named, None if sides.seconds is None else monotonic() + sides.seconds
 
     def look(runs: dict[str, RunState]) -> bool:
@@ -489,12 +448,12 @@ def _gate_by_ledger(sides: Sides, name: str) -> LedgerGate:
             sides.must_begin(side.source)
             return False
         known = runs if side.file_runs is None else side.file_runs
-        result = gate_of(ledger_of(name, known), one.trials.run.run_id, one.trials.label)
+        result = ledgers.gate_of(ledgers.ledger_of(name, known), one.trials.run.run_id, one.trials.label)
         is_decided = result.verdict is GateVerdict.PASS or result.candidate.over
         if side.file_runs is not None:
             return is_decided
         every = [*(reader.runs() if is_decided else ()), *runs.values()]
-        if missing := runs_of(name, entries_of(every)) - sides.run_ids:
+        if missing := ledgers.runs_of(name, ledgers.entries_of(every)) - sides.run_ids:
             sides.run_ids |= missing
             result = None
         return is_decided or bool(missing)
@@ -503,14 +462,14 @@ def _gate_by_ledger(sides: Sides, name: str) -> LedgerGate:
         sides.follow(look, None)
     else:
         with StateReader(sides.settings) as reader:
-            with suppress(*(() if end is None else (NoSuchLedger,))):
-                sides.run_ids |= runs_of(name, entries_of(reader.runs()))
+            with suppress(*(() if end is None else (ledgers.NoSuchLedger,))):
+                sides.run_ids |= ledgers.runs_of(name, ledgers.entries_of(reader.runs()))
             followed = 0
             while followed < len(sides.run_ids):
                 followed = len(sides.run_ids)
                 sides.follow(look, None if end is None else max(0.0, end - monotonic()))
     if result is None:
-        raise NoSuchSide(f"no trial of {side.source!r} is known yet, or its ledger is not read yet")
+        raise gate.NoSuchSide(f"no trial of {side.source!r} is known yet, or its ledger is not read yet")
     return result
 
 
@@ -519,7 +478,8 @@ def _race(sides: Sides, program: list[str], *, as_json: bool) -> NoReturn:
     side, *against = sides.named
     fixed = side.file_runs or {}
     with _used_wrongly():
-        race = Race(side.text if side.file_runs is None else run_of(side.source, side.text, fixed))
+        run_id = side.text if side.file_runs is None else gate.run_of(side.source, side.text, fixed)
+    race = ledgers.Race(run_id)
 
     def look(runs: dict[str, RunState]) -> bool:
         nonlocal is_over
@@ -530,7 +490,7 @@ def _race(sides: Sides, program: list[str], *, as_json: bool) -> NoReturn:
             return False
         for dropped in race.look(run, baseline):
             verdict = canonical_json(dropped.model_dump(mode="json"))
-            _show("dropped", [race_words(dropped)], verdict, as_json=as_json)
+            _show("dropped", [ledgers.race_words(dropped)], verdict, as_json=as_json)
             if program:
                 _call(program, verdict, dropped.environment)
         is_over = race.is_over(run, baseline)
@@ -585,9 +545,9 @@ STUDY = (
 )
 @click.option(
     "--metric",
-    callback=_metric_of(GATED),
-    help=f"{', '.join(GATED)}, or metrics/NAME; pass_rate if not given, without verdicts the primary metric "
-    "of the runs. All but pass_rate are judged at the end only.",
+    callback=_metric_of(gate.GATED),
+    help=f"{', '.join(gate.GATED)}, or metrics/NAME; pass_rate if not given, without verdicts the primary "
+    "metric of the runs. All but pass_rate are judged at the end only.",
 )
 @click.option(
     "--ledger",
@@ -624,7 +584,7 @@ def gate_command(
     candidate: str,
     against: str | None,
     max_drop: Fraction,
-    question: Question,
+    question: gate.Question,
     level: Fraction,
     metric: str | None,
     ledger: str | None,
@@ -655,7 +615,7 @@ def gate_command(
             if race:
                 _race(sides, program, as_json=as_json)
             better = _gate_by_ledger(sides, ledger or "")
-        _conclude(better, gate_words(better), program, as_json=as_json)
+        _conclude(better, ledgers.gate_words(better), program, as_json=as_json)
     if against is None and target is None:
         raise click.UsageError("nothing to judge: give --against BASELINE, --target RATE, or both")
     if metric in (None, PRIMARY_METRIC) and max_drop > 1:
@@ -663,7 +623,7 @@ def gate_command(
     for option, file in (("--markdown", markdown), ("--junit", junit)):
         if file is not None and not file.absolute().parent.is_dir():
             raise click.UsageError(f"{option} {file}: there is no folder {file.parent}")
-    terms = Terms(question, metric, max_drop, 1 - level, target, allow)
+    terms = gate.Terms(question, metric, max_drop, 1 - level, target, allow)
     tell = say if as_json else print_line
     with _no_verdict(settings, "undecided: "):
         result = judged(Sides((candidate, against), settings, timeout), terms, tell)
@@ -671,7 +631,7 @@ def gate_command(
             markdown.write_bytes(gate_markdown(result))
         if junit is not None:
             junit.write_bytes(gate_junit(result))
-    _conclude(result, gate_lines(result), program, as_json=as_json)
+    _conclude(result, gate.gate_lines(result), program, as_json=as_json)
 
 
 NOT_OF_MANY = ("max_drop", "question", "level", "metric", "target", "markdown", "junit", "allow")
@@ -690,7 +650,7 @@ def _must_stand_alone(option: str, others: tuple[str, ...]) -> None:
 
 
 def _conclude(
-    result: GateResult | LedgerGate, lines: Iterable[str], program: list[str], *, as_json: bool
+    result: gate.GateResult | ledgers.LedgerGate, lines: Iterable[str], program: list[str], *, as_json: bool
 ) -> NoReturn:
     verdict = canonical_json(result.model_dump(mode="json"))
     try:

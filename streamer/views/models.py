@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self, cast, get_args
+from typing import Annotated, Any, Literal, Self, SupportsFloat, cast, get_args
 
 import msgspec
 from msgspec import Struct, field
@@ -291,6 +291,11 @@ class Ends(Message):
 
     low: float = Field(description="Lower end.")
     high: float = Field(description="Upper end.")
+
+    @classmethod
+    def of(cls, ends: Iterable[SupportsFloat] | None) -> Self | None:
+        """A lower and an upper end, if there are any."""
+        return None if ends is None else cls(**dict(zip(("low", "high"), map(float, ends), strict=True)))
 
 
 class Difference(Message):

@@ -119,7 +119,7 @@ def _standing(run: ComparedRun, comparison: RunComparison, counts: ComparedPair)
     result = paired(list(tasks.values()), complete=comparison.planned is not None or over, over=over)
     evidence, final = counts.evidence or UNDECIDED, None
     if counts.final is not None and counts.pairs:
-        final = _ends(quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
+        final = Ends.of(quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
     why = "; ".join(dict.fromkeys(made.refused.values()))
     words = [f"not comparable: {why}"] if why else made.words
     if not why:
@@ -134,14 +134,10 @@ def _standing(run: ComparedRun, comparison: RunComparison, counts: ComparedPair)
         better=evidence.better,
         worse=evidence.worse,
         final=final,
-        reachable=_ends(result.reachable),
-        interval=_ends(result.interval),
+        reachable=Ends.of(result.reachable),
+        interval=Ends.of(result.interval),
         words=words,
     )
-
-
-def _ends(ends: Iterable[float] | None) -> Ends | None:
-    return None if ends is None else Ends(**dict(zip(("low", "high"), ends, strict=True)))
 
 
 def between(
@@ -353,7 +349,7 @@ def compare_sides(
         _set(differences, "composite_score", interval=None, p_value=None)
     at_end = over and differences["pass_rate"].tasks > 0
     if at_end:
-        interval = _ends(rates.interval)
+        interval = Ends.of(rates.interval)
         _set(differences, "pass_rate", mean=rates.difference, interval=interval, p_value=rates.p_value)
     known = [pair for pair in tasks.pairs.values() if pair.ours.known and pair.theirs.known]
     of_b, of_a = ({"pass_rate": _rate(pair[which] for pair in known)} if at_end else {} for which in (0, 1))
@@ -556,7 +552,7 @@ def _interval(moved: Sequence[float]) -> Ends | None:
     """The interval of the mean of the tasks' differences; each task is a cluster (inference 6)."""
     if len(moved) < LEAST_TASKS_OF_A_MEAN or not all(map(isfinite, moved)):
         return None
-    return _ends(mean_interval(Clusters.of_sums((1, one) for one in moved)))
+    return Ends.of(mean_interval(Clusters.of_sums((1, one) for one in moved)))
 
 
 def _totals(

@@ -327,8 +327,6 @@ def _signed(value: float, metric: str) -> str:
 
 
 Values = Mapping[Task, Sequence[float]]
-"""A metric's values by task."""
-
 AnyEnds = TypeVar("AnyEnds", Ends, Interval)
 
 LOWER_IS_BETTER = frozenset({"cost_usd", "duration_seconds"})
@@ -476,14 +474,14 @@ def _final_of(matched: Matched, terms: Terms) -> FinalAnswer:
     if shuffled:
         return _final_answer(difference.ends(), terms, "interval")
     answer = _final_answer(hard.ends(), terms, "bounds", "nobody declared the order as shuffled")
-    return answer.model_copy(update={"unrelated": _ends(difference.ends())})
+    return answer.model_copy(update={"unrelated": Range.of(difference.ends())})
 
 
 def _final_answer(
     ends: Ends | None, terms: Terms, basis: Basis, missing: str | None = None, *, higher: bool = True
 ) -> FinalAnswer:
     verdict = no_further_behind(_oriented(ends, higher=higher), terms.max_drop)
-    return FinalAnswer(verdict=verdict, basis=basis, ends=_ends(ends), unrelated=None, missing=missing)
+    return FinalAnswer(verdict=verdict, basis=basis, ends=Range.of(ends), unrelated=None, missing=missing)
 
 
 def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
@@ -506,7 +504,7 @@ def _ability(
     verdict: GateVerdict, terms: Terms, interval: Interval | None = None, worse: float | None = None
 ) -> AbilityAnswer:
     needed = float(1 / terms.alpha)
-    return AbilityAnswer(verdict=verdict, worse=worse, needed=needed, interval=_ends(interval))
+    return AbilityAnswer(verdict=verdict, worse=worse, needed=needed, interval=Range.of(interval))
 
 
 def _of_mean(
@@ -612,10 +610,6 @@ def _higher_is_better(metric: str, sides: Iterable[Contestant]) -> bool:
 def _oriented(ends: AnyEnds | None, *, higher: bool) -> AnyEnds | None:
     """The same difference, positive where the candidate is better."""
     return ends if ends is None or higher else ends._replace(low=-ends.high, high=-ends.low)
-
-
-def _ends(ends: Ends | Interval | None) -> Range | None:
-    return None if ends is None else Range(low=float(ends.low), high=float(ends.high))
 
 
 # -----------------------------------------------------------------------------

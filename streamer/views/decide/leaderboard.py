@@ -181,7 +181,7 @@ def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Chang
         before=before.run.run_id,
         after=after.run.run_id,
         difference=result.difference,
-        interval=ends and Ends(low=ends.low, high=ends.high),
+        interval=Ends.of(ends),
         p_value=result.p_value,
         certain=result.certain and not made.refused,
         said=_said(result, is_refused=bool(made.refused)),
@@ -378,7 +378,7 @@ def _pooled(
             ]
         )
         mean, ends = clusters.mean(), rate_interval(clusters)
-        value, interval = mean or 0.0, ends and Ends(low=ends.low, high=ends.high)
+        value, interval = mean or 0.0, Ends.of(ends)
     row = BoardRow.like(
         newest.agent,
         order=None,
