@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, combinations, takewhile
 from math import isfinite
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from streamer.statistics.ability import Clusters, Interval, rate_interval
 from streamer.statistics.exact import StatsError, quotient, root_of_quotient, sign_test
@@ -223,6 +223,8 @@ def e_value(wins: int, losses: int) -> float:
 
 
 Task = tuple[str | None, str | None, str]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Pairing(NamedTuple):
@@ -258,6 +260,14 @@ def pairings_of(keys: Sequence[Any], attempts: int | None = None) -> tuple[list[
         return pairings, set()
     times = Counter(pairing.task for pairing in pairings)
     return pairings, {pairing for pairing in pairings if times[pairing.task] < (attempts or 1)}
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Each key with its values, both in the order in which they come."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 class Attempts(NamedTuple):

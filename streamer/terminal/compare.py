@@ -68,8 +68,6 @@ from streamer.web import DOCUMENT_FORMATS
 from streamer.web.pages import one_file
 from streamer.web.report import RunData, document_as_markdown, from_events, from_stack, gate_markdown, side_of
 
-SHOWN = 20
-
 _file_option = partial(click.option, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 _allow_option = click.option("--allow", type=click.Choice(ALLOWED), multiple=True, help=ABOUT_ALLOWED)
 
@@ -135,7 +133,7 @@ def _no_verdict(
     "--plain", is_flag=True, help="Judge the difference of these runs alone, whatever chance has done to it."
 )
 @_allow_option
-@click.option("--limit", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="Tasks to list.")
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Tasks to list.")
 @click.option(
     "--format", "chosen", type=click.Choice(DOCUMENT_FORMATS), help="As --out ends, or text, if not given."
 )

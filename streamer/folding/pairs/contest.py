@@ -12,7 +12,6 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +35,7 @@ from streamer.statistics.pairs import (
     at_worst,
     e_value,
     evidence_worse,
+    grouped,
     is_behind,
     pairings_of,
 )
@@ -192,18 +192,13 @@ class Contestant:
 
     @cached_property
     def tasks(self) -> dict[Task, list[Pairing]]:
-        tasks: dict[Task, list[Pairing]] = {}
-        for pairing in self.outcomes:
-            tasks.setdefault(pairing.task, []).append(pairing)
-        return tasks
+        return grouped((pairing.task, pairing) for pairing in self.outcomes)
 
     @cached_property
     def provenance(self) -> dict[Task, dict[str, str]]:
         """What the trials at each task say that they were made with (R36)."""
-        said: dict[Task, list[dict[str, str]]] = {}
-        for key, of in self._lineup.provenance():
-            said.setdefault((key.tier, key.subtest, key.task_id), []).append(of)
-        return {task: side_by_side(every) for task, every in said.items()}
+        said = (((key.tier, key.subtest, key.task_id), of) for key, of in self._lineup.provenance())
+        return {task: side_by_side(every) for task, every in grouped(said).items()}
 
     def made(self, tasks: Iterable[Task]) -> Made:
         said = {name: self.run.plan.get(name) for name in ("harness", "provenance", "varies")}
@@ -213,6 +208,9 @@ class Contestant:
         outcomes = [self.outcomes[pairing] for pairing in self.tasks.get(task, [])]
         unknown = outcomes.count(None)
         return Attempts(len(outcomes) - unknown, outcomes.count(True), unknown)
+
+    def mean_cost(self) -> float | None:
+        return self.evidence.means("cost_usd").mean()
 
     def reach(self) -> Ends | None:
         """The final pass rates that are still possible (inference 4); None without a plan before the end."""
@@ -224,15 +222,11 @@ class Contestant:
 
     def values(self, metric: str) -> dict[Task, list[float]] | None:
         """A metric's values by task, of the trials that have it; None where one is infinite."""
-        by_task = dict[Task, list[float]]()
         values, stored = self._lineup.values(metric)[self._rows], self._lineup.stored[self._rows]
-        for pairing, value, is_stored in zip(self.pairings, values.tolist(), stored.tolist(), strict=True):
-            if value == value and is_stored:
-                by_task.setdefault(pairing.task, []).append(value)
-        return by_task if all(map(isfinite, (v for values in by_task.values() for v in values))) else None
-
-    def mean_cost(self) -> float | None:
-        return self.evidence.means("cost_usd").mean()
+        known = stored & ~np.isnan(values)
+        pairings = (one for one, is_known in zip(self.pairings, known.tolist(), strict=True) if is_known)
+        by_task = grouped(zip((one.task for one in pairings), values[known].tolist(), strict=True))
+        return by_task if np.isfinite(values[known]).all() else None
 
     @property
     def began(self) -> int:
@@ -283,20 +277,15 @@ class Contestant:
     def _waiting(self) -> Iterator[Pairing]:
         if self._planned is None:
             return
-        attempts = self.run.plan.attempts or 1
-        named, seen = set(self.pairings), Counter(one.task for one in self.pairings)
-        for tier, subtest, name in dict.fromkeys((*self._named_tasks(), *seen)):
-            names = (Pairing(name, number, tier, subtest) for number in range(1, attempts + 1))
-            free = (one for one in names if one not in named)
-            yield from islice(free, max(0, attempts - seen[tier, subtest, name]))
-
-    def _named_tasks(self) -> list[Task]:
-        plan, names = self.run.plan, self.run.plan.get("tasks")
-        tiers: list[str | None] = plan.get("tiers") or [None]
+        plan, attempts = self.run.plan, self.run.plan.attempts or 1
         has_subtests = bool(plan.get("subtests")) or any(one.subtest is not None for one in self.pairings)
-        if has_subtests or not isinstance(names, list):
-            return []
-        return [(tier, None, name) for tier in tiers for name in names]
+        named, seen = set(self.pairings), Counter(one.task for one in self.pairings)
+        names = [] if has_subtests or not isinstance(plan.get("tasks"), list) else plan.get("tasks")
+        planned = [(tier, None, name) for tier in plan.get("tiers") or [None] for name in names]
+        for tier, subtest, name in dict.fromkeys((*planned, *seen)):
+            every = (Pairing(name, number, tier, subtest) for number in range(1, attempts + 1))
+            free = (one for one in every if one not in named)
+            yield from islice(free, max(0, attempts - seen[tier, subtest, name]))
 
 
 # -----------------------------------------------------------------------------
@@ -314,15 +303,12 @@ class Unmatched(StrEnum):
 class Matched:
     """The two sides, trial by trial and task by task; the order of events cannot matter.
 
-    Tasks that are `left_out` have no pairs: their trials were made in different ways (R36).
+    `pairs` are the common trials of which something is known, `ordered` those in the order of the side that
+    began later (None: it has none). `planned` counts all that there are in the end, with trials that may be
+    common and have no name. `unpaired` trials of common tasks are planned by one side alone.
 
-    Attributes:
-        pairs: the common ones in any order, without planned ones of which nothing is known.
-        planned: how many pairs there are in the end; trials without a name count where they may be common.
-        ordered: pairs in the order of the side that began later; it may end early. None: no order.
-        unpaired: trials of the common tasks that the other side does not plan.
-        only_ours, only_theirs: tasks of one side alone, sorted; [] while that is open.
-        unmatched: why nothing can be said before the end; without a reason `pairs` are all.
+    Tasks that are `left_out` have no pairs: their trials were made in different ways (R36). `only_ours` and
+    `only_theirs` stay empty while that is open. `unmatched` says why there is nothing before the end.
     """
 
     def __init__(

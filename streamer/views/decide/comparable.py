@@ -25,7 +25,7 @@ from streamer.schemas.provenance import (
 from streamer.schemas.summaries import PairEvidence, Rank
 from streamer.statistics.ability import tasks_are_fair
 from streamer.statistics.final import ALPHA
-from streamer.statistics.pairs import Paired
+from streamer.statistics.pairs import Paired, grouped
 from streamer.text import counted, ends_in_points, points, start_of
 from streamer.views.cells import place
 from streamer.views.models import DIFFERENT_TASKS, Ends
@@ -195,9 +195,7 @@ def _among(name: str, runs: Mapping[str, Made], known: Mapping[str, Mapping[str,
         if tasks:
             yield f"{name} differs among the runs in {counted(len(tasks), 'task')}: {_listed(tasks)}"
         return
-    by_value: dict[tuple[str, ...], list[str]] = {}
-    for run, texts in known.items():
-        by_value.setdefault(tuple(sorted(texts)), []).append(run)
+    by_value = grouped((tuple(sorted(texts)), run) for run, texts in known.items())
     if len(by_value) > 1:
         said = (f"{_listed(known[of[0]].values())} ({_listed(of)})" for of in by_value.values())
         yield f"{name} differs among the runs: {'; '.join(sorted(said))}"

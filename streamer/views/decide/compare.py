@@ -6,7 +6,7 @@ A task of a tier is compared with the same task of that tier. Of several attempt
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import fsum, isfinite
@@ -29,6 +29,7 @@ from streamer.statistics.pairs import (
     Paired,
     PairedTask,
     common_tasks,
+    grouped,
     outcomes_of,
     paired,
     pairings_of,
@@ -53,8 +54,6 @@ from streamer.views.tables import Document, table_of
 
 # -----------------------------------------------------------------------------
 # Two agents of a run as the worker counted them, with what may be said of them (inference 7 and 8).
-#
-# The numbers come from `inference.paired`; here they get the words that every surface uses.
 
 
 class PairStanding(Message):
@@ -243,23 +242,16 @@ class ComparedSide:
     @cached_property
     def by_key(self) -> dict[str, list[AnyRow]]:
         """The trials of each task as summaries name it."""
-        return _grouped(self.rows, _key_of)
+        return grouped((_key_of(row), row) for row in self.rows)
 
     @cached_property
     def by_task(self) -> dict[Task, list[AnyRow]]:
         """The trials of each task of a tier."""
-        return _grouped(self.rows, lambda row: (row.task_id, row.tier))
+        return grouped(((row.task_id, row.tier), row) for row in self.rows)
 
 
 def _key_of(row: AnyRow) -> str:
     return task_key(row.tier, row.subtest, row.task_id)
-
-
-def _grouped(rows: Iterable[AnyRow], key: Callable[[AnyRow], Any]) -> dict[Any, list[AnyRow]]:
-    groups: dict[Any, list[AnyRow]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
 
 
 @dataclass(frozen=True)
@@ -515,10 +507,7 @@ def value_of(means: Side | SideTotals, metric: str) -> float | None:
 def _differences(
     common: Sequence[_Common], even: Sequence[_Common], readings: Mapping[str, Any], *, whole: bool
 ) -> dict[str, Difference]:
-    """Each metric over the tasks where both sides know it, so that like is compared with like.
-
-    The sign test takes the `even` attempts, which both sides have. Only `whole` results have an interval.
-    """
+    """Each metric over the tasks where both sides know it; the sign test takes `even` attempts alone."""
     difference = partial(_difference, common=common, even=even, whole=whole)
     differences = {metric: difference(metric, high) for metric, high in COMPARED_METRICS.items()}
     named = {name for one in common for name in one.means[0].keys() & one.means[1].keys()}
@@ -536,23 +525,17 @@ def _difference(
         [values[1] - values[0] for one in tasks if (values := one.values(metric))] for tasks in (common, even)
     )
     up, down = sum(one > 0 for one in moved), sum(one < 0 for one in moved)
+    is_shown = whole and len(moved) >= LEAST_TASKS_OF_A_MEAN and all(map(isfinite, moved))
     return Difference(
         tasks=len(moved),
         mean=_mean(moved),
-        interval=_interval(moved) if whole else None,
+        interval=Ends.of(mean_interval(Clusters.of_sums((1, one) for one in moved))) if is_shown else None,
         higher_is_better=high,
         a_better=down if high else up,
         b_better=up if high else down,
         equal=len(moved) - up - down,
         p_value=sign_test(sum(one > 0 for one in tested), sum(one < 0 for one in tested)) if tested else None,
     )
-
-
-def _interval(moved: Sequence[float]) -> Ends | None:
-    """The interval of the mean of the tasks' differences; each task is a cluster (inference 6)."""
-    if len(moved) < LEAST_TASKS_OF_A_MEAN or not all(map(isfinite, moved)):
-        return None
-    return Ends.of(mean_interval(Clusters.of_sums((1, one) for one in moved)))
 
 
 def _totals(
@@ -655,14 +638,11 @@ def comparison_document(comparison: Comparison) -> Document:
     differing = [pair for pair in comparison.pairs if pair.a.pass_rate != pair.b.pass_rate]
     left = comparison.a_better + comparison.b_better - len(differing)
     pairs = [{"task": pair.task_id, "tier": pair.tier, "a": pair.a, "b": pair.b} for pair in differing]
-    sides = (
-        ("A", comparison.not_in_b, comparison.a.only_here),
-        ("B", comparison.not_in_a, comparison.b.only_here),
-    )
+    sides = ("A", comparison.a, comparison.not_in_b), ("B", comparison.b, comparison.not_in_a)
     alone = [
-        {"side": side, "count": count, "tasks": _listed(tasks, count)}
-        for side, tasks, count in sides
-        if count
+        {"side": name, "count": side.only_here, "tasks": _listed(tasks, side.only_here)}
+        for name, side, tasks in sides
+        if side.only_here
     ]
     return Document(
         title="Two sides on their common tasks",

@@ -1,4 +1,4 @@
-"""What a gate says of two agents as they stand: the numbers of `statistics`, put into a verdict. Pure."""
+"""What a gate says of two agents as they stand: for CI, for a harness, for a comment. Pure."""
 
 from __future__ import annotations
 
@@ -48,10 +48,6 @@ from streamer.views.decide.comparable import (
 )
 from streamer.views.models import NO_PREFIX, Comparison
 from streamer.views.models import Ends as Range
-
-# -----------------------------------------------------------------------------
-# The verdict of a gate as `streamer gate` writes it: for CI, for a harness, for a comment.
-
 
 Question = Literal["final", "ability"]
 Basis = Literal["exact", "covered", "interval", "bounds", "nothing"]
@@ -177,7 +173,6 @@ class GateResult(Message):
 
 
 POINTS = " points"
-"""Unit of a difference of pass rates."""
 
 LISTED = 10
 """Tasks of one side alone that are named; the JSON has all."""
@@ -309,7 +304,6 @@ def _target_words(answer: TargetAnswer) -> str:
 
 
 def _called(side: GateSide) -> str:
-    """What a side is called: its agent and run, where they are known."""
     return side.source if side.agent_model is None else f"{side.agent_model} of {side.run_id}"
 
 
@@ -373,18 +367,20 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     if ours and theirs:
         matched, made = matched_as_made(ours, theirs, terms.allowed)
     higher = _higher_is_better(metric, (side for side in (ours, theirs) if side))
-    final = ability_ = None
+    final, ability_, why = None, None, ""
     refused: Mapping[str, str] = {}
     if matched is not None and ours and theirs:
         if metric == PRIMARY_METRIC and not (ours.has_verdicts and theirs.has_verdicts):
-            why = no_verdicts(sorted(ours.named_metrics & theirs.named_metrics))
-            final, ability_, matched = *_nothing_said(why, terms), None
+            why, matched = no_verdicts(sorted(ours.named_metrics & theirs.named_metrics)), None
         elif refused := made.refused:
-            final, ability_ = _nothing_said(not_comparable(refused), terms)
+            why = not_comparable(refused)
         elif metric == PRIMARY_METRIC:
             final, ability_ = _final_of(matched, terms), _ability_answer(matched, terms)
         else:
             final, ability_ = _of_mean(matched, ours, theirs, metric, terms, higher=higher)
+        if why:
+            final = _final_answer(None, terms, "nothing", why)
+            ability_ = _ability(GateVerdict.UNDECIDED, terms)
     target = _target_answer(ours, terms) if ours else None
     chosen = final if terms.question == "final" else ability_
     parts = ([chosen] if baseline else []) + ([target] if terms.target is not None else [])
@@ -439,10 +435,6 @@ def _leading(sides: Sequence[Contestant]) -> str:
     return next((name for name in names if name in common), PRIMARY_METRIC)
 
 
-def _nothing_said(why: str, terms: Terms) -> tuple[FinalAnswer, AbilityAnswer]:
-    return _final_answer(None, terms, "nothing", why), _ability(GateVerdict.UNDECIDED, terms)
-
-
 def no_verdicts(names: Sequence[str]) -> str:
     """Why pass rates are not compared, and which metrics both sides have instead.
 
@@ -463,17 +455,16 @@ def _final_of(matched: Matched, terms: Terms) -> FinalAnswer:
         return _final_answer(None, terms, "nothing", UNMATCHED[matched.unmatched])
     if matched.unpaired:
         return _final_answer(reachable(matched.every_task()), terms, "bounds", "the attempts differ")
-    hard = hard_difference(matched.pairs, matched.planned)
-    missing, shuffled = matched.order_missing, matched.kind is OrderKind.SHUFFLED
-    if missing or matched.ordered is None:
-        why = NOT_FINAL if matched.over else REASONS[missing or "order_unknown_in_part"]
-        return _final_answer(hard.ends(), terms, "bounds", why)
+    hard = hard_difference(matched.pairs, matched.planned).ends()
+    if matched.order_missing or matched.ordered is None:
+        why = NOT_FINAL if matched.over else REASONS[matched.order_missing or "order_unknown_in_part"]
+        return _final_answer(hard, terms, "bounds", why)
     difference = final_difference(matched.ordered, matched.planned, terms.alpha, matched.pairs)
     if difference.empty:
-        return _final_answer(hard.ends(), terms, "bounds", REASONS["empty"])
-    if shuffled:
+        return _final_answer(hard, terms, "bounds", REASONS["empty"])
+    if matched.kind is OrderKind.SHUFFLED:
         return _final_answer(difference.ends(), terms, "interval")
-    answer = _final_answer(hard.ends(), terms, "bounds", "nobody declared the order as shuffled")
+    answer = _final_answer(hard, terms, "bounds", "nobody declared the order as shuffled")
     return answer.model_copy(update={"unrelated": Range.of(difference.ends())})
 
 
@@ -494,10 +485,9 @@ def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
         if matched.ended:
             behind = (result.difference or 0.0) < 0
         verdict = ability(worse, interval, terms.max_drop, terms.alpha, behind=behind)
-    answer = _ability(verdict, terms, interval, worse)
-    if matched.over or matched.evidence_missing is None:
-        return answer
-    return answer.model_copy(update={"missing": NO_PREFIX[matched.evidence_missing]})
+    missing = None if matched.over else matched.evidence_missing
+    said = {"missing": NO_PREFIX[missing]} if missing else {}
+    return _ability(verdict, terms, interval, worse).model_copy(update=said)
 
 
 def _ability(
@@ -645,11 +635,7 @@ def possible_runs(text: str) -> list[str]:
 
 
 def entrant(source: str, text: str, runs: Mapping[str, RunState], *, fixed: bool) -> Entrant:
-    """The side that a text names; in a file "" is its only run. `fixed` says that nothing more comes.
-
-    Raises:
-        NoSuchSide: it names several agents, or none although nothing more comes.
-    """
+    """The side that a text names; NoSuchSide if that is several agents, or none and nothing more comes."""
     name = next((name for name in possible_runs(text) if name in runs), None)
     label = text if name is None else text[len(name) + 1 :]
     if name is None and fixed:
@@ -737,10 +723,7 @@ def needs_order(comparison: Comparison) -> bool:
 def in_order(
     a: RunState, b: RunState, a_agent: str | None, b_agent: str | None, allowed: Collection[str] = ()
 ) -> Live:
-    """What may be said of two sides before the end, B minus A as everywhere; nothing of several agents.
-
-    Of two agents of one run there are no words: `between` has them.
-    """
+    """What may be said of two sides before the end, B minus A; of one run `between` has the words."""
     try:
         ours = _entrant_of(a.run_id, a, a_agent, fixed=False)
         theirs = _entrant_of(b.run_id, b, b_agent, fixed=False)
