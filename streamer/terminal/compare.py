@@ -10,13 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -226,8 +225,7 @@ def _verdict(
     difference = comparison.differences.get(metric)
     worse = None if difference is None else compare.worse_by(difference)
     if comparison.not_comparable and comparison.tasks:
-        reasons = dict.fromkeys(comparison.refused, comparison.not_comparable)
-        return UNVERIFIABLE, not_comparable(reasons)
+        return UNVERIFIABLE, not_comparable(dict.fromkeys(comparison.refused, comparison.not_comparable))
     if metric == PRIMARY_METRIC and worse is None and comparison.tasks:
         named = [name for name, of in comparison.differences.items() if name.startswith(NAMED) and of.tasks]
         return UNVERIFIABLE, f"cannot be compared by {metric}: {gate.no_verdicts(named)}"
@@ -300,13 +298,12 @@ LOOK_SECONDS = 1.0
 """Shortest time between two lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """One side of a gate: `text` names run and agent; without `file_runs` they are in the event log."""
 
     source: str
     text: str
-    file_runs: dict[str, RunState] | None = field(default=None, repr=False)
+    file_runs: dict[str, RunState] | None = None
 
     def entrant(self, runs: dict[str, RunState]) -> gate.Entrant:
         known = runs if self.file_runs is None else self.file_runs
@@ -421,12 +418,15 @@ def _used_wrongly() -> Iterator[None]:
 
 def _must_exist(result: gate.GateResult) -> None:
     for source in (side.source for side in gate.sides_of(result) if side.run_id is None):
-        what = f"there is no file {source!r}"
-        then = "query runs` lists the runs; --timeout SECONDS waits for one that has not begun"
         if Path(source).is_dir():
-            what = f"{source} is a directory"
-            then = f"convert {source} > FILE` writes its results as events; judge FILE"
-        raise gate.NoSuchSide(f"{what}, and the event log holds no such run. `streamer {then}")
+            raise gate.NoSuchSide(
+                f"{source} is a directory, and the event log holds no such run. `streamer convert "
+                f"{source} > FILE` writes its results as events; judge FILE"
+            )
+        raise gate.NoSuchSide(
+            f"there is no file {source!r}, and the event log holds no such run. `streamer query runs` lists "
+            "the runs; --timeout SECONDS waits for one that has not begun"
+        )
 
 
 # -----------------------------------------------------------------------------

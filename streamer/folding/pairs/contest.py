@@ -75,10 +75,6 @@ def evidence_missing(run: RunState, *sides: str) -> EvidenceMissing | None:
     return None if is_explained else EvidenceMissing.ORDER_CHOSEN
 
 
-# -----------------------------------------------------------------------------
-# One side of a gate: the trials of one agent of a run, planned ones too, as they stand (inference 7).
-
-
 class Contestant:
     """The trials of one agent:model, named as pairs are; `fixed`: nothing more comes, as from a file.
 
@@ -286,10 +282,6 @@ class Contestant:
             every = (Pairing(name, number, tier, subtest) for number in range(1, attempts + 1))
             free = (one for one in every if one not in named)
             yield from islice(free, max(0, attempts - seen[tier, subtest, name]))
-
-
-# -----------------------------------------------------------------------------
-# Two agents, of one run or of two, matched trial by trial in order: what a gate judges (inference 7).
 
 
 class Unmatched(StrEnum):

@@ -248,8 +248,10 @@ def pair_words(
         said += _of_run(a, b, result, final if shuffled else None)
         ahead, behind, shown = (a, b, evidence.better) if evidence.ahead == "a" else (b, a, evidence.worse)
         if evidence.ahead and shown >= EITHER:
-            about_tasks = f"evidence {shown:.3g}, {EITHER} needed; {LOOKS}"
-            said.append(f"{ahead} better than {behind} on tasks like these: {about_tasks}")
+            said.append(
+                f"{ahead} better than {behind} on tasks like these: evidence {shown:.3g}, {EITHER} needed; "
+                f"{LOOKS}"
+            )
     said += _of_ability(a, b, result)
     if final is not None and not shuffled and not result.ended:
         said.append(f"{_so_far(result, final)}, {UNRELATED}")

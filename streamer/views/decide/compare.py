@@ -284,10 +284,8 @@ class _Common:
         return -abs(a - b), self.task[0], self.task[1] or ""
 
     def shown(self) -> TaskPair:
-        a, b = (
-            Side(trials=len(rows), **_fields(means))
-            for rows, means in zip(self.rows, self.means, strict=True)
-        )
+        sides = zip(self.rows, self.means, strict=True)
+        a, b = (Side(trials=len(rows), **_fields(means)) for rows, means in sides)
         return TaskPair(task_id=self.task[0], tier=self.task[1], a=a, b=b)
 
 
@@ -338,14 +336,15 @@ def compare_sides(
     whole = over and _is_whole(common, tasks)
     differences = _differences(common, even if over else [], readings, whole=whole)
     if unscored:
-        _set(differences, "composite_score", interval=None, p_value=None)
-    at_end = over and differences["pass_rate"].tasks > 0
+        scores = differences["composite_score"]
+        differences["composite_score"] = scores.model_copy(update={"interval": None, "p_value": None})
+    passes = differences["pass_rate"]
+    at_end = over and passes.tasks > 0
     if at_end:
-        interval = Ends.of(rates.interval)
-        _set(differences, "pass_rate", mean=rates.difference, interval=interval, p_value=rates.p_value)
+        rated = {"mean": rates.difference, "interval": Ends.of(rates.interval), "p_value": rates.p_value}
+        passes = differences["pass_rate"] = passes.model_copy(update=rated)
     known = [pair for pair in tasks.pairs.values() if pair.ours.known and pair.theirs.known]
     of_b, of_a = ({"pass_rate": _rate(pair[which] for pair in known)} if at_end else {} for which in (0, 1))
-    passes = differences["pass_rate"]
     judged = [one for one in common if one.values("pass_rate")]
     passed = Counter(one.passed for one in judged)
     listed = slice(offset, offset + limit)
@@ -367,8 +366,8 @@ def compare_sides(
         pairs=[one.shown() for one in common[listed]],
         only_a_tasks=sorted(name_of(one.task) for one in judged if one.passed == (True, False))[listed],
         only_b_tasks=sorted(name_of(one.task) for one in judged if one.passed == (False, True))[listed],
-        not_in_a=_alone(b, a)[listed],
-        not_in_b=_alone(a, b)[listed],
+        not_in_a=sorted(map(name_of, b.by_task.keys() - a.by_task.keys()))[listed],
+        not_in_b=sorted(map(name_of, a.by_task.keys() - b.by_task.keys()))[listed],
     )
     words = _words_of(a, b, comparison, tasks, rates, judges_every=bool({*allowed} - {"tasks"}))
     words += [said for said in made.words if said not in (*words, *made.refused.values())]
@@ -395,10 +394,6 @@ def _common_of(a: ComparedSide, b: ComparedSide) -> tuple[list[_Common], list[_C
     return common, even
 
 
-def _set(differences: dict[str, Difference], metric: str, **fields: Any) -> None:
-    differences[metric] = differences[metric].model_copy(update=fields)
-
-
 def _words_of(
     a: ComparedSide, b: ComparedSide, of: Comparison, tasks: CommonTasks, rates: Paired, *, judges_every: bool
 ) -> list[str]:
@@ -422,10 +417,6 @@ def _words_of(
         for run_id, run in runs.items()
         if run.status is None and run.progress.planned is None and run.progress.plan_complete
     ]
-
-
-def _alone(side: ComparedSide, other: ComparedSide) -> list[str]:
-    return sorted(name_of(task) for task in side.by_task.keys() - other.by_task.keys())
 
 
 def _is_whole(common: Sequence[_Common], tasks: CommonTasks) -> bool:
@@ -480,13 +471,13 @@ def _failure_mode(trials: Iterable[AnyRow]) -> str | None:
 
 def _in_common(sides: Comparison) -> str:
     common, alone = counted(sides.tasks, "task"), (sides.a.only_here, sides.b.only_here)
-    said = " in common, without verdicts"
-    if sides.differences["pass_rate"].tasks or not sides.tasks:
-        said = (
-            f" in common: passed by both {sides.both_passed:,}, by A alone {sides.only_a:,}, by B alone "
-            f"{sides.only_b:,}, by neither {sides.neither:,}"
-        )
-    return f"{common}{said}; only in A {alone[0]:,}, only in B {alone[1]:,}"
+    if sides.tasks and not sides.differences["pass_rate"].tasks:
+        return f"{common} in common, without verdicts; only in A {alone[0]:,}, only in B {alone[1]:,}"
+    return (
+        f"{common} in common: passed by both {sides.both_passed:,}, by A alone "
+        f"{sides.only_a:,}, by B alone {sides.only_b:,}, by neither {sides.neither:,}; "
+        f"only in A {alone[0]:,}, only in B {alone[1]:,}"
+    )
 
 
 def worse_by(difference: Difference) -> float | None:

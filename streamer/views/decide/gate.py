@@ -414,8 +414,7 @@ def matched_as_made(
     every, names = Matched(ours, theirs), ("the candidate", "the baseline")
     finished = ours.run.plan.finished is not None and theirs.run.plan.finished is not None
     planned = 0 if finished else every.planned_tasks  # tasks without a name never come then
-    sides = ([task for task in side.tasks if side.attempts(task).known] for side in (ours, theirs))
-    a, b = (side.made(known) for side, known in zip((ours, theirs), sides, strict=True))
+    a, b = (side.made(one for one in side.tasks if side.attempts(one).known) for side in (ours, theirs))
     made = comparable(a, b, names, allowed, planned)
     left_out = {task for task in ours.tasks if task_key(*task) in made.left_out}
     matched = Matched(ours, theirs, left_out) if left_out else every
