@@ -312,7 +312,7 @@ class Named(NamedTuple):
 
 
 class Sides:
-    """The sides of a gate as their sources name them, and their runs: `files` has those of each file.
+    """The sides of a gate as their sources name them; `files` has the runs of each file.
 
     Raises CannotBeFolded or click.ClickException for a file that is not readable in full.
     """

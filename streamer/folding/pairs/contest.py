@@ -295,12 +295,12 @@ class Unmatched(StrEnum):
 class Matched:
     """The two sides, trial by trial and task by task; the order of events cannot matter.
 
-    `pairs` are the common trials of which something is known, `ordered` those in the order of the side that
-    began later (None: it has none). `planned` counts all that there are in the end, with trials that may be
-    common and have no name. `unpaired` trials of common tasks are planned by one side alone.
+    `pairs` are the common trials of which something is known. `ordered` has them in the order of the side
+    that began later, and None says that this side has no order. `planned` counts the pairs at the end, with
+    trials that have no name yet and may be common. Only one side plans the `unpaired` trials.
 
-    Tasks that are `left_out` have no pairs: their trials were made in different ways (R36). `only_ours` and
-    `only_theirs` stay empty while that is open. `unmatched` says why there is nothing before the end.
+    Tasks in `left_out` have no pairs: their trials were made in different ways (R36). `only_ours` and
+    `only_theirs` stay empty while that is open. `unmatched` says why there is no answer before the end.
     """
 
     def __init__(

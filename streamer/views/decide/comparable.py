@@ -59,7 +59,7 @@ class Comparability:
     left_out: frozenset[str] = frozenset()
 
     def of_tasks(self, common: int, totals: tuple[int, int], starts: Sequence[float | None]) -> Comparability:
-        """The same of sides with different tasks; refused if results may have chosen the common ones."""
+        """The same for sides with different tasks; refused if results may have chosen the common ones."""
         if tasks_are_fair(common, totals, starts):
             return self
         return replace(self, refused={"tasks": DIFFERENT_TASKS} | self.refused)

@@ -620,7 +620,7 @@ class NoSuchSide(Exception):
 
 
 def slashes(text: str) -> list[int]:
-    """Where a text has slashes, the last first: what names a run, a file or a model may hold some."""
+    """The places of the slashes in a text, the last first: names of runs, files and models may have some."""
     return [at for at in range(len(text) - 1, 0, -1) if text[at] == "/"]
 
 
@@ -634,7 +634,7 @@ def possible_runs(text: str) -> list[str]:
 
 
 def entrant(source: str, text: str, runs: Mapping[str, RunState], *, fixed: bool) -> Entrant:
-    """The side that a text names; NoSuchSide if that is several agents, or none and nothing more comes."""
+    """The side that a text names; NoSuchSide if it may be several agents, or a `fixed` file lacks it."""
     name = next((name for name in possible_runs(text) if name in runs), None)
     label = text if name is None else text[len(name) + 1 :]
     if name is None and fixed:
@@ -643,7 +643,7 @@ def entrant(source: str, text: str, runs: Mapping[str, RunState], *, fixed: bool
 
 
 def run_of(source: str, text: str, runs: Mapping[str, RunState]) -> str:
-    """The run of a file that a text names, "" its only one; NoSuchSide where that is none or several."""
+    """The run of a file that a text names; "" names its only run. NoSuchSide if there is no such run."""
     if text in runs:
         return text
     run_ids = sorted(runs)
@@ -702,7 +702,7 @@ class Live(NamedTuple):
 def with_order(
     comparison: Comparison, a: RunState | None, b: RunState | None, allowed: Collection[str] = ()
 ) -> Comparison:
-    """A comparison, and what the order of the trials allows to say; None: the log of a run is not at hand."""
+    """A comparison with what the order of the trials says; unchanged without the log of both runs."""
     if a is None or b is None or not needs_order(comparison):
         return comparison
     return with_live(comparison, in_order(a, b, comparison.a.agent_model, comparison.b.agent_model, allowed))
