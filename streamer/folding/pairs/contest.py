@@ -205,9 +205,6 @@ class Contestant:
         unknown = outcomes.count(None)
         return Attempts(len(outcomes) - unknown, outcomes.count(True), unknown)
 
-    def mean_cost(self) -> float | None:
-        return self.evidence.means("cost_usd").mean()
-
     def reach(self) -> Ends | None:
         """The final pass rates that are still possible (inference 4); None without a plan before the end."""
         planned = self.declared or (len(self.outcomes) if self.over else 0)
@@ -223,6 +220,9 @@ class Contestant:
         pairings = (one for one, is_known in zip(self.pairings, known.tolist(), strict=True) if is_known)
         by_task = grouped(zip((one.task for one in pairings), values[known].tolist(), strict=True))
         return by_task if np.isfinite(values[known]).all() else None
+
+    def mean_cost(self) -> float | None:
+        return self.evidence.means("cost_usd").mean()
 
     @property
     def began(self) -> int:
