@@ -27,7 +27,7 @@ from streamer.client.queries import MOST_BOARD_RUNS, BoardRun
 from streamer.schemas.base import Instant, Message, task_key
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunSummary
 from streamer.statistics.final import ALPHA, prefixes, shuffled_rounds
-from streamer.statistics.pairs import Attempts, Pair, PairedTask, difference_interval, e_value
+from streamer.statistics.pairs import Attempts, Pair, PairedTask, difference_interval, e_value, grouped
 from streamer.text import counted, percent, points
 from streamer.views.cells import minute, span
 from streamer.views.columns import Board, Column
@@ -166,11 +166,7 @@ def tasks_of(runs: Iterable[PastRun]) -> list[TaskHistory]:
     Args:
         runs: each once, in any order. Runs of the same agent:model count as one agent.
     """
-    ordered = sorted(runs, key=_start)
-    trials: dict[str, list[PastTrial]] = {}
-    for run in ordered:
-        for trial in run.trials:
-            trials.setdefault(trial.task, []).append(trial)
+    trials = grouped((trial.task, trial) for run in sorted(runs, key=_start) for trial in run.trials)
     shares = {task: _shares(of_task) for task, of_task in trials.items()}
     sums: Counter[str] = Counter()
     counts: Counter[str] = Counter()
@@ -220,11 +216,7 @@ def task_page(runs: Sequence[PastRun], task_id: str) -> TaskPage:
 
 
 def _by_agent(run: PastRun, task_id: str) -> dict[tuple[str, str], list[PastTrial]]:
-    groups: dict[tuple[str, str], list[PastTrial]] = {}
-    for trial in run.trials:
-        if trial.task_id == task_id:
-            groups.setdefault((trial.task, trial.agent_model), []).append(trial)
-    return groups
+    return grouped(((one.task, one.agent_model), one) for one in run.trials if one.task_id == task_id)
 
 
 def _start(run: PastRun) -> tuple[datetime, str]:
@@ -277,9 +269,7 @@ def differs_at_most(agents: int) -> float:
 
 def _shares(trials: Iterable[PastTrial]) -> dict[str, float]:
     """agent:model to the share of its trials that passed."""
-    outcomes: dict[str, list[bool]] = {}
-    for trial in trials:
-        outcomes.setdefault(trial.agent_model, []).append(trial.passed)
+    outcomes = grouped((trial.agent_model, trial.passed) for trial in trials)
     return {agent: fmean(passed) for agent, passed in outcomes.items()}
 
 

@@ -28,7 +28,7 @@ from streamer.schemas.summaries import LedgerEntry, RunSummary
 from streamer.schemas.wire import GroupId
 from streamer.statistics.final import ALPHA
 from streamer.statistics.ledger import Judged, drops, evidence_better, judged, rounded
-from streamer.statistics.pairs import Direction, GateVerdict, Pair, is_behind
+from streamer.statistics.pairs import Direction, GateVerdict, Pair, grouped, is_behind
 from streamer.text import counted
 from streamer.views.cells import minute, of_planned
 from streamer.views.columns import Board, Column
@@ -174,9 +174,7 @@ def entries_of(runs: Iterable[RunSummary | RunState]) -> dict[str, LedgerEntry]:
 
 def names_of(entries: Entries) -> list[LedgerName]:
     """All ledgers, by name."""
-    by_name: dict[str, list[LedgerEntry]] = {}
-    for entry in entries.values():
-        by_name.setdefault(entry.name, []).append(entry)
+    by_name = grouped((entry.name, entry) for entry in entries.values())
     return [
         LedgerName(
             name=name,
