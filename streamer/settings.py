@@ -204,7 +204,7 @@ class Settings(BaseModel):
         if not self._decided_by_implicit_file:
             return None
         names = ", ".join(self._decided_by_implicit_file)
-        return f"{Path(DEFAULT_CONFIG_FILE).absolute()} says where to connect: it sets {names}"
+        return f"{Path(DEFAULT_CONFIG_FILE).absolute()} decides where to connect: it sets {names}"
 
     @field_validator("redis_cafile", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
     @classmethod
@@ -224,7 +224,7 @@ class Settings(BaseModel):
         if file is not None:
             password = str(info.field_name).removesuffix("_file")
             if info.data.get(password) is not None:
-                raise ValueError(f"{password} is given too; give one of them")
+                raise ValueError(f"{password} is set too; set only one of them")
             secret_in(file)
         return file
 
@@ -294,9 +294,9 @@ def _from_file() -> tuple[bool, dict[str, Any]]:
     file = Path(DEFAULT_CONFIG_FILE if named is None else named).expanduser()
     if not file.is_file():
         if named:
-            what = "it is no file" if file.exists() else "there is no such file"
+            what = "it is not a file" if file.exists() else "there is no such file"
             raise BadConfigurationFile(
-                f"STREAMER_CONFIG names {named}, and {what}. Name another one, or unset it"
+                f"STREAMER_CONFIG names {named}, but {what}. Name another file, or unset it"
             )
         return False, {}
     try:
@@ -320,7 +320,7 @@ def _from_environment() -> dict[str, str]:
 @cache
 def _say_misspelt(name: str) -> None:
     for close in get_close_matches(name, Settings.model_fields, n=1, cutoff=0.8):
-        said = "STREAMER_%s names no setting and has no effect. Did you mean STREAMER_%s?"
+        said = "STREAMER_%s is not a setting and has no effect. Did you mean STREAMER_%s?"
         log.warning(said, name.upper(), close.upper())
 
 
@@ -382,9 +382,10 @@ def _check_credential(name: str, value: Any, decided: Sequence[str], sources: So
     lies = f"{name} = {value}, outside of its directory" if is_of_file else sources.place(name)
     raise BadConfigurationFile(
         f"{file} was found in the working directory and decides where to connect ({', '.join(decided)}). "
-        f"So no password or key of another place may be used there, but one is given: {lies}. If the file is "
+        f"So it may not use a password or key from elsewhere, but one is set: {lies}. If the file is "
         f"yours, name it: STREAMER_CONFIG={DEFAULT_CONFIG_FILE}. Otherwise set "
-        f"{', '.join(f'STREAMER_{one.upper()}' for one in decided)} yourself, or STREAMER_CONFIG= for no file"
+        f"{', '.join(f'STREAMER_{one.upper()}' for one in decided)} yourself, or STREAMER_CONFIG= for no "
+        "file"
     )
 
 
@@ -399,7 +400,7 @@ def what_is_wrong(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":  # other variables are ignored
         close = get_close_matches(name, Settings.model_fields, n=3)
         hint = f"Did you mean {', '.join(close)}?" if close else "docs/operator.md lists the settings."
-        return f"there is no setting {name!r}, which the configuration file names. {hint}"
+        return f"the configuration file sets {name!r}, which is not a setting. {hint}"
     argument = f"--{name}, " if name in _ARGUMENTS else ""
     said = first["msg"].removeprefix("Value error, ")
     return (
@@ -412,11 +413,11 @@ def secret_in(file: Path) -> str:
     try:
         secret = file.read_text(encoding="utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
-        raise ValueError(f"{file} holds no UTF-8 text") from None
+        raise ValueError(f"{file} is not UTF-8 text") from None
     except OSError as error:
         raise ValueError(f"{file} cannot be read: {error.strerror}") from None
     if not secret:
-        raise ValueError(f"{file} is empty; it should hold the password and nothing else")
+        raise ValueError(f"{file} is empty; it should contain only the password")
     return secret
 
 

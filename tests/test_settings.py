@@ -67,7 +67,7 @@ def test_a_certificate_file_that_is_not_there_is_named(tmp_path: Path, name: str
 
 
 def test_a_password_is_given_once(file: Path) -> None:
-    with pytest.raises(ValidationError, match="give one of them"):
+    with pytest.raises(ValidationError, match="set only one of them"):
         Settings(**SASL, sasl_password=SECRET, sasl_password_file=file)
 
 
@@ -132,7 +132,7 @@ def test_a_misspelt_variable_is_named_with_a_suggestion_and_others_are_left_alon
     for _ in range(2):
         Settings(redis="redis://a:1")
     [said] = caplog.messages
-    assert said == ("STREAMER_BOOTSTRP names no setting and has no effect. Did you mean STREAMER_BOOTSTRAP?")
+    assert said == ("STREAMER_BOOTSTRP is not a setting and has no effect. Did you mean STREAMER_BOOTSTRAP?")
 
 
 @pytest.mark.parametrize(("name", "hint"), [("namspace", "Did you mean namespace"), ("xyzzy", "operator.md")])
@@ -140,7 +140,7 @@ def test_a_setting_that_does_not_exist_is_called_so(name: str, hint: str) -> Non
     with pytest.raises(ValidationError) as caught:
         Settings(**{name: "a"})
     said = what_is_wrong(caught.value)
-    assert said.startswith(f"there is no setting {name!r}")
+    assert said.startswith(f"the configuration file sets {name!r}")
     assert hint in said
     assert f"--{name}" not in said
 
@@ -235,7 +235,7 @@ def test_a_found_file_that_says_how_to_connect_gets_no_credential_either(
     found_file(tmp_path, monkeypatch, content)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(BadConfigurationFile, match="no password or key of another place") as caught:
+    with pytest.raises(BadConfigurationFile, match="not use a password or key from elsewhere") as caught:
         Settings()
     assert SECRET not in str(caught.value)
 
@@ -294,7 +294,7 @@ def test_commands_that_connect_name_the_found_file_once(tmp_path: Path) -> None:
     (tmp_path / "streamer.toml").write_text(f'redis = "redis://127.0.0.1:{port}/0"')
     done = streamer("query", "runs", cwd=tmp_path)
     named, away = done.stderr.decode().splitlines()
-    assert named == f"streamer: {tmp_path}/streamer.toml says where to connect: it sets redis"
+    assert named == f"streamer: {tmp_path}/streamer.toml decides where to connect: it sets redis"
     assert str(port) in away
     done = streamer("query", "runs", cwd=tmp_path, environment={"STREAMER_CONFIG": "streamer.toml"})
     assert len(done.stderr.splitlines()) == 1

@@ -60,9 +60,9 @@ class InvalidEvents(ValueError):
 
     def __init__(self, count: int, first: Sequence[InvalidEvent], kept: Path) -> None:
         super().__init__(
-            f"{count:,} published events were invalid and not sent; all others were not touched. The first: "
-            f"{first[0]} The invalid ones are in {kept}; correct them and publish them again. To be told of "
-            "each one at once instead: TrialPublisher(on_invalid=...)"
+            f"{count:,} published events were invalid and not sent; all others are unaffected. The first: "
+            f"{first[0]} The invalid ones are in {kept}; correct and publish them again. To handle each one "
+            "at once instead: TrialPublisher(on_invalid=...)"
         )
         self.count = count
         self.first = tuple(first)
@@ -154,7 +154,7 @@ def written(content: Mapping[str, Any], where: str = "") -> bytes | Reason:
     try:
         value = canonical_json(content if isinstance(content, dict) else dict(content), plain)
     except TypeError as error:  # orjson's JSONEncodeError
-        message = f"The event cannot be written as JSON: {error}. Use dicts, lists, texts, numbers, times."
+        message = f"The event cannot be written as JSON: {error}. Use dicts, lists, strings, numbers, times."
         return Reason("not_json", message)
     if b"null" in value and (place := _not_finite(content, where)):
         return Reason("not_finite", f"Field {place} is not a finite number; leave it out.")
@@ -192,8 +192,8 @@ def _with_zone(time: datetime) -> datetime:
 @cache
 def _say_local(offset: str) -> None:
     log.warning(
-        "A time has no zone. It is taken as this machine's local time (UTC%s) and sent so. Use times with a "
-        "zone, as datetime.now(UTC)",
+        "A time has no zone. It is sent as this machine's local time (UTC%s). Use times with a zone, such "
+        "as datetime.now(UTC)",
         offset,
     )
 
@@ -258,8 +258,8 @@ _BEFORE, _AFTER = b'{"benchmarks":', b',"run_id":"r","task_id":"t","type":"trial
 
 CHANGED = Reason(
     "changed",
-    "Field 'benchmarks' was changed after publish() had taken the event. Hand over a dictionary of its own "
-    "for each event, and leave it alone.",
+    "Field 'benchmarks' was changed after publish() took the event. Use a new dictionary for each event, "
+    "and do not change it afterwards.",
 )
 
 
@@ -337,7 +337,7 @@ def _accepted(value: bytes) -> AnyEvent | Reason:
 def _say_unknown(name: str, kind: type[Event]) -> None:
     close = get_close_matches(name, kind.model_fields, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
-    log.warning("Field %s is in no %s: it is sent along and ignored.%s", shown(name), kind.__name__, hint)
+    log.warning("Field %s is not part of %s: it is sent but ignored.%s", shown(name), kind.__name__, hint)
 
 
 def _joined(table: BenchmarkTable, pause: Callable[[], object]) -> bytes:
@@ -603,8 +603,8 @@ class NotAccepted(Exception):
 
     def __init__(self, waiting: int, problem: str | None) -> None:
         super().__init__(
-            f"the event was not taken: {waiting:,} events ({MAX_WAITING_BYTES // 2**20} MiB) wait in memory "
-            f"already ({problem or 'they come faster than they can be sent'}). Try again later"
+            f"the event was not accepted: {waiting:,} events ({MAX_WAITING_BYTES // 2**20} MiB) already "
+            f"wait in memory ({problem or 'they arrive faster than they can be sent'}). Try again later"
         )
 
 
@@ -613,7 +613,7 @@ class EventsLost(Exception):
 
     def __init__(self, lost: int, problem: str | None) -> None:
         super().__init__(
-            f"{lost:,} events are lost: the broker did not take them and the disk neither "
+            f"{lost:,} events are lost: neither the broker nor the disk accepted them "
             f"({problem or 'no reason known'}). Publish the same events again: duplicates do not count"
         )
 

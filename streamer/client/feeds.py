@@ -189,8 +189,8 @@ class ScoredTrialReader:
 class NotInLog(Exception):
     def __init__(self, run_id: str, topic: str) -> None:
         super().__init__(
-            f"topic {topic!r} holds nothing of run {run_id!r}. `streamer query runs` lists the runs; "
-            "if the run is among them, its part of the log was cut off"
+            f"topic {topic!r} holds nothing for run {run_id!r}. `streamer query runs` lists the runs; if "
+            "the run is listed, its part of the log was deleted"
         )
 
 

@@ -97,7 +97,7 @@ class RunLog:
         if as_of.offset is not None and as_of.offset < self.begins_at:
             raise BadPosition(
                 f"the log of run {self._run_id!r} begins at offset {self.begins_at}, because earlier events "
-                f"were deleted. So it cannot be folded as of {as_of}"
+                f"were deleted, so it cannot be folded as of {as_of}"
             )
         refuse_future(as_of)
 
@@ -111,8 +111,7 @@ class NothingYet(Exception):
         at = time_of(first)
         when = "" if at is None else f" ({Position(at=at)})"
         super().__init__(
-            f"nothing stands of run {run_id!r} as of {as_of}. Its first event is at offset "
-            f"{first.offset}{when}"
+            f"run {run_id!r} has no events as of {as_of}. Its first event is at offset {first.offset}{when}"
         )
 
 
@@ -311,8 +310,8 @@ def fold_runs(
         return PastRuns([answers_of(one.run, whole=False, tasks=tasks).board], one.log.moment or now, begins)
     if as_of.at is None:
         raise BadPosition(
-            f"offset {as_of} is a place in one partition of the log, and the runs lie in several. "
-            "Give a time, as 2026-01-31T09:30:00Z, or name one run"
+            f"offset {as_of} is a position in one partition, and the runs are in several. Give a time, such "
+            "as 2026-01-31T09:30:00Z, or name one run"
         )
     refuse_future(as_of)
     topic = Names(settings.namespace).trial_events

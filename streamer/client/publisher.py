@@ -95,7 +95,7 @@ class Inbox:
         """Queue an event; never waits. Raises NotAccepted if memory is full, RuntimeError after `close`."""
         with self._lock:
             if self._closed:
-                raise RuntimeError("the publisher is closed; events are published before close()")
+                raise RuntimeError("the publisher is closed; publish events before close()")
             waiting = self._taken_bytes + self._corrected_bytes - self._left_bytes
             if waiting + taken.size > MAX_WAITING_BYTES:
                 raise NotAccepted(self.waiting, self._problem())
@@ -165,20 +165,23 @@ class DeliveryStatus:
         return " and ".join(filter(None, (self._broker, self._disk))) or None
 
     def broker_fails(self, error: Exception) -> None:
-        problem = f"the broker at {self._bootstrap} does not take events: {said_of(error)}"
+        problem = f"the broker at {self._bootstrap} does not accept events: {said_of(error)}"
         if self._broker is None:
             log.warning("%s. They are kept in %s until it does", problem, self._directory)
         self._broker = problem
 
     def broker_is_well(self) -> None:
         if self._broker is not None:
-            log.warning("The broker at %s takes events again", self._bootstrap)
+            log.warning("The broker at %s accepts events again", self._bootstrap)
             self._broker = None
 
     def disk_fails(self, error: OSError) -> None:
         problem = f"cannot keep events in {self._directory}: {error.strerror or error}"
         if self._disk is None:
-            log.error("%s. Until it is mended, or spill_dir names another one, memory has to do", problem)
+            log.error(
+                "%s. Until that is fixed, or spill_dir names another directory, events stay in memory",
+                problem,
+            )
         self._disk = problem
 
     def disk_is_well(self) -> None:
@@ -273,8 +276,8 @@ class Delivery:
             raise EventsLost(len(left), self.problem)
         if counts.pending:
             log.warning(
-                "%d events are not at the broker (%s). They are in %s; the next publisher for this broker "
-                "and namespace sends them, and so does: streamer publish FILE",
+                "%d events have not reached the broker (%s). They are in %s; the next publisher for this "
+                "broker and namespace sends them, or use: streamer publish FILE",
                 counts.pending,
                 self.problem or "time ran out",
                 ", ".join(map(str, counts.files)),
@@ -406,7 +409,7 @@ class Delivery:
     def _refuse(self, line: bytes, reason: str) -> None:
         self._spill.refuse(line)
         self._rejected += 1
-        log.error("An event was put aside in %s: %s", self.refused, reason)
+        log.error("An event was saved in %s: %s", self.refused, reason)
 
 
 # -----------------------------------------------------------------------------
@@ -477,8 +480,8 @@ class _Publishing:
         """
         if self._forked:
             raise RuntimeError(
-                "the process has forked since this publisher was made, and its thread stayed in the parent. "
-                "Make a new one in the child"
+                "the process has forked since this publisher was created, and its thread stayed in the "
+                "parent. Create a new one in the child"
             )
         try:
             taken = capture(event)
@@ -535,7 +538,7 @@ class _Publishing:
             try:
                 self._on_invalid(error)
             except Exception:
-                log.exception("on_invalid failed when it was told: %s", error)
+                log.exception("on_invalid failed on this event: %s", error)
 
     def _judged(self, counts: Counts) -> Counts:
         """The final counts; raises InvalidEvents unless `on_invalid` was given."""

@@ -206,12 +206,12 @@ class RedisUnavailable(ReaderError):
         elif refuses:
             said = (
                 f"refuses ({reason}). Check the user in STREAMER_REDIS, its password "
-                "(STREAMER_REDIS_PASSWORD or ..._PASSWORD_FILE) and what it may do"
+                "(STREAMER_REDIS_PASSWORD or ..._PASSWORD_FILE) and its rights"
             )
         elif "CERTIFICATE_VERIFY_FAILED" in reason:
             said = (
-                f"has a certificate that is not trusted ({reason}). Name the CA that signed it with "
-                "STREAMER_REDIS_CAFILE, and the host as the certificate does"
+                f"has a certificate that is not trusted ({reason}). Set STREAMER_REDIS_CAFILE to the CA "
+                "that signed it, and use the host name in the certificate"
             )
         else:
             said = (
@@ -241,7 +241,7 @@ class UnknownMetric(ReaderError):
 
     def __init__(self, metric: str) -> None:
         metrics = ", ".join(BOARD_METRICS)
-        super().__init__(f"There is no board of {metric!r}. Metrics: {metrics}, and metrics/NAME.")
+        super().__init__(f"There is no board for {metric!r}. Metrics: {metrics}, and metrics/NAME.")
 
 
 class UnknownBenchmark(ReaderError):
@@ -258,8 +258,8 @@ class UnreadableSummary(ReaderError):
     def __init__(self, key: str, error: Exception) -> None:
         first = str(error).splitlines()[:3]
         super().__init__(
-            f"The value of {key} is no summary that this version of streamer reads ({' '.join(first)}). "
-            "If a newer worker wrote it, update this streamer; otherwise restart a worker: it repairs it"
+            f"The value of {key} is not a summary that this version can read ({' '.join(first)}). If a "
+            "newer worker wrote it, upgrade streamer here; otherwise restart a worker, which repairs it"
         )
 
 

@@ -74,7 +74,7 @@ class UnknownLabel(ValueError):
         hint = (
             f"Labels: {', '.join(map(repr, names[:20]))}." if names else "Its trials have no labels at all."
         )
-        super().__init__(f"no trial of run {run.run_id!r} has a label {label!r}. {hint}")
+        super().__init__(f"no trial in run {run.run_id!r} has a label {label!r}. {hint}")
 
 
 def by_label(run: RunState, label: str) -> list[dict[str, Any]]:

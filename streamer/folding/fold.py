@@ -455,8 +455,8 @@ class CannotBeFolded(Exception):
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(
-            f"run {failure.run_id!r} cannot be folded: {failure.reason}. Its events are kept as they are; "
-            "please report it, and try again after an upgrade"
+            f"run {failure.run_id!r} cannot be folded: {failure.reason}. Its events are kept; please report "
+            "this, and try again after an upgrade"
         )
 
 
@@ -466,13 +466,13 @@ class NoSuchRun(Exception):
     def __init__(self, run_id: str | None, run_ids: Sequence[str]) -> None:
         shown = ", ".join(run_ids[:5])
         if not run_ids:
-            text = "the file holds no run. `streamer fold` says what is wrong with its lines"
+            text = "the file has no run. `streamer fold` says what is wrong with its lines"
         elif run_id is None:
-            text = f"the file holds {len(run_ids)} runs ({shown}): say which one, or give a file with one"
+            text = f"the file has {len(run_ids)} runs ({shown}): say which one, or give a file with only one"
         else:
             close = get_close_matches(run_id, run_ids, n=5, cutoff=0.4)
             hint = f"Did you mean {', '.join(close)}?" if close else f"It holds {len(run_ids)}: {shown}."
-            text = f"the file holds no run {run_id!r}. {hint}"
+            text = f"the file has no run {run_id!r}. {hint}"
         super().__init__(text)
         self.run_ids = run_ids
 

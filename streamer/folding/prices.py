@@ -63,7 +63,7 @@ def read_price_file(text: str, source: str) -> tuple[Entry, ...]:
     try:
         document = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:  # also numbers too long to read
-        raise PriceTableError(f"price table: not valid TOML: {error}; mend the file") from error
+        raise PriceTableError(f"price table: not valid TOML: {error}; fix the file") from error
     models = document.pop("models", {})
     if document or not isinstance(models, dict):
         raise PriceTableError(
@@ -127,7 +127,7 @@ def _aliases(where: str, fields: dict[str, Any]) -> list[str]:
 def _source(where: str, fields: dict[str, Any], default: str) -> str:
     source = fields.get("source", default)
     if not isinstance(source, str):
-        raise PriceTableError(f"{where} source is {source!r}; allowed: a text")
+        raise PriceTableError(f"{where} source is {source!r}; allowed: text")
     return source
 
 
@@ -137,8 +137,8 @@ def _check_unique(entries: tuple[Entry, ...]) -> None:
         for name in entry.names:
             if name in seen:
                 raise PriceTableError(
-                    f'price table: the name {name!r} stands for both [models."{seen[name]}"] and '
-                    f'[models."{entry.names[0]}"] (a leading @ and a provider prefix do not count); keep one'
+                    f'price table: the name {name!r} means both [models."{seen[name]}"] and '
+                    f'[models."{entry.names[0]}"] (a leading @ or provider prefix is ignored); keep one'
                 )
             seen[name] = entry.names[0]
 
@@ -462,7 +462,7 @@ def price_table(file: Path | None) -> PriceTable:
         return PriceTable.from_toml(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise PriceTableError(
-            f"{file} cannot be read: {error.strerror}. Name a TOML price table that is there, or none"
+            f"{file} cannot be read: {error.strerror}. Name an existing TOML price table, or none"
         ) from error
     except (PriceTableError, UnicodeDecodeError) as error:
         raise PriceTableError(f"{file}: {error}") from error

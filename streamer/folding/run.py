@@ -99,9 +99,9 @@ def opened(value: bytes) -> tuple[dict[str, Any], bytes]:
     header = orjson.loads(head)
     version, readable = header["v"], ", ".join(map(str, READ_VERSIONS))
     if type(version) is int and max(READ_VERSIONS) < version <= _LAST_PLAUSIBLE_VERSION:
-        raise PageFromTheFuture(f"has version {version}, this worker reads {readable}. Upgrade the worker.")
+        raise PageFromTheFuture(f"has version {version}; this worker reads {readable}. Upgrade the worker.")
     if version not in READ_VERSIONS:
-        raise PageError(f"has version {version}, this worker reads {readable}.")
+        raise PageError(f"has version {version}; this worker reads {readable}.")
     return header, bytes(lz4.decompress_block(body)) if body and header["v"] > 1 else body
 
 
@@ -319,13 +319,13 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
         header, body = opened(value)
     except (orjson.JSONDecodeError, KeyError, TypeError, DecompressionError) as error:
         raise PageError(
-            f"state page {key} is not readable: {error}. Rebuild the state from the event topic."
+            f"state page {key} cannot be read: {error}. Rebuild the state from the event topic."
         ) from error
     except PageError as error:
         raise type(error)(f"state page {key} {error}") from None
     as_of = header["as_of"]
     if type(as_of) is not int or not -1 <= as_of <= MAX_COUNT:
-        raise PageError(f"state page {key} has the offset {as_of!r}, which no record has.")
+        raise PageError(f"state page {key} has the offset {as_of!r}, which is not a valid offset.")
     run.state_version = max(run.state_version, as_of)
     run.happened_at(header["at"])
     if header.get("deleted_to") is not None:

@@ -241,7 +241,7 @@ def with_scores(event: Result, scores: Sequence[LateScore]) -> Result:
 def event_of(raw: bytes) -> Result:
     event = read(raw)
     if not isinstance(event, Result):  # pragma: no cover - raw was decoded before it was stored
-        raise TypeError(f"a slot holds something that is not a trial_result: {event}")
+        raise TypeError(f"a slot holds something other than a trial_result: {event}")
     return event
 
 

@@ -123,7 +123,7 @@ class Archive:
         deleted run is still in Redis.
         """
         if not self.out.parent.is_dir():
-            raise CannotBeMoved(f"There is no directory {self.out.parent}. Make it first")
+            raise CannotBeMoved(f"There is no directory {self.out.parent}. Create it first")
         for place in (self.out, self._journal):
             if place.is_symlink():
                 raise CannotBeMoved(f"{place} is a symbolic link, and would be replaced. Name another file")
@@ -178,9 +178,9 @@ class Archive:
             late -= {one.value for one in Contents(file).records()} if late else set()
         if late:
             raise CannotBeMoved(
-                f"{self.run_id} is archived in {self.out}. {counted(len(late), 'event')} came since. "
-                "The file does not have them, and the deletion covers them. If they matter, publish them "
-                f"again with revisions above {covered}"
+                f"{self.run_id} is archived in {self.out}. {counted(len(late), 'event')} arrived since. "
+                "They are not in the file, and the deletion covers them. If they matter, publish them again "
+                f"with revisions above {covered}"
             )
 
     def _beyond(self, records: Iterable[LogRecord]) -> list[LogRecord] | None:
@@ -209,15 +209,15 @@ class Archive:
                 standing = Standing.of(contents.records(), self.run_id, self.prices)
                 latest = max(contents.records(), key=_revision)
             if standing is None or standing.archived:
-                raise CannotBeMoved(f"{self.run_id} has no trials, and {self.out} is no archive of it")
+                raise CannotBeMoved(f"{self.run_id} has no trials, and {self.out} is not its archive")
             if standing.open_because:
                 raise CannotBeMoved(_unfinished(self.run_id, standing.open_because))
             if digest not in (None, standing.digest):
-                raise CannotBeMoved(f"{self.run_id} has changed since the plan was made: make another")
+                raise CannotBeMoved(f"{self.run_id} has changed since the plan was made: make a new plan")
             if _revision(latest) > now + MOST_AHEAD_NS:
                 raise CannotBeMoved(
                     f"{self.run_id} stays: its event at offset {latest.offset} has a revision a day ahead. "
-                    "A deletion would cover all that comes until then. `streamer bundle` makes a file"
+                    "A deletion would cover everything until then. `streamer bundle` writes a file"
                 )
             revision = max(now, _revision(latest))
             deletion = {"type": "run_deleted", "run_id": self.run_id, "revision": revision}
@@ -232,9 +232,9 @@ class Archive:
         rejected = sum(is_rejected(one, self.run_id) for one in RunLog(self.settings, self.run_id).records())
         if rejected and not self.without_rejected:
             raise CannotBeMoved(
-                f"{self.run_id} stays: {counted(rejected, 'record')} of it cannot be read, so the file would "
-                f"lack them. `streamer rejections list --run {self.run_id}` shows them. If you have requeued "
-                "them, or need them no more, give --without-rejected"
+                f"{self.run_id} stays: {counted(rejected, 'record')} cannot be read, so the file would lack "
+                f"them. `streamer rejections list --run {self.run_id}` shows them. If you have requeued "
+                "them, or do not need them, give --without-rejected"
             )
 
     @contextmanager
@@ -250,7 +250,7 @@ class Archive:
                 os.fsync(file.fileno())
             with partial.open("rb") as file:
                 if damage := _damage(file, self.out.name):
-                    raise CannotBeMoved(f"{self.run_id}: the file is not as it was written: {damage}")
+                    raise CannotBeMoved(f"{self.run_id}: the file has changed since it was written: {damage}")
             yield partial
         except (bundle.CannotBeBundled, CannotBeFolded, NotABundle) as error:
             raise CannotBeMoved(str(error)) from error
@@ -269,7 +269,7 @@ class Archive:
             beyond = self._beyond(Contents(file).records())
         if self.out.exists() and (beyond is None or any(map(_is_deletion, beyond))):
             raise CannotBeMoved(
-                f"{self.out} is there, and has other events than {self.run_id}. Choose another file: "
+                f"{self.out} exists, and its events are not those in {self.run_id}. Choose another file: "
                 f"`streamer archive {self.run_id} OTHER`"
             )
         partial.replace(self.out)
@@ -283,7 +283,7 @@ class Archive:
         events = _lines_in(self._journal)
         if events and (run_id := _run_deleted(events)) != self.run_id:
             raise CannotBeMoved(
-                f"{self.out} is the file of {run_id}, whose archive was broken off. End that first: "
+                f"{self.out} belongs to {run_id}, whose archive was interrupted. Finish that first: "
                 f"`streamer archive {run_id} {self.out}`"
             )
         return events
@@ -306,7 +306,7 @@ class Archive:
         except NotDelivered as error:
             raise NotDone(
                 f"{self.run_id}: the broker at {self.settings.bootstrap} did not acknowledge its deletion. "
-                f"Call `streamer archive {self.run_id} {self.out}` again"
+                f"Run `streamer archive {self.run_id} {self.out}` again"
             ) from error
 
     def _end(self, events: list[bytes]) -> None:
@@ -318,16 +318,16 @@ class Archive:
         if left and not left.archived:
             self._journal.unlink(missing_ok=True)
             raise CannotBeMoved(
-                f"{self.run_id} is archived in {self.out}, and has begun again with later events. Archive it "
-                f"into another file once it has finished: `streamer archive {self.run_id} OTHER`"
+                f"{self.run_id} is archived in {self.out}, and has started again with later events. Once it "
+                f"has finished, archive it to another file: `streamer archive {self.run_id} OTHER`"
             )
         with StateReader(self.settings) as reader:
             kept = left is not None
             if not wait_until_deleted(reader, self.run_id, archived=kept, seconds=self.wait_seconds):
                 raise NotDone(
                     f"{self.run_id}: {self.out} is complete and the deletion is published, but after "
-                    f"{self.wait_seconds:g} s the run is still in Redis. A worker will see to it: "
-                    "`streamer status` shows whether one is running"
+                    f"{self.wait_seconds:g} s the run is still in Redis. A worker will remove it: `streamer "
+                    "status` shows whether one is running"
                 )
         beyond = self._beyond(self._source().records) or ()
         self._journal.unlink(missing_ok=True)
@@ -368,8 +368,8 @@ def _is_left(record: LogRecord) -> bool:
 
 def _unfinished(run_id: str, because: str) -> str:
     return (
-        f"{run_id} {because}, and only finished runs are archived. If nothing more will come, publish a "
-        "run_finished event with a later revision that says so: status completed, scores_pending false"
+        f"{run_id} {because}, and only finished runs can be archived. If no more results will arrive, "
+        "publish a run_finished event with a later revision, status completed and scores_pending false"
     )
 
 
@@ -486,7 +486,7 @@ def restore(
     contents = Contents(file)
     is_ours = contents.manifest["semantics_version"] == SEMANTICS_VERSION
     if is_ours and (damage := _damage(file, name)):
-        raise NotABundle(f"{name} does not say what follows from its events: {damage}")
+        raise NotABundle(f"{name} does not match its events: {damage}")
     expected = _expected(contents, name)
     held = {run_id: _held(settings, run_id, own, name) for run_id, own in expected.items()}
     try:
@@ -500,8 +500,8 @@ def restore(
                     publisher.send(Outgoing(key, value, record.timestamp))
     except NotDelivered as error:
         raise NotDone(
-            f"{name} is published in part: the broker at {settings.bootstrap} did not acknowledge the rest. "
-            "Give the same command again: it publishes what the log lacks"
+            f"{name} is only partly published: the broker at {settings.bootstrap} did not acknowledge the "
+            "rest. Run the same command again to publish what is missing"
         ) from error
     for run_id, own in expected.items():
         try:
@@ -510,20 +510,20 @@ def restore(
             left = own
         if left:
             raise NotDone(
-                f"{run_id} is published, but its events are not in the log as they are in {name}. Does the "
-                "topic have message.timestamp.type=CreateTime, and does nothing else publish this run?"
+                f"{run_id} is published, but its events in the log differ from those in {name}. Does the "
+                "topic have message.timestamp.type=CreateTime? Does another process publish this run?"
             )
         wrong = differences_from(contents, settings, run_id, prices, wait_seconds=wait_seconds)
         if wrong:
-            raise NotDone(f"{run_id} is published, and not as in {name}: {wrong}")
+            raise NotDone(f"{run_id} is published, but differs from {name}: {wrong}")
     return {run_id: own.total() for run_id, own in expected.items()}, is_ours
 
 
 def _expected(contents: Contents, name: str) -> dict[str, Counter[str]]:
     if any(source["kind"] != "log" for source in contents.manifest["sources"]):
         raise CannotBeMoved(
-            f"{name} has events of files, which have no place and time in a log. Unpack events.ndjson with "
-            "`tar -x`, and use `streamer publish`"
+            f"{name} has events from files, which have no offset or time in a log. Unpack events.ndjson "
+            "with `tar -x`, and use `streamer publish`"
         )
     expected: dict[str, Counter[str]] = {}
     for record in contents.records():
@@ -535,7 +535,7 @@ def _run_of(record: LogRecord) -> str:
     event, *_ = event_in(record.value)
     if isinstance(event, Reason):
         raise CannotBeMoved(
-            f"this release cannot read the record of offset {record.offset} as an event: {event.message}. "
+            f"this release cannot read the record at offset {record.offset} as an event: {event.message}. "
             "Restore it with the release that made it"
         )
     return event.run_id
@@ -559,12 +559,12 @@ def _held(settings: Settings, run_id: str, expected: Counter[str], name: str) ->
             deletions.append(event.revision)
     if deletions:
         raise CannotBeMoved(
-            f"{run_id} was deleted here up to revision {max(deletions)}: its events would be ignored. "
+            f"{run_id} was deleted here up to revision {max(deletions)}, so its events would be ignored. "
             "Restore it on another stack, or on this one in another --namespace"
         )
     if others:
         raise CannotBeMoved(
-            f"{run_id} is here: the log has {counted(others, 'event')} of it that {name} does not have. "
+            f"{run_id} exists here: the log has {counted(others, 'event')} that {name} does not have. "
             "Restore it on another stack, or on this one in another --namespace"
         )
     return held

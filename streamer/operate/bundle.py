@@ -199,7 +199,7 @@ class _Place(msgspec.Struct, forbid_unknown_fields=True):
 class NotABundle(Exception):
     """A file that cannot be checked; the message says what is wrong, and what to do."""
 
-    def __init__(self, what: str, advice: str = "Get the bundle again from where it was published.") -> None:
+    def __init__(self, what: str, advice: str = "Download the bundle again.") -> None:
         super().__init__(f"{what}. {advice}")
 
 
@@ -243,7 +243,7 @@ def _keep(source: Source, file: BinaryIO, places: bytearray, record: LogRecord) 
     if value is not None and not isinstance(value, bytes):
         raise CannotBeBundled(
             f"the record at offset {record.offset} of partition {record.partition} of topic {record.topic} "
-            "cannot be read, so it cannot be copied either. `streamer rejections` says why"
+            "cannot be read, so it cannot be copied. `streamer rejections` says why"
         )
     topic = record.topic if source.kind == "log" else source.name
     size = None if value is None else len(value)
@@ -260,15 +260,15 @@ def _check_runs(folded: Iterable[_Folded]) -> None:
         if not one.folding.runs():
             name, is_log = one.source.name, one.source.kind == "log"
             raise CannotBeBundled(
-                f"there is no file {name}, and the event log holds no run of that name"
+                f"there is no file {name}, and no run with that name in the event log"
                 if is_log
-                else f"{name} holds no run. `streamer fold` says what is wrong with a file of events"
+                else f"{name} has no run. `streamer fold` says what is wrong with a file of events"
             )
         for run_id in one.folding.runs():
             if run_id in seen:
                 raise CannotBeBundled(
-                    f"run {run_id!r} comes from both {seen[run_id]} and {one.source.name}, and a bundle has "
-                    "a run once. Give one of them another name (`streamer convert --run-id`), or leave it out"
+                    f"run {run_id!r} is in both {seen[run_id]} and {one.source.name}, but a bundle may "
+                    "contain a run only once. Rename one (`streamer convert --run-id`), or leave it out"
                 )
             seen[run_id] = one.source.name
 
@@ -399,17 +399,17 @@ def _parts(file: BinaryIO) -> Parts:
         except (ValueError, CannotBeBundled):
             is_right = False
         if not is_right:
-            raise NotABundle(f"At byte {at:,} there is no header of {name}, as a bundle has it")
+            raise NotABundle(f"At byte {at:,} there is no header for {name}, as a bundle should have")
         begin, at = at + BLOCKSIZE, at + BLOCKSIZE + size + len(_padding(size))
         if at > total:
-            raise NotABundle(f"{name} has {size:,} bytes by its header, and the file ends before")
+            raise NotABundle(f"{name} should have {size:,} bytes, but the file ends earlier")
         if _at(file, begin + size, at - begin - size) != _padding(size):
-            raise NotABundle(f"There are bytes between {name} and what follows it")
+            raise NotABundle(f"There are extra bytes after {name}")
         if size > MOST_BYTES and name not in (EVENTS, RECORDS):
-            raise NotABundle(f"{name} has {size:,} bytes; at most {MOST_BYTES:,} are read")
+            raise NotABundle(f"{name} has {size:,} bytes; at most {MOST_BYTES:,} are allowed")
         parts[name] = (begin, size)
     if total - at != len(END) or _at(file, at, len(END)) != END:
-        raise NotABundle(f"Behind {SUMS} there is something else than the end of an archive")
+        raise NotABundle(f"After {SUMS} there is something other than the end of the archive")
     return parts
 
 
@@ -458,7 +458,7 @@ def _records(file: BinaryIO, parts: Parts) -> Iterator[LogRecord]:
         is_right = 0 <= size < min(left, MOST_VALUE_BYTES)
         value = _at(file, begin, size + 1) if is_right else b""
         if not value.endswith(b"\n"):
-            raise NotABundle(f"{RECORDS} and {EVENTS} do not fit each other")
+            raise NotABundle(f"{RECORDS} and {EVENTS} do not match")
         begin, left = begin + size + 1, left - size - 1
         kept = None if place.bytes is None else value[:-1]
         yield Record(kept, place.offset, place.partition, place.timestamp, None, place.topic)
@@ -472,7 +472,7 @@ def _stored_summaries(lines: bytes) -> dict[tuple[str, str], bytes]:
         row = orjson.loads(line)
         at = str(row["run_id"]), str(row["key"])
         if at in stored:
-            raise NotABundle(f"{SUMMARIES} has {at[1]} of run {at[0]!r} twice")
+            raise NotABundle(f"{SUMMARIES} has {at[1]} for run {at[0]!r} twice")
         stored[at] = canonical_json(row["summary"])
     return stored
 
@@ -480,7 +480,7 @@ def _stored_summaries(lines: bytes) -> dict[tuple[str, str], bytes]:
 def _json(name: str, content: bytes) -> Json:
     value = orjson.loads(content)
     if not isinstance(value, dict):
-        raise NotABundle(f"{name} is no JSON object")
+        raise NotABundle(f"{name} is not a JSON object")
     return value
 
 

@@ -112,11 +112,11 @@ def _manifest(out: Path, source: str, chosen: str) -> tuple[dict[str, Written], 
         return {}, None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CannotExport(
-            f"{out / 'current/manifest.json'} is damaged. Remove {out}, and export again"
+            f"{out / 'current/manifest.json'} is damaged. Remove {out} and export again"
         ) from error
     if was != source:
         raise CannotExport(
-            f"{out} holds runs from {was}, and these are from {source}: name another directory"
+            f"{out} holds runs from {was}, but these are from {source}: name another directory"
         )
     if version == (FORMAT, SEMANTICS_VERSION):
         return runs, old

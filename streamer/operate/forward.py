@@ -142,13 +142,13 @@ class MlflowSink:
         except ImportError:
             raise SinkMissing("mlflow", "mlflow") from None
         if not (uri or os.environ.get("MLFLOW_TRACKING_URI")):
-            raise BadAddress("name the address of MLflow: --url, or MLFLOW_TRACKING_URI")
+            raise BadAddress("give MLflow's address: --url, or MLFLOW_TRACKING_URI")
         try:
             self._client = MlflowClient(tracking_uri=uri)
         except (MlflowException, ImportError, ValueError) as error:
             raise BadAddress(
-                f"mlflow cannot use the address that it was given ({type(error).__name__}). Name a tracking "
-                "server, as http://mlflow:5000; for a database install mlflow itself"
+                f"mlflow cannot use the given address ({type(error).__name__}). Name a tracking server, "
+                "such as http://mlflow:5000; for a database, install mlflow itself"
             ) from None
         self._metric, self._tag, self._refusal = Metric, RunTag, MlflowException
         self._experiment_name, self._namespace = experiment, namespace
@@ -335,7 +335,8 @@ OTLP_NAMES = [
 class BadName(Exception):
     def __init__(self, text: str) -> None:
         super().__init__(
-            f"{text!r} renames nothing that is sent. Write NAME=OTHER, NAME one of: {', '.join(OTLP_NAMES)}"
+            f"{text!r} does not rename anything that is sent. Write NAME=OTHER, where NAME is one of: "
+            f"{', '.join(OTLP_NAMES)}"
         )
 
 
@@ -500,7 +501,7 @@ class Forwarder:
             except NotTaken as error:
                 self._waiting.setdefault(place, change)  # unless a newer one came meanwhile
                 if not failures:
-                    self._say(f"{self._sink.name} takes no results ({error}); they wait. Check its address")
+                    self._say(f"{self._sink.name} accepts no results ({error}); they wait. Check its address")
                 if once and failures >= len(RETRY_SECONDS):
                     raise
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
@@ -509,7 +510,7 @@ class Forwarder:
                 self.sent += 1
                 self._refused.discard(place)
                 if failures:
-                    self._say(f"{self._sink.name} takes results again")
+                    self._say(f"{self._sink.name} accepts results again")
                 failures = 0
         if self._refused:
             raise Refused(

@@ -262,9 +262,7 @@ def comparisons(*runs: str | Path, as_of: str | None = None, settings: Settings 
 def _frame(table: Table, named: Sequence[str | Path], as_of: str | None, settings: Settings | None) -> Frame:
     settings = settings or Settings()
     if not named:
-        raise ValueError(
-            f"frames.{table}() has no run to show: name one or more, as frames.{table}('nightly')"
-        )
+        raise ValueError(f"frames.{table}() needs a run: name one or more, such as frames.{table}('nightly')")
     position = None if as_of is None else Position.of(as_of)
     rows = []
     for run in named:
@@ -272,7 +270,7 @@ def _frame(table: Table, named: Sequence[str | Path], as_of: str | None, setting
             rows.append(_rows(run, table, position, settings))
         except (UnknownRun, NotInLog) as error:
             if os.path.isfile(run):  # `Path.is_file` raises for long text
-                error.add_note(f"{run} is a file: name it as Path({str(run)!r}); a text is the id of a run")
+                error.add_note(f"{run} is a file: pass it as Path({str(run)!r}); a string is a run id")
             raise
     return Frame(tables_of(rows, table)[table])
 

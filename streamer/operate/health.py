@@ -201,8 +201,8 @@ def _what_is_full(info: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"is full: it uses {used:,} of {limit:,} bytes (maxmemory) and has refused {refused:,} writes. "
-        "Boards stand still, and heartbeats of workers are missing. Raise maxmemory, or let runs expire "
-        "(redis_expire_seconds). Workers then write what is missing"
+        "Boards do not update, and workers' heartbeats are missing. Raise maxmemory, or let runs expire "
+        "(redis_expire_seconds). Workers then catch up"
     )
 
 
@@ -237,8 +237,8 @@ def _worker_problems(health: DeploymentHealth) -> list[str]:
         if outdated := worker.status.get("outdated"):
             problems.append(
                 f"Redis refuses values of worker {worker.worker_id} ({worker.status['refused']:,} so far). "
-                f"It holds newer ones of {counted(len(outdated), 'run')}, {outdated[0]!r} for one, perhaps "
-                "of another log. Stop the workers, run `streamer rebuild --switch`, and start them again"
+                f"It holds newer ones for {counted(len(outdated), 'run')}, such as {outdated[0]!r}, perhaps "
+                "from another log. Stop the workers, run `streamer rebuild --switch`, and start them again"
             )
         problems += worker.status.get("log_faults", ())
     return problems
@@ -247,8 +247,8 @@ def _worker_problems(health: DeploymentHealth) -> list[str]:
 def _quarantine_problems(worker: WorkerStatus) -> list[str]:
     told = worker.status.get("quarantined", {})
     problems = [
-        f"run {run!r} is in quarantine ({reason}): its last good summaries stand, its newer events are not "
-        "counted. Fold it again with `streamer runs repair RUN`, after an upgrade perhaps, or delete it"
+        f"run {run!r} is in quarantine ({reason}): its last good summaries stay; newer events are not "
+        "counted. Fold it again with `streamer runs repair RUN`, perhaps after an upgrade, or delete it"
         for run, reason in told.items()
     ]
     if (more := worker.status.get("quarantined_runs", 0) - len(told)) > 0:
@@ -331,8 +331,8 @@ REQUEUED = "streamer-requeued"
 class NoSuchRejection(Exception):
     def __init__(self, place: str, topic: str) -> None:
         super().__init__(
-            f"topic {topic!r} holds no rejection {place}. `streamer rejections list` shows what it holds; "
-            "old ones go when the broker's retention time has passed"
+            f"topic {topic!r} has no rejection {place}. `streamer rejections list` shows what it holds; "
+            "old ones go once the broker's retention time passes"
         )
 
 
@@ -356,7 +356,7 @@ class LogPosition:
     def parse(cls, text: str) -> Self:
         partition, colon, offset = text.partition(":")
         if not (colon and partition.isdecimal() and offset.isdecimal() and text.isascii()):
-            raise ValueError(f"{text!r} is not a rejection; one is named PARTITION:OFFSET, as 3:17")
+            raise ValueError(f"{text!r} is not a rejection; write PARTITION:OFFSET, such as 3:17")
         return cls(int(partition), int(offset))
 
 
@@ -510,14 +510,14 @@ def repair(settings: Settings, run_id: str, *, wait_seconds: float) -> None:
         while (outcome := _outcome(reader, request)) is None:
             if time.monotonic() > deadline:
                 raise NotRepaired(
-                    f"the request is written, but no worker has done it within {wait_seconds:g} s: "
+                    f"the request is written, but no worker has handled it within {wait_seconds:g} s: "
                     "`streamer status` shows whether one is running and how far it is"
                 )
             time.sleep(POLL_SECONDS)
     if outcome:
         raise NotRepaired(
-            f"run {run_id!r} cannot be folded again: {outcome}. Its last good summaries stand; look at the "
-            "worker's log for the place, and try again after an upgrade"
+            f"run {run_id!r} cannot be folded again: {outcome}. Its last good summaries stay; see the "
+            "worker's log for details, and try again after an upgrade"
         )
 
 

@@ -50,9 +50,9 @@ class NotifyMissing(Exception):
 class BadNotifyUrl(Exception):
     def __init__(self, number: int) -> None:
         super().__init__(
-            f"notification URL {number} is none that apprise knows (it is not repeated here: it may hold a "
-            "secret). Write for example mailto://..., slack://... or json://HOST/PATH; the documentation of "
-            "apprise lists them"
+            f"apprise does not know notification URL {number} (not shown, because it may contain a "
+            "secret). Use for example mailto://..., slack://... or json://HOST/PATH; apprise's "
+            "documentation lists them"
         )
 
 
@@ -110,7 +110,7 @@ class Service:
             notice, done = item
             if self._delivered(notice):
                 if self._failing:
-                    self._say(f"{self.name} takes notices again")
+                    self._say(f"{self.name} accepts notices again")
                 self._failing = False
                 done()
             elif not self._closing.is_set():
@@ -132,7 +132,7 @@ class Service:
     def _fail(self) -> None:
         if not self._failing:
             self._failing = True
-            self._say(f"{self.name} does not take notices; what it misses is given up. Check its URL")
+            self._say(f"{self.name} does not accept notices; it will miss these. Check its URL")
 
 
 def watch_name(urls: Sequence[str]) -> str:
@@ -298,7 +298,7 @@ class Watch:
             except Exception as error:  # a broker that is away must not end the rest of the watch
                 self._moved |= moved
                 if not failing:
-                    self._say(f"ledgers and estimates cannot be looked at ({error}); trying again")
+                    self._say(f"ledgers and estimates cannot be read ({error}); trying again")
                 failing = True
 
     async def _estimate(self, reader: AsyncStateReader, run_id: str) -> None:
@@ -396,7 +396,7 @@ def watching(watch: Callable[[], Watch], say: Callable[[str], None]) -> Iterator
         try:
             await watch().run(stop)
         except Exception as error:
-            say(f"there are no notices any more: {error}")
+            say(f"notices have stopped: {error}")
 
     thread = LoopThread("notices")
     working = thread.submit(work())

@@ -279,7 +279,7 @@ class Decider:
         is_within = decision.pairs is not None and decision.pairs <= decision.pairs_left
         sides = {"ahead": named(decision.ahead), "behind": named(decision.behind)}
         body = f"{decision_words(decision.model_copy(update=sides))}\n{run_line(memory.run)}"
-        what = f"estimate: it will {'' if is_within else 'not '}tell its first two agents apart"
+        what = f"estimate: it will {'' if is_within else 'not '}tell its top two agents apart"
         key = "decision:within" if is_within else "decision:beyond"
         notice = memory.once(key, run_name(memory.run), what, body, run_id)
         return [notice] if notice else []
@@ -388,7 +388,7 @@ def _group(memory: RunMemory, group: Json) -> list[Notification]:
 
 def _ahead(memory: RunMemory, run: Json, leader: Leader) -> Notification | None:
     body = (
-        f"It ends at {_percent(leader.lowest)} or more, and the other agents of the run at "
+        f"It ends at {_percent(leader.lowest)} or more, and the run's other agents at "
         f"{_percent(leader.others)} or less, {UNLESS_CORRECTED} or another agent joins"
     )
     what = f"{named(leader.label)}: can no longer be overtaken"
@@ -413,7 +413,7 @@ def _judged(memory: RunMemory, run: Json, ledger: LedgerResult, one: LedgerCandi
         return None
     of = f"{named(one.baseline)}, in ledger {named(ledger.name)}"
     what = f"{named(one.agent_model)}: {'' if is_better else 'no longer '}better than {of}"
-    why = "" if is_better else "An older candidate came late, or results were corrected. "
+    why = "" if is_better else "An older candidate arrived late, or results were corrected. "
     body = f"{why}{counted(ledger.tried, 'candidate')} tried, {ledger.better} better"
     if one.evidence is not None and one.needed is not None:
         body += f"; evidence {amount(one.evidence)}, {amount(one.needed)} needed at place {one.place}"
@@ -507,4 +507,4 @@ class Memory:
         if not self._failing:
             self._failing = True
             reason = str(error) or type(error).__name__
-            self._say(f"Redis does not keep what was told ({reason}): after a restart it may be told again")
+            self._say(f"Redis cannot record sent notices ({reason}): a restart may send them again")

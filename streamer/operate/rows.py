@@ -117,7 +117,7 @@ def _trials(run: Run) -> Iterator[Row]:
         if change.value is not None:
             trial: Row = orjson.loads(change.value)
             event = decode(state.slots[slot_of_topic_key(change.key)[1]].raw)
-            assert isinstance(event, TrialResult), "a slot holds results alone"
+            assert isinstance(event, TrialResult), "a slot holds only results"
             said = {name: getattr(event, name) for name in SAID}
             yield trial | {"said": said | {"baseline": state.scores.is_baseline(trial["agent"])}}
 
@@ -179,8 +179,8 @@ MARKER = ".streamer-export"
 class NotOurs(Exception):
     def __init__(self, out: Path) -> None:
         super().__init__(
-            f"{out} holds files, but no export of streamer. Name an empty or a new directory, or one that an "
-            "earlier export wrote"
+            f"{out} holds files that are not a streamer export. Name an empty or new directory, or an "
+            "earlier export"
         )
 
 

@@ -79,7 +79,7 @@ class Unfinished(Message):
 
     def remarks(self) -> Iterator[str]:
         if not self.trials and not self.not_listed:
-            yield f"nothing of run {self.run_id} is left to run"
+            yield f"run {self.run_id} has no trials left to run"
         if running := sum(trial.why == "in_flight" for trial in self.trials):
             yield f"{counted(running, 'trial')} may still run; do not start them twice"
         if self.not_listed:
@@ -219,7 +219,7 @@ class Commands:
     def add(self, *words: str) -> None:
         for word in words:
             if visible(word) != word:
-                raise CannotSelect(f"{visible(word)} has unprintable text, so no command can have it")
+                raise CannotSelect(f"{visible(word)} has unprintable text, so it cannot be in a command")
         self.lines.append(shlex.join(words))
 
     def safe(self, names: Iterable[str], what: str) -> list[str]:
@@ -227,7 +227,9 @@ class Commands:
         left_out = [name for name in every if visible(name) != name]
         if left_out:
             shown = ", ".join(map(visible, left_out[:3]))
-            self.remarks.append(f"left out: {counted(len(left_out), what)} with unprintable text, as {shown}")
+            self.remarks.append(
+                f"left out: {counted(len(left_out), what)} with unprintable text, such as {shown}"
+            )
         return [name for name in every if name not in left_out]
 
     def remove(self, files: Iterable[PurePosixPath | None]) -> None:
@@ -235,7 +237,7 @@ class Commands:
         every = list(files)
         if None in every:
             self.remarks.append(
-                f"left out: {counted(every.count(None), 'trial')} whose names are no names of directories"
+                f"left out: {counted(every.count(None), 'trial')} whose names are not directory names"
             )
         if paths := self.safe((str(file) for file in every if file is not None), "trial"):
             self.add("rm", "-f", "--", *paths)
@@ -262,7 +264,7 @@ def harbor_commands(left: Unfinished, path: str | None) -> Commands:
 def inspect_commands(left: Unfinished, path: str | None) -> Commands:
     """Retry the eval of a log: its samples with an error, and missing ones."""
     if path is None:
-        raise CannotSelect("name the latest log of the eval with --path, as logs/2026-...eval")
+        raise CannotSelect("name the eval's latest log with --path, such as logs/2026-...eval")
     commands = Commands()
     kept = [trial for trial in left.trials if trial.has_result and not _is_error(trial.failure_mode)]
     if kept:
@@ -280,10 +282,10 @@ def inspect_commands(left: Unfinished, path: str | None) -> Commands:
 def swe_bench_commands(left: Unfinished, path: str | None) -> Commands:
     """Evaluate the instances again in the same run. The harness skips instances with a report."""
     if path is None:
-        raise CannotSelect("name the file of predictions with --path, as preds.jsonl")
+        raise CannotSelect("name the predictions file with --path, such as preds.jsonl")
     models = sorted({trial.agent_model for trial in left.trials})
     if len(models) > 1:
-        raise CannotSelect(f"predictions are of one model; name one with --agent: {', '.join(models)}")
+        raise CannotSelect(f"predictions belong to one model; name it with --agent: {', '.join(models)}")
     commands = Commands()
     logs = PurePosixPath("logs", "run_evaluation")
     commands.remove(
@@ -306,11 +308,11 @@ def terminal_bench_commands(left: Unfinished, path: str | None) -> Commands:
     """Resume the run in its directory. Terminal-Bench skips trials with results."""
     home, commands = _home(left, path, "runs"), Commands()
     if home.name in ("", ".."):
-        raise CannotSelect("--path must end with the name of the run's directory, as runs/NAME does")
+        raise CannotSelect("--path must end with the name of the run's directory, such as runs/NAME")
     ended = [trial for trial in left.trials if trial.has_result]
     commands.remove(_below(home, trial.task_id, trial.trial_name or "", "results.json") for trial in ended)
     if (left.attempts or 1) > 1:
-        commands.remarks.append("Terminal-Bench runs all attempts at a task again where one of them is left")
+        commands.remarks.append("Terminal-Bench reruns all attempts at a task if any is left")
     commands.add("tb", "runs", "resume", f"--run-id={home.name}", f"--runs-dir={home.parent}")
     return commands
 

@@ -170,8 +170,8 @@ def _other_version(stored: Mapping[str, Any]) -> str | None:
     if version == SEMANTICS_VERSION:
         return None
     return (
-        f"published by semantics_version {version}, compared by {SEMANTICS_VERSION}; "
-        "the workers publish it again once they are upgraded"
+        f"published with semantics_version {version}, compared with {SEMANTICS_VERSION}; upgraded workers "
+        "publish it again"
     )
 
 
@@ -333,11 +333,11 @@ class Standing:
         )
         because = None
         if plan.finished and not plan.has_ended:
-            because = f"was broken off ({plan.finished.status}), and its trials may be run again"
+            because = f"was interrupted ({plan.finished.status}), and its trials may run again"
         elif not state.has_ended:
-            because = "has no end yet, or trials that may be run again"
+            because = "has not ended, or has trials that may run again"
         elif unscored or state.scores.roster.lineup(RUN).count_any(state.open_states()):
-            because = "waits for the scores of a judge"
+            because = "waits for a judge's scores"
         digests = sorted((key, change.digest) for key, change in changes.items())
         archived = summary["status"] == "archived" and not summary["trials"]
         return cls(sha256_hex(canonical_json(digests)), because, archived)
@@ -487,7 +487,7 @@ class Verification:
             reason = _unknown(run_id, log.others | log.runs.keys())
             return Verdict(run_id, "unverifiable", 0, tuple(differences), reason, in_log=False)
         if expected and not in_redis and not redis_has_runs:
-            reason = "Redis holds no runs at all; a running worker writes them anew within seconds"
+            reason = "Redis has no runs; a running worker rewrites them within seconds"
             return Verdict(run_id, "unverifiable", reason=reason)
         return Verdict(run_id, "differs" if differences else "equal", len(expected), tuple(differences))
 
@@ -543,7 +543,7 @@ def _truncated(partitions: Iterable[PartitionLag], topic: str) -> str | None:
 def _unknown(run_id: str, run_ids: Iterable[str]) -> str:
     close = get_close_matches(run_id, list(run_ids), n=3)
     hint = f"Did you mean {', '.join(close)}?" if close else "`streamer query runs` lists the runs in Redis"
-    return f"the log holds no events of run {run_id!r}. {hint}"
+    return f"the log has no events for run {run_id!r}. {hint}"
 
 
 # -----------------------------------------------------------------------------
@@ -574,9 +574,9 @@ class Switch:
     def __init__(self, settings: Settings, *, wait_seconds: float) -> None:
         if settings.epoch is not None:
             raise CannotSwitch(
-                f"the setting epoch ({settings.epoch}) overrides the one that a rebuild would make current: "
-                "take it away, here and for the workers. Under `streamer up` nothing needs to be rebuilt: "
-                "end it and start it again, it folds everything anew each time"
+                f"the setting epoch ({settings.epoch}) overrides the one that a rebuild would make "
+                "current: remove it, here and for the workers. `streamer up` needs no rebuild: restart it, "
+                "and it folds everything again"
             )
         self._settings = settings
         self._names = Names(settings.namespace)
@@ -588,8 +588,8 @@ class Switch:
         while workers := self._workers():
             if time.monotonic() >= deadline:
                 raise CannotSwitch(
-                    f"{workers} workers are running: stop them, rebuild, then start them again. One that was "
-                    "killed counts until its session ends, some seconds later"
+                    f"{workers} workers are running: stop them, rebuild, then start them again. A killed "
+                    "worker counts until its session ends, a few seconds later"
                 )
             time.sleep(REBUILD_POLL_SECONDS)
 
@@ -615,7 +615,7 @@ class Switch:
         asyncio.run(self._write_to_redis(ghosts, epoch, name))
         if self._workers() or self._keys_of(PAGES):
             raise CannotSwitch(
-                "a worker started meanwhile and goes on with the old state: stop it, then rebuild again"
+                "a worker started in the meantime, with the old state: stop it, then rebuild again"
             )
         return Switched(epoch, len(pages), len(unknown), len(ghosts))
 
@@ -675,7 +675,7 @@ class Switch:
         await sink.take_log_name(name)
         await sink.close()
         if sink.unsent:
-            raise CannotSwitch("Redis does not take writes: see to it, then rebuild again")
+            raise CannotSwitch("Redis does not accept writes: fix that, then rebuild again")
 
 
 def _deletion(run_id: str, epoch: int) -> SummaryChange:

@@ -257,8 +257,8 @@ def score_refused(event: object) -> Reason | None:
         return None
     return Reason(
         "score_out_of_range",
-        f"Field 'score': {score:g} lies outside 0 to 1, the scale of a judge's score. Divide it by the top "
-        "of its scale, as 85 of 100 by 100, or send it under metrics.",
+        f"Field 'score': {score:g} lies outside 0 to 1, the scale of a judge's score. Divide it by its "
+        "maximum (85 of 100 becomes 0.85), or send it under metrics.",
     )
 
 
@@ -387,7 +387,8 @@ class Position:
             return cls(at=_TIME.validate_python(text))
         except ValidationError:
             raise BadPosition(
-                f"{text[:80]!r} is neither an offset, as 41, nor a time with a zone, as 2026-01-31T09:30:00Z"
+                f"{text[:80]!r} is neither an offset, such as 41, nor a time with a zone, such as "
+                "2026-01-31T09:30:00Z"
             ) from None
 
     def includes(self, record: LogRecord) -> bool:
@@ -398,8 +399,8 @@ class Position:
             return self.offset is None or record.offset <= self.offset
         if record.timestamp < 0:
             raise BadPosition(
-                f"the record at offset {record.offset} of {record.topic} has no timestamp, as the lines of a "
-                "file have none: give an offset, which of a file is the line's number from 0"
+                f"the record at offset {record.offset} of {record.topic} has no timestamp, because lines "
+                "in a file have none: give an offset, which in a file is the line number from 0"
             )
         return record.timestamp <= self.at.timestamp() * 1000
 
@@ -427,7 +428,7 @@ def up_to(records: Iterable[LogRecord], position: Position | None) -> Iterator[L
             yield record
     if position.offset is not None and last is not None and last.offset < position.offset:
         raise BadPosition(
-            f"nothing is at offset {position.offset} yet: the last record is at offset {last.offset}"
+            f"there is nothing at offset {position.offset} yet: the last record is at offset {last.offset}"
         )
 
 

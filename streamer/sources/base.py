@@ -167,7 +167,11 @@ def silence(what: str, announced: Any, count: int) -> str | None:
     ('the files count 3 trials; 0 read', None, None)
     """
     said = count_of(announced)
-    return None if said in (None, count) else f"the files count {said:,} {what}; {count:,} read"
+    return (
+        None
+        if said in (None, count)
+        else f"the files announce {said:,} {what}, but only {count:,} were found"
+    )
 
 
 def count_of(value: Any) -> int | None:
@@ -231,7 +235,7 @@ class Source(Protocol):
 
 EXPLAINED = ("input_tokens", "output_tokens", "cost_usd", "trajectory_length")
 
-NO_RUN = "no run of a known harness found; give the directory of a run, or one above it"
+NO_RUN = "no run of a known harness found; give a run's directory, or a parent of it"
 
 _DETAILS_SHOWN = 5
 

@@ -146,7 +146,7 @@ def _discover(
             runs_there = _run_around(root, sources)
         if not runs_there:
             names = " or ".join(source.name for source in sources)
-            problems.append(Unreadable(path, f"no run of {names} here, below or around it: {_content(root)}"))
+            problems.append(Unreadable(path, f"no {names} run here, below or above it: {_content(root)}"))
             notes = [f"{s.name} looks for {s.looks_for}" for s in sources if hasattr(s, "looks_for")]
         for source, place, nested in runs_there:
             report.activity = ("reading the plan of", place)
@@ -161,7 +161,7 @@ def _discover(
 def _content(root: Path) -> str:
     if is_file(root):
         keys = ", ".join(list(peek(root))[:SHOWN])
-        return f"it holds an object with {keys}" if keys else "it is a file of another kind"
+        return f"it holds an object with {keys}" if keys else "it is another kind of file"
     files = [
         e.name
         for directory in islice(walk(root, lambda _: False), COUNTED)
@@ -284,7 +284,7 @@ def _name(runs: Sequence[SourceRun]) -> list[str]:
                 run.run_id = run_id
         if len(same_name) > 1:
             notes.append(
-                f"{len(same_name)} different runs are named {name!r}; they are kept apart as "
+                f"{len(same_name)} different runs are named {name!r}; their ids become "
                 f"{', '.join(qualified)}. Convert them one by one to keep the name"
             )
     return notes
@@ -350,7 +350,7 @@ def plugin_names(taken: Collection[str]) -> tuple[str, ...]:
 def load_all(taken: Collection[str]) -> list[Source]:
     """Every working connector of other packages. The reason why one does not work is reported once."""
     for name in _offers().keys() & set(taken):
-        _warn(f"{_described(name)} is left out: streamer has a connector of that name; it needs another")
+        _warn(f"{_described(name)} is left out: streamer already has a connector with that name; rename it")
     return [source for name in plugin_names(taken) if (source := _loaded_or_warned(name))]
 
 
@@ -358,7 +358,9 @@ def load_all(taken: Collection[str]) -> list[Source]:
 def load(name: str) -> Source:
     """The connector of an entry point. Raises PluginError if it is ambiguous or unusable."""
     if len(_offers()[name]) > 1:
-        raise PluginError(f"{_described(name)} is left out: the name is given twice; uninstall one of them")
+        raise PluginError(
+            f"{_described(name)} is left out: two packages use that name; uninstall one of them"
+        )
     try:
         loaded = _offers()[name][0].load()
         source = loaded() if isinstance(loaded, type) else loaded
@@ -369,7 +371,7 @@ def load(name: str) -> Source:
     if missing:
         raise PluginError(f"{_described(name)} is not a connector: it has no method {', '.join(missing)}")
     if own_name != name:
-        raise PluginError(f"{_described(name)} is left out: its object calls itself {own_name!r}")
+        raise PluginError(f"{_described(name)} is left out: its object has the name {own_name!r}")
     return _Guarded(source, _described(name))
 
 
@@ -466,7 +468,7 @@ def sources_for(harness: str) -> Sequence[Source]:
         return [source for source in SOURCES if source.name == harness]
     if harness in plugin_names(TAKEN):
         return [load(harness)]
-    raise ValueError(f"harness {harness!r} is unknown; allowed are {', '.join(HARNESSES)}")
+    raise ValueError(f"harness {harness!r} is unknown; allowed: {', '.join(HARNESSES)}")
 
 
 # -----------------------------------------------------------------------------
@@ -480,8 +482,8 @@ _NOT_CONTENT = frozenset({"revision", "message", "artifacts"})
 """Fields in which copies of a trial may differ: copy time, and files besides the result."""
 
 NOT_SHUFFLED = (
-    "run {}: its order is declared as shuffled, and its harness orders tasks by itself. Declare that only if "
-    "the harness was changed"
+    "run {}: its order is declared as shuffled, but its harness sorts the tasks itself. Declare a shuffle "
+    "only if you changed the harness"
 )
 
 
@@ -522,8 +524,8 @@ def convert_plan(run: SourceRun, options: ConvertOptions, report: ConvertReport)
 def _equal_ids(originals: Mapping[str, Collection[str]]) -> list[str]:
     several = [(cleaned, texts) for cleaned, texts in originals.items() if len(texts) > 1]
     return [
-        f"{' and '.join(map(repr, sorted(texts)[:SHOWN]))} are one id, {cleaned!r}: no id has such "
-        "characters. Rename one, or results replace each other"
+        f"{' and '.join(map(repr, sorted(texts)[:SHOWN]))} become one id, {cleaned!r}, because some "
+        "characters are not allowed. Rename one, or results replace each other"
         for cleaned, texts in several[:1]
     ]
 
@@ -628,7 +630,7 @@ class _Conversion:
         elif self._content(run, trial) in self._sent:
             self._report.duplicates += 1
         else:
-            reason = f"belongs to run {trial.other_run!r} by its name, and that run is not among the paths"
+            reason = f"its name says run {trial.other_run!r}, which is not among the paths"
             self._report.unreadable.append(Unreadable(trial.path, reason))
 
     def _trial_events(self, run: SourceRun, trial: Parsed) -> list[dict[str, Any]]:
@@ -673,7 +675,7 @@ class _Conversion:
         fitted, misfits = fit_event(event)
         if fitted is None:
             reasons = "; ".join(f"{name} {reason}" for name, reason in misfits.items())
-            self._report.unreadable.append(Unreadable(path, f"makes no valid event: {reasons}"))
+            self._report.unreadable.append(Unreadable(path, f"does not make a valid event: {reasons}"))
         else:
             zoneless = [name for name, reason in misfits.items() if reason == TIMES_WITHOUT_ZONE]
             if zoneless and "task_id" in fitted:

@@ -264,8 +264,8 @@ class Merged:
             if entry.get("success") is not False and not any(map(_has_ratio, benchmarks.values())):
                 benchmarks = None
                 payload.problems.append(
-                    f"the speedups of {agent.key} stand in it only as the harness's fallback left them; "
-                    "they are left out"
+                    f"the speedups of {agent.key} were replaced by the harness's fallback, so they are "
+                    "left out"
                 )
         payload.fields = slim(present({"benchmarks": benchmarks, "claimed": claimed or None}))
         return payload

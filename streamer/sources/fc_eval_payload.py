@@ -592,8 +592,8 @@ def _as_before_the_fallback(
     flat = written.flat_benchmarks if is_last_agent(written, subject) else None
     if flat is None:
         problems.append(
-            f"the speedups of {subject.key} stand in it only as the harness's fallback left them, and "
-            f"{POST_TEST_PANE} does not have them; they are left out"
+            f"the speedups of {subject.key} were replaced by the harness's fallback, and {POST_TEST_PANE} "
+            "does not have them, so they are left out"
         )
     return replace(
         written, benchmarks_by_agent={subject.key: flat} if flat is not None else {}, claims_by_agent={}

@@ -26,7 +26,7 @@ from streamer.schemas.base import (
 )
 from streamer.sources.base import Parsed, Unreadable, clean_text, known_cost, usage_of
 
-VANISHED = "no longer there when it was read"
+VANISHED = "gone before it could be read"
 
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -108,14 +108,14 @@ def read_bytes(path: Path) -> bytes:
 
 def check_size(size: int, allowed: int) -> None:
     if size > allowed:
-        raise FileError(f"too large: {size:,} bytes; {allowed:,} are allowed, and nothing of it was read")
+        raise FileError(f"too large: {size:,} bytes; {allowed:,} are allowed, so it was not read")
 
 
 def read_json(path: Path) -> Any:
     return parse_json(read_bytes(path))
 
 
-UNFINISHED = "it may be cut off, or still being written"
+UNFINISHED = "it may be truncated, or still being written"
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def parse_json(content: bytes, hint: str = UNFINISHED) -> Any:
 def read_object(path: Path) -> dict[str, Any]:
     value = read_json(path)
     if not isinstance(value, dict):
-        raise FileError(f"holds a JSON {type(value).__name__} where an object belongs")
+        raise FileError(f"holds a JSON {type(value).__name__} instead of an object")
     return value
 
 
@@ -587,7 +587,7 @@ def _read_list(file: Path) -> list[Any]:
     if encoding != "utf-8":
         raise FileError(f"encoded as {encoding}; the harness writes and reads UTF-8 without a mark")
     if not isinstance(value, list):
-        raise FileError(f"holds a JSON {type(value).__name__} where a list of steps belongs")
+        raise FileError(f"holds a JSON {type(value).__name__} instead of a list of steps")
     return value
 
 
@@ -620,7 +620,7 @@ def _usage(step: Any) -> dict[str, Any]:
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _Unusable(f"found {value!r:.60} where an object belongs")
+        raise _Unusable(f"found {value!r:.60} instead of an object")
     return value
 
 

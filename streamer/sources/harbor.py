@@ -435,7 +435,7 @@ AGENT_FAILURES = frozenset(
 
 _KNOWN = {"unset", *AGENT_FAILURES, *INFRASTRUCTURE_FAILURES["harbor"]}
 
-UNKNOWN_TYPE = "with no reward that counts, and an exception that is in no table of harbor"
+UNKNOWN_TYPE = "with no reward that counts, and an exception not in harbor's tables"
 
 PASSED = 1
 
@@ -451,11 +451,11 @@ def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
         return None, None
     main = _main(rewards)
     if main is None:
-        return None, f"no verdict: of the rewards {', '.join(map(repr, rewards))} none is called 'reward'"
+        return None, f"no verdict: no reward is named 'reward', only {', '.join(map(repr, rewards))}"
     reward = rewards[main]
     if is_finite(reward):
         return reward == PASSED, None
-    return None, f"no verdict: the reward {main!r} is {reward!r}, a number is needed"
+    return None, f"no verdict: the reward {main!r} is {reward!r}, not a number"
 
 
 def metrics(result: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -705,7 +705,7 @@ class Harbor:
                 yield Unreadable(file, str(error))
                 continue
             if text(result.get("task_name")) is None:
-                reason = f"`task_name` is {result.get('task_name')!r}, a text is needed"
+                reason = f"`task_name` is {result.get('task_name')!r}, not text"
                 yield Unreadable(file, f"not a trial result of harbor: {reason}")
                 continue
             yield from _remarks(file, result, rewards.get(clean_name(directory)))

@@ -139,7 +139,7 @@ def _add(scores: SampleScores, name: str, value: Any) -> None:
     if number is None:
         scores.left_out.append(f"the score {name!r} is {_kind(value)}")
     elif named in scores.metrics:
-        scores.left_out.append(f"the score {name!r} has the name {named!r} of another one")
+        scores.left_out.append(f"the score {name!r} has the same name as another: {named!r}")
     elif not named or len(scores.metrics) == MAX_METRICS:
         scores.left_out.append(
             f"the score {name!r} is one more than {MAX_METRICS}" if named else "a score has no name"
@@ -483,7 +483,7 @@ JOURNAL = re.compile(r"_journal/summaries/(\d{1,9})\.json")
 
 ZSTANDARD = 93
 
-WRITTEN_SO = "its checksum is right, so the log was written like this: write it again with inspect_ai"
+WRITTEN_SO = "its checksum is right, so the log was written this way: write it again with inspect_ai"
 """The hint for a member that is not JSON. Its checksum was verified first, so it is not damaged."""
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
@@ -612,7 +612,7 @@ def _scored_after_its_end(sample: Record) -> int | None:
 
 def _list_of(name: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise FileError(f"{name} is a JSON {type(value).__name__} where a list of samples belongs")
+        raise FileError(f"{name} is a JSON {type(value).__name__} instead of a list of samples")
     return value
 
 
@@ -629,7 +629,7 @@ def _opened(path: Path) -> Iterator[_Archive]:
             yield _Archive(file, archive)
     except (BadZipFile, cramjam.DecompressionError, zlib.error, struct.error, EOFError) as error:
         raise FileError(
-            f"not a valid zip archive ({error}); it may be cut off, or be written still"
+            f"not a valid zip archive ({error}); it may be truncated, or still being written"
         ) from error
     except (NotImplementedError, RuntimeError) as error:  # another method, or a password
         raise FileError(f"a zip archive that cannot be unpacked: {error}") from error
@@ -713,12 +713,12 @@ class _Archive:
         self._file.seek(member.header_offset)
         signature, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
         if signature != _ZIP_MAGIC:
-            raise BadZipFile(f"{member.filename} does not lie where the archive says")
+            raise BadZipFile(f"{member.filename} is not where the archive says")
         self._file.seek(name_bytes + extra_bytes, 1)
         content = bytearray(member.file_size)
         written = cramjam.zstd.decompress_into(self._file.read(member.compress_size), content)
         if written != member.file_size or zlib.crc32(content) != member.CRC:
-            raise BadZipFile(f"{member.filename} is not what its checksum says")
+            raise BadZipFile(f"{member.filename} does not match its checksum")
         return bytes(content)
 
 
@@ -728,7 +728,7 @@ class _Archive:
 
 SCORED = ("scored_samples", "unscored_samples")
 
-NO_SAMPLES = "holds no samples, as its eval ran with --no-log-samples. The hook publishes such evals"
+NO_SAMPLES = "has no samples, because its eval ran with --no-log-samples. The hook can publish such evals"
 
 
 class Inspect:
@@ -802,7 +802,7 @@ def _wrong_with(sample: Any) -> str | None:
         return f"an object belongs here, not a JSON {type(sample).__name__}"
     if task_of(sample.get("id")) is None:
         shown = f"{sample.get('id')!r:.60}"
-        return f"`id` is {shown}, a number or a text of 1 to {MAX_ID_CHARACTERS} characters is needed"
+        return f"`id` is {shown}, not a number or a string of 1 to {MAX_ID_CHARACTERS} characters"
     return None
 
 
@@ -811,7 +811,7 @@ def _perhaps_a_shard(dataset: Record) -> list[str]:
     count, of = len(listed(dataset, "sample_ids")), count_of(dataset.get("samples")) or 0
     if not 0 < count < of:
         return []
-    return [f"it has {count:,} of {of:,} samples. Is it a shard? Then call the directory above NAME.shards"]
+    return [f"it has {count:,} of {of:,} samples. If it is a shard, name its parent directory NAME.shards"]
 
 
 def _not_in_its_metrics(results: Record, samples: Sequence[Any]) -> Iterator[str]:

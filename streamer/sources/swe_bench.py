@@ -83,7 +83,7 @@ OUTPUT, NAMELESS = "output", "report"
 HOSTED_KEYS = frozenset({"pending_instances", "failed_instances", "pending_ids", "failed_ids"})
 """Keys only in reports of sb-cli, which grades on servers."""
 
-GUESSED = "with a model and a run that the last dot in the report's name tells apart"
+GUESSED = "with model and run split at the last dot in the report's name"
 """The remark on a name with several dots but without logs."""
 
 _HOSTED = re.compile(r"(.+?)__(.+?)__(.+)", re.DOTALL)
@@ -335,18 +335,18 @@ def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
         ids = report.get(name) or []
         odd = [ids] if not isinstance(ids, list) else [item for item in ids if id_of(item) is None]
         if odd:
-            yield f"`{name}` holds {str(odd[0])[:SHOWN]!r} where the ids of instances belong; it is left out"
+            yield f"`{name}` has {str(odd[0])[:SHOWN]!r} instead of instance ids; it is left out"
     counts = Counter(task for name in ENDINGS for task in _ids(report, name))
     if several := [task for task, count in counts.items() if count > 1]:
         names = ", ".join(name for name in ENDINGS if several[0] in _ids(report, name))
         more = f" ({len(several):,} such instances)" if len(several) > 1 else ""
-        yield f"the instance {several[0]!r} stands in {names}, and only one of them can be{more}"
+        yield f"the instance {several[0]!r} is in {names}, but only one of them can be{more}"
 
 
 def _own_result(file: Path, task: str) -> dict[str, Any]:
     result = part(read_object(file), task)
     if not result:
-        raise FileError(f"it holds no result under `{task}`, as swebench writes one")
+        raise FileError(f"it has no result under `{task}`")
     return result
 
 

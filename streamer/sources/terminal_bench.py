@@ -252,7 +252,7 @@ def depth(run: Path, file: Path) -> int:
 def run_file_results(file: Path) -> list[Any]:
     results = read_object(file).get("results")
     if not isinstance(results, list):
-        raise FileError("not a run-level results file: it has no list under `results`")
+        raise FileError("not a run-level results file: it has no `results` list")
     return results
 
 
@@ -401,10 +401,10 @@ class TerminalBench:
 
     def _trial(self, result: Any, place: str, plan: RunPlan, revision: int) -> _Trial | str:
         if not isinstance(result, dict):
-            return f"a trial result is an object, this is a JSON {type(result).__name__}"
+            return f"not a trial result but a JSON {type(result).__name__}"
         task_id = text(result.get("task_id"))
         if task_id is None:
-            return f"not a trial result: `task_id` is {result.get('task_id')!r}, a text is needed"
+            return f"not a trial result: `task_id` is {result.get('task_id')!r}, not text"
         trial_name = text(result.get("trial_name")) or place
         attempt, run = attempt_and_run(task_id, trial_name)
         event = {

@@ -86,8 +86,9 @@ async def refuse_other_protocol(settings: Settings) -> None:
         if wrong := await asyncio.to_thread(mismatch, host, int(port), KAFKA_HELLO, tls=tls):
             protocols = "PLAINTEXT or SASL_PLAINTEXT" if tls else "SSL or SASL_SSL"
             raise BrokerRefuses(
-                f"Kafka at {server} {wrong}, and STREAMER_SECURITY_PROTOCOL is {settings.security_protocol}. "
-                f"Set it to {protocols}, or name another port with --bootstrap"
+                f"Kafka at {server} {wrong}, but STREAMER_SECURITY_PROTOCOL is "
+                f"{settings.security_protocol}. Set it to {protocols}, or name another port with "
+                "--bootstrap"
             )
 
 
@@ -98,8 +99,8 @@ async def _reason(settings: Settings, server: str) -> str | None:
         connection = await create_conn(host, int(port), request_timeout_ms=PROBE_MS, **options)
     except ssl.SSLCertVerificationError as error:
         return (
-            f"Kafka at {server}: its certificate is not trusted: {error.verify_message.rstrip('.')}. "
-            "Name the CA that signed it with STREAMER_SSL_CAFILE, and in --bootstrap the host as it does"
+            f"Kafka at {server}: its certificate is not trusted: {error.verify_message.rstrip('.')}. Set "
+            "STREAMER_SSL_CAFILE to the CA that signed it, and use its host name in --bootstrap"
         )
     except ssl.SSLError as error:
         said = (error.reason or "TLS failed").replace("_", " ").lower()
@@ -109,12 +110,13 @@ async def _reason(settings: Settings, server: str) -> str | None:
         )
     except _REFUSED:
         return (
-            f"Kafka at {server} refuses user {settings.sasl_username!r} by {settings.sasl_mechanism}: wrong "
-            "name or password. Check STREAMER_SASL_USERNAME and STREAMER_SASL_PASSWORD (or ..._PASSWORD_FILE)"
+            f"Kafka at {server} refuses user {settings.sasl_username!r} with {settings.sasl_mechanism}: "
+            "wrong name or password. Check STREAMER_SASL_USERNAME and STREAMER_SASL_PASSWORD (or "
+            "..._PASSWORD_FILE)"
         )
     except _OTHER_MECHANISM:
         return (
-            f"Kafka at {server} does not take {settings.sasl_mechanism} at this port. Check "
+            f"Kafka at {server} does not accept {settings.sasl_mechanism} at this port. Check "
             "STREAMER_SASL_MECHANISM and STREAMER_SECURITY_PROTOCOL"
         )
     except (KafkaError, OSError, TimeoutError):
@@ -190,8 +192,8 @@ def is_away(error: Exception) -> bool:
 
 WRONG_CLOCK = (
     "the time of a record is too far from the broker's clock (limits: message.timestamp.after.max.ms and "
-    "message.timestamp.before.max.ms of the topic). Compare the clocks of this machine and of the broker, "
-    "set the wrong one, and try again"
+    "message.timestamp.before.max.ms of the topic). Compare the clocks of this machine and the broker, "
+    "correct the wrong one, and try again"
 )
 
 
@@ -223,7 +225,7 @@ class TopicMissing(Exception):
     def __init__(self, topic: str, bootstrap: str) -> None:
         super().__init__(
             f"topic {topic!r} does not exist on {bootstrap}. A worker creates the topics when it starts: "
-            "start one, or check --bootstrap and --namespace, and that your user may see it"
+            "start one, or check --bootstrap, --namespace and your user's rights"
         )
 
 
@@ -236,8 +238,8 @@ class TopicUnreadable(TimeoutError):
             f"topic {topic!r}: partitions {partitions}" for topic, partitions in by_topic.items()
         )
         super().__init__(
-            f"{topics}: nothing came for {seconds:.0f} seconds, before their end. Look at the broker, then "
-            "try again"
+            f"{topics}: nothing arrived for {seconds:.0f} seconds, before their end. Check the broker, "
+            "then try again"
         )
 
 
@@ -359,7 +361,7 @@ def what_is_finite(topic: str, settings_there: dict[str, str] | None) -> str | N
         return None
     given = ", ".join(f"{name}={value}" for name, value in settings_there.items())
     unlimited = ", ".join(f"{name}={FOR_EVER[name]}" for name in settings_there)
-    return f"topic {topic!r} loses events: {given}. Set {unlimited}: all is folded from it"
+    return f"topic {topic!r} loses events: {given}. Set {unlimited}: everything is folded from it"
 
 
 # -----------------------------------------------------------------------------
@@ -418,14 +420,15 @@ def what_differs(counts: Mapping[str, int], configured: int | None = None) -> st
         others = ", ".join(map(str, sorted(different - {most})))
         return (
             f"{grown} has {most} partitions, other topics have {others}: partitions were added, and Kafka "
-            f"takes none away. Stop all workers, set STREAMER_PARTITIONS={most} everywhere, run `streamer "
-            "rebuild --switch`, which gives every topic as many and folds the log again; then start them"
+            f"cannot remove any. Stop all workers, set STREAMER_PARTITIONS={most} everywhere, run "
+            "`streamer rebuild --switch`, which adds them to every topic and folds the log again; then "
+            "start them"
         )
     if configured is not None and different - {configured}:
         count = different.pop()
         return (
-            f"the topics have {count} partitions, the settings say {configured}. "
-            f"Set STREAMER_PARTITIONS={count} everywhere"
+            f"the topics have {count} partitions, but the settings say {configured}. Set "
+            f"STREAMER_PARTITIONS={count} everywhere"
         )
     return None
 

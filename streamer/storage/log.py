@@ -65,7 +65,7 @@ class UnreadableBatch(Exception):
 
 class BatchTooLarge(UnreadableBatch):
     def __init__(self) -> None:
-        super().__init__(f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes, which are allowed")
+        super().__init__(f"unpacks to more than the allowed {MAX_UNPACKED_BYTES:,} bytes")
 
 
 def _unpacked_gzip(payload: Any) -> bytes:
@@ -160,8 +160,8 @@ class FalseOffsets(UnreadableBatch):
     def __init__(self, number: int, offset: int, before: int | None) -> None:
         behind = "" if before is None else f", behind offset {before}"
         super().__init__(
-            f"has offset {offset} in its record {number}{behind}; the offsets must rise, and none may lie "
-            "outside of the batch"
+            f"has offset {offset} in its record {number}{behind}; the offsets must rise, and stay within "
+            "the batch"
         )
 
 
@@ -275,7 +275,7 @@ class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
         topic = f" of topic {self._tp.topic}" if events and isinstance(error, FalseOffsets) else ""
         message = (
             f"The record batch at offsets {first} to {after - 1} of partition {self._tp.partition}{topic} "
-            f"{error}. None of its records from there on was read. {error.advice}"
+            f"{error}. Its records from there on were not read. {error.advice}"
         )
         if not events:
             _logger.error("Topic %s: %s", self._tp.topic, message)
@@ -585,8 +585,8 @@ def leave_out(record: Any, why: str) -> None:
     if place not in _said and len(_said) < _SAID_AT_MOST:
         _said.add(place)
         _logger.error(
-            "Topic %s: The record at offset %d of partition %d %s. It is left out. Only workers and commands "
-            "of streamer may write there: find out who wrote it",
+            "Topic %s: The record at offset %d of partition %d %s. It is skipped. Only streamer's workers "
+            "and commands may write there: find out who wrote it",
             record.topic,
             record.offset,
             record.partition,
@@ -688,7 +688,7 @@ def greatest_epoch(records: Iterable[Any]) -> int:
                 result = msgspec.convert(orjson.loads(record.value), _EpochRecord)
             except ValueError as error:
                 allowed = f"{FIRST_EPOCH} to {MAX_COUNT}"
-                leave_out(record, f"holds no epoch, which is an integer from {allowed} ({error})")
+                leave_out(record, f"is not an epoch, an integer from {allowed} ({error})")
             else:
                 greatest = max(greatest, result.epoch)
     return greatest
@@ -702,7 +702,7 @@ def _names(records: Iterable[Any], key: bytes, what: str) -> Iterator[str | None
             elif _NAME.fullmatch(record.value):
                 yield record.value.decode()
             else:
-                leave_out(record, f"holds no {what}, which is 1 to 64 letters, digits, - and _")
+                leave_out(record, f"is not a {what}: 1 to 64 letters, digits, - and _")
 
 
 def current_log(records: Iterable[Any]) -> str | None:

@@ -80,7 +80,7 @@ RESP = 2
 class BadRedisUrl(ValueError):
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"The Redis URL is not usable: {reason}. Write redis://HOST:PORT/0 (rediss:// for TLS, "
+            f"The Redis URL cannot be used: {reason}. Write redis://HOST:PORT/0 (rediss:// for TLS, "
             "unix:///PATH for a socket, ?cluster=true for a cluster), in --redis or STREAMER_REDIS"
         )
 
@@ -172,12 +172,12 @@ def _split(url: str) -> SplitResult:
         parts.port  # noqa: B018  (parsed, and checked, when it is asked for)
     except ValueError:
         raise BadRedisUrl(
-            "its host or its port cannot be read (is every / ? # @ of a password encoded?)"
+            "its host or port cannot be read (is every / ? # @ in the password encoded?)"
         ) from None
     if parts.scheme not in SCHEMES:
         raise BadRedisUrl(f"unsupported scheme; use one of {', '.join(SCHEMES)}")
     if parts.scheme != "unix" and "@" in parts.path + parts.query + parts.fragment:
-        raise BadRedisUrl("there is an @ behind the host: / ? # @ in a password must be percent-encoded")
+        raise BadRedisUrl("there is an @ after the host: / ? # @ in a password must be percent-encoded")
     return parts
 
 
@@ -500,9 +500,7 @@ class Sending:
             for run_id, refusal in refusals.items():
                 if "WRONGTYPE" not in str(refusal):
                     raise refusal
-                log.warning(
-                    "Redis refuses run %s (%s): remove the foreign key; trying again", run_id, refusal
-                )
+                log.warning("Redis refuses run %s (%s): remove the other key; trying again", run_id, refusal)
 
     async def _round_trip(self, writes: Sequence[Write]) -> dict[str, Exception]:
         pipe = self._client.pipeline(transaction=False)
@@ -707,7 +705,7 @@ class RedisSink:
             return
         if self._told_away and self.settled:
             self._told_away = False
-            log.warning("Redis at %s takes writes again", self._url)
+            log.warning("Redis at %s accepts writes again", self._url)
 
     async def log_name(self) -> str | None:
         """The name of the log whose state Redis holds, if any; raises one of `UNREACHABLE`."""
@@ -739,9 +737,7 @@ class RedisSink:
             await self._flush(None)
             await self._heartbeats.stop()
         except UNREACHABLE as error:
-            log.warning(
-                "Redis: %d keys are not there yet (%s); the next worker sends them", self.unsent, error
-            )
+            log.warning("Redis still lacks %d keys (%s); the next worker sends them", self.unsent, error)
         await self._client.aclose()
 
     async def _attempt(self, work: Awaitable[None]) -> bool:
@@ -791,7 +787,7 @@ class RedisSink:
     def _recover_from(self, error: Exception) -> None:
         if not self._told_away:
             log.warning(
-                "Redis does not take writes (%s); the latest of each key is kept until it does", error
+                "Redis does not accept writes (%s); each key's latest value is kept until it does", error
             )
         self._told_away = True
         self._away = self._reconcile_due = True
@@ -809,7 +805,7 @@ class RedisSink:
                 await cancellable(self._catch_up())
             except UNREACHABLE as error:
                 self._away = self._reconcile_due = True
-                log.debug("Redis is still away: %s", error)
+                log.debug("Redis is still down: %s", error)
             except Exception:
                 log.exception("Could not reconcile Redis; trying again")
             if not (self._away or self._is_due()):

@@ -69,8 +69,9 @@ _NAME, _MOST_CHARACTERS = r"[a-z]([-a-z0-9]*[a-z0-9])?", 63
 class BadName(Exception):
     def __init__(self, namespace: str, name: str) -> None:
         super().__init__(
-            f"namespace {namespace!r} makes the name {name!r}, which Kubernetes does not take. Choose "
-            f"letters, digits and -, a letter first, and names of at most {_MOST_CHARACTERS} characters"
+            f"namespace {namespace!r} gives the name {name!r}, which Kubernetes does not allow. Use "
+            f"letters, digits and -, with a letter first, and names of at most {_MOST_CHARACTERS} "
+            "characters"
         )
 
 

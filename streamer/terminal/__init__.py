@@ -76,9 +76,7 @@ class ExtraMissing(click.ClickException):
     exit_code = 2
 
     def __init__(self, command: str, extra: str) -> None:
-        super().__init__(
-            f"streamer {command} needs more than the base: pip install '{DISTRIBUTION}[{extra}]'"
-        )
+        super().__init__(f"streamer {command} needs an extra: pip install '{DISTRIBUTION}[{extra}]'")
 
 
 def check_installed(command: str) -> None:
@@ -359,16 +357,16 @@ def silence_stdout() -> None:
 COMMANDS = {
     "convert": ("harness", "Turn run directories of a harness into events, one JSON object per line."),
     "tail": ("harness", "Follow a run directory: publish each result as its file becomes complete."),
-    "shuffle": ("files", "Shuffle a list of tasks, so that a run can be judged while it goes on."),
+    "shuffle": ("files", "Shuffle a task list, so that a run can be judged while it is in progress."),
     "plan": ("files", "Estimate how many trials show that an agent got worse."),
     "fold": ("files", "Fold events into summaries, without a broker."),
     "query": ("query", "Ask for current state: runs, agents, tiers, trials, leaderboards."),
     "report": ("replay", "Write a report of a run: Markdown, HTML, CSV, Parquet or JSON."),
     "export": ("replay", "Write runs as a data set of Parquet files, and keep it up to date."),
     "compare": ("compare", "Compare two runs or agents task by task; the exit code says whether B is worse."),
-    "gate": ("compare", "Judge a run against another one while it goes on; the exit code is the verdict."),
-    "ledger": ("replay", "Say which of all candidates tried are better, with one error for all of them."),
-    "bundle": ("operate", "Write runs into one file that anybody can check, without a server."),
+    "gate": ("compare", "Judge a run in progress against another one; the exit code is the verdict."),
+    "ledger": ("replay", "Say which of all candidates tried are better, with one error rate for all."),
+    "bundle": ("operate", "Write runs to one file that anyone can check, without a server."),
     "check": ("operate", "Fold the runs of a bundle again and compare."),
     "archive": ("archive", "Move finished runs into files, and delete them here."),
     "restore": ("archive", "Publish the runs of an archive again."),
@@ -379,7 +377,7 @@ COMMANDS = {
     "events": ("operate", "Print the events of a run from the log, one JSON object per line."),
     "prices": ("files", "Say which price of a model applies, and who says so."),
     "verify": ("replay", "Fold the log again and compare with what Redis says."),
-    "rebuild": ("replay", "Make the state anew from the log: compare, then replace it."),
+    "rebuild": ("replay", "Rebuild the state from the log: compare, then replace it."),
     "status": ("operate", "Broker, Redis, workers and lag."),
     "runs": ("operate", "Name and label runs; fold one again."),
     "config": ("operate", "Which prices and formulas the workers publish with; make others current."),
@@ -392,7 +390,7 @@ COMMANDS = {
     "mcp": ("local", "Answer questions of language models, by the Model Context Protocol; read-only."),
     "notify": (
         "local",
-        "Tell chat, mail and other services of starts, ends, grades, budgets, stalls; once each.",
+        "Notify chat, mail and other services of starts, ends, grades, budgets, stalls; once each.",
     ),
     "forward": ("local", "Send summaries as they change to MLflow, or by OTLP as events."),
     "live": ("harness", "Start everything here, follow a run directory, show the board."),

@@ -71,11 +71,11 @@ def archive_command(
         fail_if(not archive(what, out or Path(f"{file_name(what)}.tar")))
         return
     if out is not None:
-        raise click.UsageError("with --older-than or --label name one directory, and no file")
+        raise click.UsageError("with --older-than or --label, name a directory, not a file")
     plan = _archive_plan(settings, Path(what), older_than, labels, plan_hash)
     broken_off = plan.broken_off()
     for run_id, file in broken_off:
-        say(f"streamer: the archive of {run_id} was broken off: call `streamer archive {run_id} {file}`")
+        say(f"streamer: the archive of {run_id} was interrupted: run `streamer archive {run_id} {file}`")
     done = []
     if plan_hash is not None:
         plan.confirm()
@@ -87,7 +87,7 @@ def _lines_of(settings: Settings, run_id: str, prices: PriceTable) -> Lines:
     def lines(reader: StateReader, revision: int) -> list[dict[str, Any]]:
         runs = {run.run_id: run for run in reader.runs()}
         if run_id not in runs:
-            raise CannotBeMoved(f"{run_id} stays: by now Redis does not have it. Call the command again")
+            raise CannotBeMoved(f"{run_id} stays: it is no longer in Redis. Run the command again")
         for base in possible_runs(entry.baseline) if (entry := runs[run_id].ledger) else ():
             if base in runs and (own := Standing.in_log(settings, base, prices)) and own.open_because:
                 raise CannotBeMoved(f"{run_id} stays: {base}, the baseline of its ledger, has not finished")
@@ -102,7 +102,7 @@ def _archive(archive: Archive, digest: str | None) -> bool:
     except (CannotBeMoved, NotABundle, NotDone, click.UsageError, OSError, *CANNOT) as error:
         text = error.message if isinstance(error, click.UsageError) else explain(error, archive.settings)
         if isinstance(error, OSError):
-            text += ". Call the command again with the same OUT"
+            text += ". Run the command again with the same OUT"
         say(f"streamer: {text}")
         return False
     say(f"{archive.run_id}: {'archived in' if made else 'was archived before in'} {archive.out}")
@@ -117,7 +117,7 @@ def _archive_plan(
     before = None if older_than is None else since(older_than)
     if before and before > datetime.now(UTC):
         raise click.UsageError(
-            f"--older-than {older_than} is in the future: give an age, as 90d, or a past time"
+            f"--older-than {older_than} is in the future: give an age, such as 90d, or a past time"
         )
     with StateReader(settings) as reader:
         runs = reader.runs()
@@ -134,7 +134,7 @@ def _archive_plan(
         return plan
     if plan_hash is not None:
         raise click.UsageError(
-            f"--yes {plan_hash} is another plan: by now it is {plan.hash}. Call the command without --yes "
+            f"--yes {plan_hash} is out of date: the plan is now {plan.hash}. Run the command without --yes "
             "to see it"
         )
     for run_id, _, name in plan.runs:

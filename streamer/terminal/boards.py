@@ -240,7 +240,7 @@ def left_out(table: Table, width: int) -> str:
     _, kept, _ = _fitted(table, width)
     shown = {column.key for column, _ in kept}
     missing = [column.title for at, column in enumerate(table.columns) if str(at) not in shown]
-    return f"No room for: {', '.join(missing)}. --wide, or --json, has all." if missing else ""
+    return f"No room for: {', '.join(missing)}. --wide and --json show everything." if missing else ""
 
 
 def _fitted(table: Table, width: int) -> tuple[int, list[tuple[DrawnColumn[Sequence[str]], int]], str]:

@@ -76,7 +76,7 @@ def _metric_of(names: Collection[str]) -> Callable[[click.Context, click.Paramet
         if value is None or value in names or (value.startswith(NAMED) and can_have_board(value)):
             return value
         raise click.BadParameter(
-            f"{value!r} is no metric that is compared: {', '.join(names)}, or {NAMED}NAME ({METRIC_NAME})"
+            f"{value!r} is not a metric to compare: {', '.join(names)}, or {NAMED}NAME ({METRIC_NAME})"
         )
 
     return metric
@@ -101,26 +101,24 @@ def _no_verdict(
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--a-agent", metavar="A:M", help="Only this agent:model of A; all but baselines if not given.")
+@click.option("--a-agent", metavar="A:M", help="Only this agent:model of A; default: all except baselines.")
 @click.option("--b-agent", metavar="A:M", help="Only this agent:model of B.")
-@click.option(
-    "--files", is_flag=True, help="A and B are files of events, which are folded; no server is asked."
-)
-@click.option("--a-run", metavar="RUN", help="With --files: which run of A, if it holds several.")
+@click.option("--files", is_flag=True, help="A and B are event files, folded here; no server is used.")
+@click.option("--a-run", metavar="RUN", help="With --files: which run of A, if it has several.")
 @click.option("--b-run", metavar="RUN", help="With --files: which run of B.")
 @click.option(
     "--metric",
     callback=_metric_of(compare.COMPARED_METRICS),
     metavar="METRIC",
-    help=f"What decides: {', '.join(compare.COMPARED_METRICS)}, or {NAMED}NAME of a named one. pass_rate if "
-    "not given; without verdicts the primary metric of the runs.",
+    help=f"What decides: {', '.join(compare.COMPARED_METRICS)}, or {NAMED}NAME for a named one. Default: "
+    "pass_rate; without verdicts, the runs' primary metric.",
 )
 @click.option(
     "--tolerance",
     type=FiniteRange(min=0),
     default=0.0,
     show_default=True,
-    help="B may be worse by so much, in the metric's unit: 0.02 of a pass rate are 2 points.",
+    help="B may be worse by this much, in the metric's unit: 0.02 of a pass rate is 2 points.",
 )
 @click.option(
     "--significance",
@@ -128,13 +126,11 @@ def _no_verdict(
     metavar="P",
     help="B counts as worse only if the exact sign test says so, too: p <= P.",
 )
-@click.option(
-    "--plain", is_flag=True, help="Judge the difference of these runs alone, whatever chance has done to it."
-)
+@click.option("--plain", is_flag=True, help="Judge only the difference between these runs, chance included.")
 @_allow_option
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Tasks to list.")
 @click.option(
-    "--format", "chosen", type=click.Choice(DOCUMENT_FORMATS), help="As --out ends, or text, if not given."
+    "--format", "chosen", type=click.Choice(DOCUMENT_FORMATS), help="Default: the suffix of --out, or text."
 )
 @out_option
 @json_option
@@ -172,16 +168,16 @@ def compare_command(
     or written.
     """
     if (a_run or b_run) and not files:
-        raise click.UsageError("--a-run and --b-run belong to --files: A and B name the runs themselves")
+        raise click.UsageError("--a-run and --b-run belong to --files: without it, A and B are runs")
     ending = "" if out is None else out.suffix.lower().removeprefix(".")
     by_ending = "text" if out is None else ending if ending in DOCUMENT_FORMATS else "md"
     form = "json" if as_json else chosen or by_ending
     if out is not None and not (as_json or chosen) and ending not in ("", *DOCUMENT_FORMATS):
         raise click.UsageError(
-            f"{out.suffix} is no format of a comparison: end --out in md, html or json, or give --format"
+            f"{out.suffix} is not a comparison format: end --out in md, html or json, or give --format"
         )
     if form == "text" and out is not None:
-        raise click.UsageError("text is for the terminal: with --out choose md, html or json")
+        raise click.UsageError("text is for the terminal: with --out, choose md, html or json")
 
     def hint(error: Exception) -> str | None:
         if isinstance(error, NoSuchRun) and error.run_ids and files:
@@ -230,12 +226,12 @@ def _verdict(
         named = [name for name, of in comparison.differences.items() if name.startswith(NAMED) and of.tasks]
         return UNVERIFIABLE, f"cannot be compared by {metric}: {gate.no_verdicts(named)}"
     if difference is None or worse is None:
-        return UNVERIFIABLE, f"cannot be compared: there is no task where both sides know {metric}"
+        return UNVERIFIABLE, f"cannot be compared: there is no task where both sides have {metric}"
     stated = _stated(metric, difference, ended=comparison.ended)
     shown = worse > tolerance if plain else _is_worse(comparison, metric, difference, tolerance)
     if shown is None:
         least = LEAST_TASKS if metric == PRIMARY_METRIC else LEAST_TASKS_OF_A_MEAN
-        why = f"an interval needs all trials of {least} tasks where both sides know {metric}"
+        why = f"an interval needs all trials of {least} tasks where both sides have {metric}"
         if not comparison.ended:
             why = "trials are missing, and only pass rates without --tolerance are judged before the end"
         return UNVERIFIABLE, f"cannot be judged: {stated}; {why}"
@@ -402,8 +398,8 @@ def states_of(file: Path, prices: PriceTable) -> dict[str, RunState]:
         raise CannotBeFolded(failure)
     if folding.rejected:
         raise click.ClickException(
-            f"{file}: {folding.rejected:,} of its lines could not be read, see above. Results may be "
-            "missing; mend or remove these lines"
+            f"{file}: {folding.rejected:,} of its lines could not be read; see above. Results may be "
+            "missing; fix or remove these lines"
         )
     return {run_id: folding.pipeline.run(run_id).state for run_id in folding.runs()}
 
@@ -420,12 +416,12 @@ def _must_exist(result: gate.GateResult) -> None:
     for source in (side.source for side in gate.sides_of(result) if side.run_id is None):
         if Path(source).is_dir():
             raise gate.NoSuchSide(
-                f"{source} is a directory, and the event log holds no such run. `streamer convert "
-                f"{source} > FILE` writes its results as events; judge FILE"
+                f"{source} is a directory, and the log has no run with that name. `streamer convert "
+                f"{source} > FILE` writes its events; judge FILE"
             )
         raise gate.NoSuchSide(
-            f"there is no file {source!r}, and the event log holds no such run. `streamer query runs` lists "
-            "the runs; --timeout SECONDS waits for one that has not begun"
+            f"there is no file {source!r}, and the log has no run with that name. `streamer query runs` "
+            "lists the runs; --timeout SECONDS waits for one that has not begun"
         )
 
 
@@ -523,7 +519,7 @@ STUDY = (
     type=exact_number("0"),
     default="0.02",
     show_default=True,
-    help="CANDIDATE may be worse by so much, in the metric's unit: 0.02 of a pass rate are 2 points.",
+    help="CANDIDATE may be worse by this much, in the metric's unit: 0.02 of a pass rate is 2 points.",
 )
 @click.option(
     "--question",
@@ -537,20 +533,22 @@ STUDY = (
     type=exact_number("0", "1", open_=True),
     default="0.95",
     show_default=True,
-    help="Of final: probability that the verdict is never wrong, however early it comes. Of ability: that an "
-    "agent no worse than BASELINE never fails early. An early failure shows that it is worse, not that it is "
-    "worse by more than --max-drop.",
+    help=(
+        "For final: probability that the verdict is never wrong, however early it comes. For ability: that "
+        "an agent no worse than BASELINE never fails early. An early failure shows that it is worse, not "
+        "that it is worse by more than --max-drop."
+    ),
 )
 @click.option(
     "--metric",
     callback=_metric_of(gate.GATED),
-    help=f"{', '.join(gate.GATED)}, or metrics/NAME; pass_rate if not given, without verdicts the primary "
-    "metric of the runs. All but pass_rate are judged at the end only.",
+    help=f"{', '.join(gate.GATED)}, or metrics/NAME; default: pass_rate, or without verdicts the runs' "
+    "primary metric. All except pass_rate are judged only at the end.",
 )
 @click.option(
     "--ledger",
     metavar="NAME",
-    help="Judge CANDIDATE as one of all that the ledger NAME has: pass if it is better than its baseline.",
+    help="Judge CANDIDATE among all in the ledger NAME: pass if it is better than its baseline.",
 )
 @click.option(
     "--race",
@@ -565,15 +563,17 @@ STUDY = (
     "--timeout",
     type=FiniteRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Give up after so long, undecided. A run that has not begun is waited for only with this.",
+    help="Give up after this long, undecided. Needed to wait for a run that has not begun.",
 )
 @_file_option("--markdown", help="Write the verdict there, as a comment for a pull request.")
 @_file_option("--junit", help="Write the verdict there as a JUnit file: undecided is skipped.")
 @click.option(
     "--on-verdict",
     metavar="CMD",
-    help="Run this then, without a shell; it gets the verdict as JSON on stdin and may stop the harness. "
-    "With --race it runs for each dropped candidate, which RACE_RUN and RACE_AGENT_MODEL name.",
+    help=(
+        "Run this on the verdict, without a shell; it gets the verdict as JSON on stdin and may stop the "
+        "harness. With --race it runs for each dropped candidate, named by RACE_RUN and RACE_AGENT_MODEL."
+    ),
 )
 @_allow_option
 @json_option
@@ -642,8 +642,8 @@ def _must_stand_alone(option: str, others: tuple[str, ...]) -> None:
     if names := [name for name, source in sources if source is not ParameterSource.DEFAULT]:
         listed = ", ".join(f"--{name.replace('_', '-')}" for name in names)
         raise click.UsageError(
-            f"{option} takes no {listed}. It asks one question, of pass rates, at a level of 95 %"
-            + ("; the runs of a ledger name their baseline" if "against" in names else "")
+            f"{option} cannot be used with {listed}. It asks one question, about pass rates, at a level of "
+            "95 %" + ("; a ledger's runs name their baseline" if "against" in names else "")
         )
 
 

@@ -367,7 +367,7 @@ UNKNOWN_SHOWN = 10
 
 @click.command()
 @file_argument
-@click.option("--raw", is_flag=True, help="Also send lines that are no events, as they are.")
+@click.option("--raw", is_flag=True, help="Also send lines that are not events, unchanged.")
 @with_settings
 def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     """Publish the events in FILE (or on stdin), one JSON object per line, plain or gzip.
@@ -471,7 +471,7 @@ def _runs_in(file: Path, prices: PriceTable) -> tuple[list[PastRun], int]:
         scored = (orjson.loads(change.value) for change in run.take_scored() if change.value is not None)
         runs.append(PastRun.of(answers.run, answers.agents, scored))
     if not runs:
-        raise click.UsageError(f"{file} has no run. --history takes runs and files of events")
+        raise click.UsageError(f"{file} has no run. --history takes runs and event files")
     return runs, folding.rejected
 
 
@@ -501,15 +501,17 @@ def _runs_in(file: Path, prices: PriceTable) -> tuple[list[PastRun], int]:
     "sizes",
     type=click.IntRange(2, 10_000),
     multiple=True,
-    help="Tasks of the plan; repeat it for several plans. All that --history has if not given; of more, each "
-    "past task stands for several like it.",
+    help=(
+        "Tasks in the plan; repeatable. Default: all that --history has. If more, each past task counts "
+        "for several like it."
+    ),
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Trials that run at once; hours are worked out for so many.",
+    help="Trials that run at once; used to compute the hours.",
 )
 @click.option("--seed", default="plan", show_default=True, help="Of the simulation.")
 @json_option
@@ -563,14 +565,14 @@ def plan_command(
 HARBOR, TERMINAL_BENCH, INSPECT = "harbor", "terminal-bench", "inspect"
 
 NOT_FOR_TERMINAL_BENCH = (
-    "Terminal-Bench and fc-eval sort tasks by their expected duration, whatever list they get. So there is "
-    "no form of a list for them. Leave the order as it is, or run the tasks with another harness"
+    "Terminal-Bench and fc-eval sort tasks by their expected duration, whatever list they get, so they "
+    "cannot take one. Leave the order as it is, or use another harness"
 )
 
 
 @click.command()
 @click.argument("source", metavar="[TASKS]", required=False)
-@click.option("--seed", required=True, help="Any text that was not picked by its result, as the run's name.")
+@click.option("--seed", required=True, help="Any text not chosen by its result, such as the run's name.")
 @click.option(
     "--attempts",
     type=click.IntRange(1, MAX_PLANNED_ATTEMPTS),
@@ -589,7 +591,9 @@ NOT_FOR_TERMINAL_BENCH = (
 @click.option(
     "--for-comparison",
     is_flag=True,
-    help="Tasks that told earlier agents apart first; needs --history with runs that will be no side.",
+    help=(
+        "Start with tasks that told earlier agents apart; needs --history, without runs that will be a side."
+    ),
 )
 @history_option
 @with_settings
@@ -629,16 +633,16 @@ def shuffle_command(
     from streamer.statistics.final import shuffled_rounds
 
     if for_comparison != bool(history):
-        raise click.UsageError("--for-comparison and --history RUN|FILE belong together")
+        raise click.UsageError("--for-comparison and --history RUN|FILE must be given together")
     if harness is not None and (as_json or run_id is not None):
         raise click.UsageError(
-            "--for does not go with --json or --run-id; the plan is the same for all harnesses"
+            "--for cannot be combined with --json or --run-id; the plan is the same for all harnesses"
         )
     if harness == TERMINAL_BENCH:
         raise click.UsageError(NOT_FOR_TERMINAL_BENCH)
     if harness == INSPECT:
         if for_comparison:
-            raise click.UsageError("Inspect shuffles by itself: it cannot be given the order of a comparison")
+            raise click.UsageError("Inspect does its own shuffling, so it cannot use a comparison's order")
         print_line(f"--sample-shuffle {_number(seed)}")
         return
     if source is None:
@@ -667,7 +671,7 @@ def _tasks(source: str) -> list[str]:
         with click.open_file(source, encoding="utf-8") as lines:
             tasks = list(filter(None, map(str.strip, lines)))
     if not tasks:
-        raise click.UsageError(f"{source} names no task; write one task a line")
+        raise click.UsageError(f"{source} names no task; write one task per line")
     twice = [task for task, count in Counter(tasks).items() if count > 1]
     if twice:
         raise click.UsageError(
@@ -690,12 +694,10 @@ def _by_history(
     runs, rejected = past_runs(settings, sources)
     of_tasks = [task for task in tasks_of(runs) if task.task_id in set(names)]
     if not of_tasks:
-        raise click.UsageError(
-            "No run of --history has tried a task of TASKS. Name runs of the same benchmark"
-        )
+        raise click.UsageError("No run in --history tried any of TASKS. Name runs of the same benchmark")
     if len(runs) > MAX_ORDER_HISTORY:
         raise click.UsageError(
-            f"--history has {len(runs):,} runs; a plan names {MAX_ORDER_HISTORY:,} at most"
+            f"--history has {len(runs):,} runs; a plan may name at most {MAX_ORDER_HISTORY:,}"
         )
     say(dead_words(of_tasks))
     run_ids = sorted(run.run_id for run in runs)

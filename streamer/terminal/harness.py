@@ -67,12 +67,12 @@ def _harnesses() -> Iterable[str]:
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "--harness", type=LazyChoice(_harnesses), default=AUTO, help="Who wrote it; found out by itself."
+    "--harness", type=LazyChoice(_harnesses), default=AUTO, help="Who wrote it; detected automatically."
 )
 @click.option("--run-id", metavar="RUN", help="Pool all runs into this one; each becomes a shard of it.")
 @click.option("--agent", help="Agent of runs whose files name none.")
 @click.option("--model", help="Model of runs whose files name none.")
-@click.option("--trial-files-only", is_flag=True, help="Leave out trials that stand only in run-level files.")
+@click.option("--trial-files-only", is_flag=True, help="Leave out trials found only in run-level files.")
 @click.option("--explain", is_flag=True, help="Say of each trial where its tokens, cost and length are from.")
 @with_local_settings
 def convert_command(
@@ -122,8 +122,8 @@ def explained(report: ConvertReport) -> list[str]:
     )
     return [
         *map(_explained, report.explanations),
-        f"{with_logs} of {counted(trials, 'trial')} with numbers from agent logs or recordings; "
-        "a cost that nobody reports is estimated when scored: tokens x price (streamer prices MODEL)",
+        f"{with_logs} of {counted(trials, 'trial')} with numbers from agent logs or recordings; an "
+        "unreported cost is estimated when scored: tokens x price (streamer prices MODEL)",
     ]
 
 
@@ -173,7 +173,7 @@ def _read(file: Path) -> dict[str, Any]:
     fields = RunStarted.model_fields.keys() - NOT_DECLARED
     if unknown := sorted(plan.keys() - fields):
         raise click.UsageError(
-            f"--plan {file}: {unknown[0]!r} is not a field of a plan; {', '.join(sorted(fields))} are"
+            f"--plan {file}: {unknown[0]!r} is not a plan field; use {', '.join(sorted(fields))}"
         )
     _, wrong = fit_event({"type": "run_started", "run_id": "any", **plan})
     if wrong:
@@ -214,7 +214,7 @@ tail_options = bundled(
     _tail_options,
     click.argument("run_dir", type=_Place()),
     click.option(
-        "--harness", type=LazyChoice(_harnesses), default=AUTO, help="Who writes it; found out by itself."
+        "--harness", type=LazyChoice(_harnesses), default=AUTO, help="Who writes it; detected automatically."
     ),
     click.option("--run-id", metavar="RUN", help="Pool all runs into this one, as shards of it."),
     click.option("--agent", help="Agent of runs whose files name none."),
@@ -236,7 +236,7 @@ tail_options = bundled(
 
 @click.command()
 @tail_options
-@click.option("--once", is_flag=True, help="Publish what is there, then end.")
+@click.option("--once", is_flag=True, help="Publish existing results, then exit.")
 @click.option(
     "--difficulty-from",
     metavar="RUN",

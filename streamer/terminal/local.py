@@ -81,27 +81,28 @@ notify_options = bundled(
         multiple=True,
         metavar="URL",
         envvar=URLS,
-        help=f"Tell this service, a URL as apprise reads it; repeatable. Better in {URLS}: others see the "
-        "command line.",
+        help=(
+            f"Notify this service, an apprise URL; repeatable. Better in {URLS}: others see the command line."
+        ),
     ),
-    click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Tell when a run costs more."),
+    click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Notify when a run costs more."),
     click.option(
         "--stalled-after",
         type=FiniteRange(min=0, min_open=True),
         metavar="MINUTES",
-        help="Tell when a run that has not ended has had no result for so long.",
+        help="Notify when an unfinished run has had no result for this long.",
     ),
     click.option(
         "--rejection-rate",
         type=FiniteRange(min=0),
         metavar="N",
-        help="Tell when more than N records are rejected within a minute.",
+        help="Notify when more than N records are rejected within a minute.",
     ),
     click.option(
         "--target",
         type=FiniteRange(min=0, max=1),
         metavar="SHARE",
-        help="Tell when an agent is sure to end with this pass rate, 0 to 1, or can no longer reach it.",
+        help="Notify when an agent is certain to end with this pass rate, 0 to 1, or can no longer reach it.",
     ),
 )
 """Decorator for --notify and its rules, as `asked`; None without --notify."""
@@ -147,7 +148,7 @@ port_type = click.IntRange(1, 65535)
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the events are kept; default: yours.",
+    help="Where the events are kept; default: your data directory.",
 )
 @click.option("--ephemeral", is_flag=True, help="Keep nothing.")
 @click.option("--port", type=port_type, help="Port of the broker; a free one if not given.")
@@ -178,9 +179,9 @@ def up_command(
 ) -> None:
     """Run broker, Redis, a worker and a page on this machine until Ctrl-C; other commands find them."""
     if data and ephemeral:
-        raise click.UsageError("--data keeps the events, --ephemeral keeps none: give one of them")
+        raise click.UsageError("--data keeps the events, --ephemeral keeps none: give only one")
     if not web and host != "127.0.0.1":
-        raise click.UsageError("--host is the address of the page, and --no-web leaves the page out")
+        raise click.UsageError("--host is the page's address, but --no-web turns the page off")
     print_line("Starting broker, Redis and worker (some seconds) ...")
     sys.stdout.flush()
     from streamer.operate.local import Extra, run_up  # after the line: loading them takes a moment
@@ -226,14 +227,14 @@ def _access(host: str, port: int, token: str | None) -> WebAccess:
 @click.option(
     "--token",
     envvar="STREAMER_WEB_TOKEN",
-    help="Whoever looks must know it. Better in STREAMER_WEB_TOKEN: others see a command line.",
+    help="Viewers must know it. Better in STREAMER_WEB_TOKEN: others see a command line.",
 )
 @click.option(
     "--publish-token",
     envvar="STREAMER_WEB_PUBLISH_TOKEN",
     help="Programs that POST events must know it. Without any token only this machine may publish.",
 )
-@click.option("--host-name", "host_names", multiple=True, help="Further name that the server is called by.")
+@click.option("--host-name", "host_names", multiple=True, help="Another name for the server.")
 @click.option(
     "--connections-per-address",
     type=click.IntRange(min=1),
@@ -312,8 +313,8 @@ def watch_command(run_id: str | None, budget: float | None, settings: Settings) 
     """
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise click.UsageError(
-            "watch needs a terminal, and its input or output is a pipe or a file. For those there are "
-            "`streamer subscribe run`, which follows summaries line by line, and `streamer query run RUN`"
+            "watch needs a terminal, but its input or output is a pipe or a file. There, use `streamer "
+            "subscribe run`, which follows summaries line by line, or `streamer query run RUN`"
         )
     import asyncio
 
@@ -330,7 +331,7 @@ def watch_command(run_id: str | None, budget: float | None, settings: Settings) 
 
 @click.command()
 @click.argument("run_ids", metavar="[RUN]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="All runs, those to come too.")
+@click.option("--all", "every", is_flag=True, help="All runs, including future ones.")
 @notify_options
 @with_settings
 def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, settings: Settings) -> None:
@@ -341,7 +342,7 @@ def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, s
     is sent once, also over restarts.
     """
     if asked is None:
-        raise click.UsageError(f"where to? Give --notify URL, or {URLS}")
+        raise click.UsageError(f"no service given. Give --notify URL, or {URLS}")
     chosen = _chosen(run_ids, every)
     check_urls(asked)
     import asyncio
@@ -351,7 +352,7 @@ def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, s
 
 def _chosen(run_ids: tuple[str, ...], every: bool) -> Callable[[str], bool]:
     if bool(run_ids) == every:
-        raise click.UsageError("name the runs to watch, or say --all")
+        raise click.UsageError("name the runs to watch, or give --all")
     return (lambda run_id: run_id in run_ids) if run_ids else (lambda run_id: True)
 
 
@@ -380,7 +381,7 @@ async def _send_notices(settings: Settings, asked: Asked, chosen: Callable[[str]
 @click.command()
 @click.argument("tool", metavar="TOOL", type=click.Choice(["mlflow", "otlp"]))
 @click.argument("run_ids", metavar="[RUN]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="All runs, those to come too.")
+@click.option("--all", "every", is_flag=True, help="All runs, including future ones.")
 @click.option(
     "--url",
     help="Its address. Default: MLFLOW_TRACKING_URI, or OTEL_EXPORTER_OTLP_ENDPOINT. A password belongs "
@@ -394,7 +395,7 @@ async def _send_notices(settings: Settings, asked: Asked, chosen: Callable[[str]
     metavar="NAME=OTHER",
     help="Send the event or attribute NAME as OTHER; repeatable.",
 )
-@click.option("--once", is_flag=True, help="Send the state of now, then end.")
+@click.option("--once", is_flag=True, help="Send the current state, then exit.")
 @with_settings
 def forward_command(
     tool: str,

@@ -142,7 +142,7 @@ def set_(run: str, name: str | None, labels: tuple[str, ...], settings: Settings
     event = {"type": "run_started", "run_id": run, "revision": time.time_ns(), **said}
     with ThreadedPublisher(settings) as publisher:
         publisher.send(outgoing(event))
-    say(f"{run}: published; the summaries follow as soon as a worker has seen it")
+    say(f"{run}: published; the summaries follow once a worker has seen it")
 
 
 @runs_command.command("repair")
@@ -198,7 +198,7 @@ def delete_command(run: str, yes: bool, from_ledger: bool, settings: Settings) -
         if not wait_until_deleted(reader, run, archived=bool(kept), seconds=WAIT_SECONDS):
             say(
                 f"streamer: {run}: the deletion is published, but after {WAIT_SECONDS:.0f} s the run is "
-                "still in Redis. A worker will see to it: `streamer status` shows whether one is running"
+                "still in Redis. A worker will remove it: `streamer status` shows whether one is running"
             )
             raise click.exceptions.Exit(FAILED)
     say(f"{run}: archived, its lines stay in its ledger" if kept else f"{run}: deleted, and gone from Redis")
@@ -214,15 +214,15 @@ def _publish(settings: Settings, events: list[dict[str, Any]]) -> None:
 def kept_lines(settings: Settings, runs: list[RunSummary], run: str, revision: int) -> list[dict[str, Any]]:
     """The events that keep the run's lines in its ledger; [] if no ledger has it."""
     if not any(one.run_id == run for one in runs):
-        say(f"{run}: has no summary to say whether it belongs to a ledger, so no lines of it are kept")
+        say(f"{run}: has no summary that says whether it is in a ledger, so none of its lines are kept")
     if not any(one.ledger and run in f"{one.run_id} {one.ledger.baseline}" for one in runs):
         return []
     from streamer.terminal.replay import ledgers_upon, lines_kept  # which load what folds
 
     if rests := ledgers_upon(run, runs):
         raise click.UsageError(
-            f"{run} is the baseline of ledger {', '.join(sorted(rests))}: without it nothing is judged. "
-            "`streamer delete --from-ledger` deletes it all the same"
+            f"{run} is the baseline of ledger {', '.join(sorted(rests))}: without it, nothing can be "
+            "judged. `streamer delete --from-ledger` deletes it anyway"
         )
     belongs = [one for one in runs if one.ledger and one.run_id == run]
     return lines_kept(settings, runs, run, revision) if belongs else []
@@ -269,7 +269,7 @@ def since(text: str) -> datetime:
         at = datetime.fromisoformat(text)
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(
-            f"{text!r} is neither a time, as 2026-01-31T09:30Z, nor a span, as 90m or 2d"
+            f"{text!r} is neither a time, such as 2026-01-31T09:30Z, nor a span, such as 90m or 2d"
         ) from error
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
@@ -340,9 +340,7 @@ def show(place: LogPosition, raw: bool, as_json: bool, settings: Settings) -> No
     """Show one rejection with the original bytes, escaped; --raw > FILE writes them to be corrected."""
 
     if raw and sys.stdout.isatty():
-        raise click.UsageError(
-            "--raw writes bytes that may act on a terminal; send them to a file: --raw > FILE"
-        )
+        raise click.UsageError("--raw writes bytes that may control a terminal; redirect them: --raw > FILE")
     rejected = read_rejection(settings, place)
     if raw:
         click.get_binary_stream("stdout").write(_original(rejected))
@@ -391,7 +389,7 @@ def requeue_(
     right = chosen_events if force else [again for again in chosen_events if not _still_wrong(again)]
     sent = requeue(settings, right) if right else 0
     refused = len(chosen_events) - len(right)
-    again = f"{refused:,} would be rejected again and were not sent"
+    again = f"{refused:,} would be rejected again, so they were not sent"
     say(f"{counted(sent, 'record')} requeued and acknowledged; {again}")
     fail_if(refused)
 
@@ -414,7 +412,7 @@ def _originals(rejections: Iterator[StoredRejection]) -> Iterator[Again]:
 def _original(rejected: StoredRejection) -> bytes:
     if rejected.original is None:
         raise click.ClickException(
-            f"rejection {rejected.place} holds no bytes: the record had "
+            f"rejection {rejected.place} has no bytes: the record had "
             f"{rejected.message.source_value_bytes:,}. Publish the event again, or requeue it --with FILE"
         )
     return rejected.original
@@ -482,7 +480,7 @@ MessageFields = dict[str, Any]
 @click.argument("feed", metavar="FEED", type=click.Choice(list(FEEDS)))
 @click.option("--from-beginning", is_flag=True, help="Start with everything that the topic holds.")
 @click.option("--run", "run_id", metavar="RUN", help="Only what is about this run.")
-@click.option("--limit", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after this many.")
 @json_option
 @with_settings
 def subscribe_command(
@@ -687,7 +685,7 @@ def _on_one_line(value: bytes) -> bytes:
 
 
 def _unknown(run: str, others: list[str]) -> str:
-    problem = f"the log holds no event of {run!r}"
+    problem = f"the log has no event of {run!r}"
     if close := get_close_matches(run, others, n=_SUGGESTED, cutoff=0.4):
         return f"{problem}. Did you mean {', '.join(close)}?"
     if others:
@@ -730,7 +728,7 @@ def bundle_command(
     from streamer.terminal.harness import lines_of
 
     if out.exists() and not is_bundle(out):
-        raise click.UsageError(f"{out} exists and is not a bundle. Name a file that is not there yet")
+        raise click.UsageError(f"{out} exists and is not a bundle. Name a new file")
     report = ConvertReport()
     named = [(name, False) for name in sources] + [(name, True) for name in history]
     with ExitStack() as opened:
@@ -840,11 +838,11 @@ def adopt_(fingerprint: str | None, settings: Settings) -> None:
     available = {own, *configurations.workers.values()}
     if chosen not in available:
         raise click.UsageError(
-            f"neither this command nor a live worker has the configuration {chosen!r}; "
-            f"they have {', '.join(sorted(available))}"
+            f"no live worker, nor this command, has the configuration {chosen!r}; they have "
+            f"{', '.join(sorted(available))}"
         )
     if chosen == configurations.current:
-        say(f"{chosen} is current already")
+        say(f"{chosen} is already current")
         return
     asyncio.run(adopt(settings, chosen))
     say(f"{chosen} is current now; {_who(configurations, chosen)}")

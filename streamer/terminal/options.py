@@ -102,7 +102,7 @@ class FiniteRange(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value} is no amount. Give a finite number, as 40 or 0.5", param, ctx)
+            self.fail(f"{value} is not an amount. Give a finite number, such as 40 or 0.5", param, ctx)
         return number
 
 
@@ -127,7 +127,7 @@ budget_option = click.option(
     "--budget",
     type=FiniteRange(min=0),
     metavar="USD",
-    help="Say whether the run will cost more than this, as a forecast.",
+    help="Forecast whether the run will cost more than this.",
 )
 
 
@@ -156,7 +156,7 @@ def label_of(text: str) -> tuple[str, str]:
     """Key and value of a --label KEY=VALUE; a usage error for anything else."""
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise click.UsageError(f"--label {text!r} is not of the form KEY=VALUE")
+        raise click.UsageError(f"--label {text!r} is not KEY=VALUE")
     return key, value
 
 
@@ -264,7 +264,7 @@ from_option = click.option(
     "events",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="Fold the events of FILE, in place of asking any server; - is stdin.",
+    help="Fold the events in FILE instead of asking a server; - is stdin.",
 )
 
 
@@ -293,13 +293,13 @@ def open_records(file: Path) -> Iterator[Iterator[Record]]:
         start = stream.peek(2)[:2]
         if start in _UTF_16:
             raise click.UsageError(
-                f"{file} is UTF-16; events are UTF-8 (in PowerShell: Out-File -Encoding utf8)"
+                f"{file} is UTF-16; events must be UTF-8 (in PowerShell: Out-File -Encoding utf8)"
             )
         lines = _unpacked(file, stream) if start == _GZIP else _lines(file, stream)
         if (first := next(lines, b"")).startswith(_BUNDLE):
             raise click.UsageError(
-                f"{file} is a bundle: `streamer check` reads it. Its events are in the file events.ndjson "
-                "inside, and `tar -x` unpacks that"
+                f"{file} is a bundle: use `streamer check`. Its events are in events.ndjson, which `tar "
+                "-x` unpacks"
             )
         yield records_of_lines(chain([first] if first else [], lines), str(file))
 
@@ -334,7 +334,7 @@ def _lines(file: Path, stream: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
         number += 1
         if len(line) > MAX_LINE_BYTES:
             raise click.ClickException(
-                f"{file}: line {number} has more than {MAX_LINE_BYTES:,} bytes; events are lines of at most "
+                f"{file}: line {number} has more than {MAX_LINE_BYTES:,} bytes; an event has at most "
                 f"{MAX_RECORD_BYTES:,}. Nothing from there on was read."
             )
         yield line
@@ -392,7 +392,7 @@ def label_key(context: click.Context, parameter: click.Parameter, value: str | N
     if value is None:
         return None
     if not value.startswith(_PREFIX) or value == _PREFIX:
-        raise click.BadParameter(f"{value!r} is not label:KEY, as label:language")
+        raise click.BadParameter(f"{value!r} is not label:KEY, such as label:language")
     return value.removeprefix(_PREFIX)
 
 

@@ -123,9 +123,9 @@ def budget_forecast(outlook: Outlook) -> str:
 @click.option("--run", "run_id", metavar="RUN", help="Only this run; across all runs otherwise.")
 @click.option("--benchmark", help="Only runs of this benchmark.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
-@click.option("--all-benchmarks", "together", is_flag=True, help="One board of all benchmarks, mixed.")
-@click.option("--by-run", is_flag=True, help="A row for each run, nothing pooled and no intervals.")
-@click.option("--limit", type=click.IntRange(min=1), help="So many rows of each board at most.")
+@click.option("--all-benchmarks", "together", is_flag=True, help="One board for all benchmarks, mixed.")
+@click.option("--by-run", is_flag=True, help="A row for each run, without pooling or intervals.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most this many rows per board.")
 @click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the boards as one HTML file."
 )
@@ -155,7 +155,7 @@ def leaderboard(
     """
     labels_given = dict(map(label_of, labels))
     if by_run and (html or together):
-        raise click.UsageError("--by-run pools nothing: leave --html and --all-benchmarks out")
+        raise click.UsageError("--by-run does not pool: leave out --html and --all-benchmarks")
     if metric is not None and not can_have_board(metric):
         raise click.UsageError(str(UnknownMetric(metric)))
     with _runs_of(settings, as_of, run_id) as (reader, now):
@@ -232,13 +232,12 @@ run_argument = click.argument("run_id", metavar="RUN")
 errors_option = click.option(
     "--errors",
     is_flag=True,
-    help="Say what the error of each pass rate is made of, and what more tasks or attempts would bring.",
+    help="Show what each pass rate's error consists of, and how more tasks or attempts would help.",
 )
 judge_option = click.option(
     "--judge",
     is_flag=True,
-    help="--errors, and which part of them is the judge, where trials were judged more than once; folds the "
-    "run's log again.",
+    help="--errors, and the judge's share if trials were judged more than once; folds the run's log again.",
 )
 
 
@@ -251,13 +250,13 @@ def query_command() -> None:
 @click.option(
     "--search", default="", metavar="TEXT", help="Only runs with this in id, name, benchmark or label."
 )
-@click.option("--offset", type=click.IntRange(min=0), default=0, help="Skip so many of the latest runs.")
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="Skip this many of the latest runs.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     default=RUNS_PER_PAGE,
     show_default=True,
-    help="At most so many runs.",
+    help="At most this many runs.",
 )
 @as_of_time_option
 @json_option
@@ -308,7 +307,7 @@ def run(
     """
     errors = errors or judge
     if label is not None and (errors or budget is not None):
-        raise click.UsageError("--budget and --errors are about the whole run: leave --by out")
+        raise click.UsageError("--budget and --errors are about the whole run: leave out --by")
     if errors and as_json:
         raise click.UsageError("--errors is about agents: query agents --errors --json has them")
     if label is not None:
@@ -337,8 +336,8 @@ def run(
             print_line(budget_forecast(budget_outlook(answers.snapshot, answers.moment, budget)))
     if answers.run.degraded:
         say(
-            f"streamer: this run is in quarantine ({visible(answers.run.degraded)}): these are its last good "
-            "numbers, newer events are not counted. `streamer runs repair` folds it again"
+            f"streamer: this run is in quarantine ({visible(answers.run.degraded)}): these are its last "
+            "good numbers; newer events are not counted. `streamer runs repair` folds it again"
         )
 
 
@@ -488,9 +487,7 @@ def tasks(
     from streamer.terminal.files import past_runs, stored_runs
 
     if (benchmark is None) == (not history):
-        raise click.UsageError(
-            "Name either a benchmark or runs: query tasks BENCHMARK, or --history RUN|FILE"
-        )
+        raise click.UsageError("Name a benchmark or runs: query tasks BENCHMARK, or --history RUN|FILE")
     rejected = 0
     if benchmark is not None:
         with StateReader(settings) as reader:
@@ -539,13 +536,13 @@ def unfinished(
     from streamer.terminal.options import answered, price_table, run_as_of  # only this folds
 
     if agent is not None and harness not in ("json", "swe-bench"):
-        raise click.UsageError(f"{harness} resumes all agents of a run: leave --agent out")
+        raise click.UsageError(f"{harness} resumes all agents of a run: leave out --agent")
     rejected = 0
     if events is not None:
         prices = price_table(settings.prices_file)
         left, rejected = answered(events, lambda lines: unfinished_of_file(lines, run_id, prices, as_of))
     elif run_id is None:
-        raise click.UsageError("say which RUN, or name a file of events with --from")
+        raise click.UsageError("name a RUN, or give a file of events with --from")
     else:
         left = unfinished_in(run_as_of(settings, run_id, as_of).run.state)
     remarks = list(left.remarks())

@@ -98,7 +98,7 @@ def verify_command(
     if verdicts and not as_json:
         print_line(f"Compared by semantics_version {SEMANTICS_VERSION}.")
     if not verdicts:
-        say("streamer: cannot be verified: the log and Redis hold no runs")
+        say("streamer: cannot be verified: the log and Redis have no runs")
     end_with(verdicts, as_json)
 
 
@@ -240,7 +240,7 @@ def _is_confirmed(verdicts: list[Verdict]) -> bool:
 @click.command()
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option(
-    "--format", "chosen", type=click.Choice(REPORT_FORMATS), help="As --out ends, or md, if not given."
+    "--format", "chosen", type=click.Choice(REPORT_FORMATS), help="Default: the suffix of --out, or md."
 )
 @out_option
 @from_option
@@ -271,14 +271,14 @@ def report_command(
     form = chosen or (format_of(out) if out else None) or "md"
     if chosen is None and out is not None and out.suffix and format_of(out) is None:
         raise click.UsageError(
-            f"{out.suffix} is no format of a report: end --out in {', '.join(FORMATS)}, or give --format"
+            f"{out.suffix} is not a report format: end --out in {', '.join(FORMATS)}, or give --format"
         )
     if form == "parquet" and out is None and sys.stdout.isatty():
-        raise click.UsageError("Parquet is binary: give a file with --out")
+        raise click.UsageError("Parquet is binary: name a file with --out")
     if not trials and form in ("csv", "parquet"):
-        raise click.UsageError(f"{form} is made of trials: leave --no-trials out")
+        raise click.UsageError(f"{form} consists of trials: leave out --no-trials")
     if events is None and run_id is None:
-        raise click.UsageError("say which RUN, or name a file of events with --from")
+        raise click.UsageError("name a RUN, or give a file of events with --from")
     data, rejected = _data(
         run_id, events, as_of, label, settings, trials=trials and form not in WITHOUT_TRIALS
     )
@@ -322,8 +322,8 @@ def _say_if_moving(data: RunData) -> None:
     counted = data.run["progress"]["done"]
     if data.trials is not None and len(data.trials) != counted:
         say(
-            f"the summaries count {counted:,} trials and the log lists {len(data.trials):,}: results were "
-            "coming in while this was read. Ask again once the run has finished"
+            f"the summaries count {counted:,} trials and the log lists {len(data.trials):,}: results "
+            "arrived while this was read. Try again once the run has finished"
         )
 
 
@@ -418,7 +418,7 @@ SHOWN = 20
 
 @click.command()
 @click.argument("run_id", metavar="[RUN]", required=False)
-@click.option("--agent", help="Only this agent, or agent:model; all but baselines if not given.")
+@click.option("--agent", help="Only this agent, or agent:model; default: all except baselines.")
 @click.option(
     "--metric",
     default=PRIMARY_METRIC,
@@ -459,7 +459,7 @@ def why_command(
             answer, rejected = answered(events, lambda lines: why_in(lines, run_id, prices, question, as_of))
             moves = MetricMoves.of(answer)
         elif run_id is None:
-            raise click.UsageError("say which RUN, or name a file of events with --from")
+            raise click.UsageError("name a RUN, or give a file of events with --from")
         else:
             moves = _of_log(run_id, question, as_of, settings)
     except (UnknownAgent, UnknownMetric) as error:
@@ -529,8 +529,8 @@ def lines_kept(
         states, truncated = fold_states(settings, members, price_table(settings.prices_file))
     except CannotBeFolded as error:
         raise click.UsageError(
-            f"{run_id} is not deleted, since what ledger {entries[run_id].name} says of it is not known: "
-            f"{error}. `streamer delete --from-ledger` deletes it all the same"
+            f"{run_id} is not deleted, because its lines in ledger {entries[run_id].name} are not known: "
+            f"{error}. `streamer delete --from-ledger` deletes it anyway"
         ) from error
     for whose, begins_at in truncated.items():
         say_if_truncated(begins_at, whose)

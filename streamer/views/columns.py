@@ -128,7 +128,7 @@ MARKS = {"*": "planned trials are missing", "?": "trials have no judge's score",
 GRADE_MARKS = "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
 OUTCOMES = {"passed": "passed", "failed": "failed", "fell_back": "fell back", "no_verdict": "no verdict"}
 
-MIXED = "No pass@k of mixed trials: each agent has its own, in tiered runs within each tier (R11)"
+MIXED = "No pass@k for mixed trials: each agent has its own, in tiered runs within each tier (R11)"
 """The reason why pass@k is null although a group has trials."""
 
 
@@ -445,7 +445,7 @@ def metric(name: str, **changes: Any) -> Column:
 AGENT = Column("agent", "agent:model", "agent", ("agent_model",), sort="least", rank=0, least=22)
 GRADE = Column("grade", "grade", "grade", ("grade",), sort="least", rank=1, hint=GRADE_MARKS)
 BASIS = Column(
-    "basis", "rests on", "basis", ("grade_basis",), sort="least", rank=7, hint="What the grade is of"
+    "basis", "rests on", "basis", ("grade_basis",), sort="least", rank=7, hint="What the grade is for"
 )
 TRIALS_IN = Column("trials", "trials", "of", ("trials",), ("runs_planned",), "greatest", rank=6)
 INFRASTRUCTURE = Column(
@@ -455,11 +455,11 @@ INFRASTRUCTURE = Column(
     ("accuracy_excluding_infrastructure",),
     ("infrastructure_failures",),
     rank=10,
-    hint="Accuracy without infrastructure failures, and how many those are",
+    hint="Accuracy without infrastructure failures, and their number",
 )
 BOTH_PASSES = Column("pass_at_k", "pass@k", "pass_at_ends", ("pass_at_k",), rank=9, on=("text",))
 PASS_RATE = metric(
-    "pass_rate", format="pass_rate", hint="With where the final pass rate lies, in percent", about=THIS_RUN
+    "pass_rate", format="pass_rate", hint="With bounds on the final pass rate, in percent", about=THIS_RUN
 )
 PLACE = Column(
     "place",
@@ -468,7 +468,7 @@ PLACE = Column(
     ("place",),
     sort="least",
     rank=3,
-    hint="Where it may truly stand, with 95 %",
+    hint="Its possible true ranks, 95 %",
     about=ALIKE,
 )
 ESTIMATED_COST = Column(
@@ -478,7 +478,7 @@ ESTIMATED_COST = Column(
     ("estimated_cost",),
     sort="greatest",
     rank=15,
-    hint="The part of the cost that is tokens x price, as the harness reported none",
+    hint="The part of the cost that is tokens x price, because the harness reported none",
 )
 IN_FLIGHT = Column("in_flight", "in flight", "some", ("in_flight",), rank=9)
 DECIDED = Column("decided", "decided", "decided", ("uncertainty", "decided", "grade"), rank=7, on=("text",))
@@ -487,7 +487,7 @@ STATE = Column("state", "state", "state", ("state",), sort="least", rank=1, leas
 
 _PROGRESS = (("progress", "done"), ("progress", "planned"))
 
-LEADER = "What the best agent has of the run's primary metric: the pass rate, unless the plan names another"
+LEADER = "The best agent's value for the run's primary metric: the pass rate, unless the plan names another"
 
 RUNS = Board(
     "Runs",
@@ -575,8 +575,8 @@ TIERS = Board(
         IN_FLIGHT,
         PASS_RATE,
         metric("composite_score"),
-        _gain("uplift", "gain_percent", 2, "What the grade rests on, over the baseline tier's, minus 1"),
-        _gain("delta", "gain", 12, "What the grade rests on, minus the baseline tier's"),
+        _gain("uplift", "gain_percent", 2, "The number behind the grade, over the baseline tier's, minus 1"),
+        _gain("delta", "gain", 12, "The number behind the grade, minus the baseline tier's"),
         Column("spread", "spread", "spread", ("statistics",), on=("page",)),
         Column("deviation", "std dev", "spread", ("statistics",), on=("page",)),
         metric("accuracy", on=("terminal", "text")),

@@ -695,7 +695,7 @@ def across_tiers(cross: Mapping[str, Any] | None) -> list[Element]:
         "Variance of median pass rates": ratio(cross["pass_rate_variance"]),
         "Variance of median judge's scores": ratio(cross["impl_rate_variance"]),
         "Variance of median costs": f"{variance:.2e}" if small else ratio(cross["cost_variance"]),
-        "Dearest − cheapest median cost": usd(cross["cost_delta"]),
+        "Highest − lowest median cost": usd(cross["cost_delta"]),
         "Lowest cost of pass": frontier if tier is None else (frontier, " in ", name(tier)),
     }
     return [h("div", {}, h("dt", {}, term), h("dd", {}, value)) for term, value in facts.items()]
@@ -752,7 +752,7 @@ def _apart(trial: Any) -> Element | None:
 
 FAILURE_GROUPS = (
     Column("count", "trials", "count", ("count",)),
-    Column("share", "share", "percent", ("share",), hint="Of the trials that did not succeed"),
+    Column("share", "share", "percent", ("share",), hint="Share of the trials that did not succeed"),
     Column("mode", "failure", "name", ("failure_mode",), empty=""),
     Column("kind", "message", "name", ("kind",), empty=""),
     Column("agents", "agents", "name", ("agents",), empty=""),
@@ -834,7 +834,5 @@ _SLOT = ("agent_model", "task", "attempt", "tier", "subtest")
 
 
 def draw_running(running: Sequence[Mapping[str, Any]]) -> Drawn:
-    look = Look(
-        "Trials that are running", key=lambda one: json.dumps([one[part] for part in _SLOT]), primary="age"
-    )
+    look = Look("Running trials", key=lambda one: json.dumps([one[part] for part in _SLOT]), primary="age")
     return draw(RUNNING, running, look)

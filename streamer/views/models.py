@@ -301,7 +301,7 @@ class Ends(Message):
 class Difference(Message):
     """The difference of the sides in one metric, second minus first, over the tasks where both know it."""
 
-    tasks: int = Field(ge=0, description="Tasks where both know it.")
+    tasks: int = Field(ge=0, description="Tasks where both have it.")
     mean: float | None = Field(description="Mean of second minus first, in the unit of the metric.")
     interval: Ends | None = Field(
         description="Of the mean on tasks like these, 95 %, clustered by task. Null before the end, and with "
@@ -336,11 +336,11 @@ class FlipGroup(Message):
 
 NO_PREFIX = {
     "order_from_a_side": "the order was made from results of a compared run",
-    "order_chosen": "the order was chosen, and the plan does not say from what",
+    "order_chosen": "the order was chosen, and the plan does not say how",
 }
 
 DIFFERENT_TASKS = (
-    "the sides ran different tasks, and no side is known to have planned exactly the common ones before "
+    "the sides ran different tasks, and neither is known to have planned exactly the common ones before "
     "the other began"
 )
 
@@ -350,7 +350,7 @@ class Comparison(Message):
 
     a: SideTotals = Field(description="First side.")
     b: SideTotals = Field(description="Second side.")
-    tasks: int = Field(ge=0, description="Tasks that both have done (task and tier).")
+    tasks: int = Field(ge=0, description="Tasks that both ran (task and tier).")
     a_better: int = Field(ge=0, description="Tasks with a higher pass rate of the first side.")
     b_better: int = Field(ge=0, description="Tasks with a higher pass rate of the second side.")
     equal: int = Field(ge=0, description="Tasks with equal pass rates.")
@@ -505,7 +505,7 @@ class TooManyCells(Exception):
     def __init__(self, tasks: int, agents: int) -> None:
         super().__init__(
             f"The matrix of {tasks:,} tasks and {agents:,} agents has over {MAX_CELLS:,} cells, too many "
-            "to show. The list of trials has them one by one"
+            "to show. Use the list of trials"
         )
 
 

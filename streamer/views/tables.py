@@ -197,7 +197,7 @@ REMARKS = {
         "passed after a plain failure: if they crashed and ran again, send the crash as "
         "infrastructure_error, or intervals mislead",
     ),
-    "score_out_of_range": ("score", "outside 0 to 1 counted as none"),
+    "score_out_of_range": ("score", "outside 0 to 1 not counted"),
 }
 
 

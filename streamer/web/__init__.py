@@ -79,13 +79,15 @@ def check_tokens(host: str, token: str | None, publish_token: str | None) -> Non
     """Require a token where other machines can connect, and reject weak ones; raises ServeError."""
     for option, given in (("--token", token), ("--publish-token", publish_token)):
         if given is not None and len(given) < MIN_TOKEN_CHARACTERS:
-            raise ServeError(f"{option} is too short: {MIN_TOKEN_CHARACTERS} characters or more are needed")
+            raise ServeError(f"{option} is too short: it needs {MIN_TOKEN_CHARACTERS} characters or more")
     if token is not None and token == publish_token:
-        raise ServeError("--token and --publish-token are the same. Give two, so that viewers cannot publish")
+        raise ServeError(
+            "--token and --publish-token are equal. Use different ones, so that viewers cannot publish"
+        )
     if token is None and not is_loopback(host):
         raise ServeError(
-            f"--host {host} can be reached by others: give a token of {MIN_TOKEN_CHARACTERS} characters or "
-            "more, with --token or STREAMER_WEB_TOKEN, or leave --host out and use an SSH tunnel"
+            f"--host {host} is open to others: set a token of {MIN_TOKEN_CHARACTERS} or more characters, "
+            "with --token or STREAMER_WEB_TOKEN, or leave out --host and use an SSH tunnel"
         )
 
 

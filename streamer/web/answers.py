@@ -246,7 +246,7 @@ def drawn_comparison(found: Comparison) -> list[drawing.Element]:
     )
     if found.flips:
         parts += [
-            drawing.h("h3", {"class": "part"}, "Tasks that one side alone passes"),
+            drawing.h("h3", {"class": "part"}, "Tasks that only one side passes"),
             drawing.table(_flips(found)),
         ]
     for side, tasks in (("a", found.not_in_b), ("b", found.not_in_a)):
@@ -321,7 +321,7 @@ def _flips(found: Comparison) -> drawing.Drawn:
         return drawing.h("a", {"href": run_link(other.run, "/trials", **given)}, drawing.name(task))
 
     look = drawing.Look(
-        "Tasks that one side alone passes",
+        "Tasks that only one side passes",
         key=lambda group: json.dumps([group.passed_by, group.tier, group.failure_mode]),
         primary="count",
         cells={
@@ -369,7 +369,7 @@ def _pairs(found: Comparison) -> drawing.Drawn:
         )
 
     look = drawing.Look(
-        "Tasks that both have done",
+        "Tasks that both ran",
         key=lambda row: json.dumps([row["task_id"], row["tier"]]),
         cells={
             "a": side("a"),

@@ -410,7 +410,7 @@ async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummar
 
 @_get(
     "/api/runs/{run}/comparison",
-    "The agents of a run compared: the rank of each, and what may be said of every two.",
+    "The agents of a run compared: the rank of each, and what you may conclude of every two.",
 )
 async def comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
     compared = (await run_at(web, run, query.as_of).answers(*OF_COMPARISON)).compared
@@ -617,7 +617,7 @@ async def _place(web: Web, run: str, trial: str, artifact: str) -> _Place:
     files = {str(number): file for number, file in enumerate(event.artifacts or [])}
     file = files.get(artifact)
     if file is None or file.path is None:
-        raise CannotBeOpened(f"This trial has no file {artifact!r}; .../event lists those that it has")
+        raise CannotBeOpened(f"This trial has no file {artifact!r}; .../event lists its files")
     directory = await asyncio.to_thread(web.directories.of, run, event.shard)
     return _Place(directory, event, file.path, file.name)
 
@@ -730,7 +730,9 @@ def _labels(texts: Iterable[str]) -> dict[str, str]:
             raise BadQuery(f"label={text!r}: write KEY=VALUE")
         if labels.setdefault(key, value) != value:
             one, other = f"{key}={labels[key]}", text
-            raise BadQuery(f"label={one!r} and label={other!r}: no run has both. Ask once for each value")
+            raise BadQuery(
+                f"label={one!r} and label={other!r}: no run has both. Ask for each value separately"
+            )
     return labels
 
 
@@ -748,7 +750,7 @@ async def ledgers_sheet(web: Web, query: TimeQuery) -> bytes:
     names = await _ledgers(web, query)
     document = names_document(names)
     if not names:
-        nothing = "No run belongs to a ledger yet. A run enters its agents by `ledger` of its plan."
+        nothing = "No run belongs to a ledger yet. A run joins one through `ledger` in its plan."
         document = document._replace(tables=[], lines=[nothing])
     links = [{"name": f"/pages/ledgers/{quote(one.name, safe='')}"} for one in names]
     return sheet(document, links, is_ledger=True)
@@ -766,7 +768,7 @@ async def task_sheet(web: Web, query: TaskSheetQuery, task: str) -> bytes:
     if query.run is not None:
         benchmark = (await web.reader.run(query.run)).benchmark
     elif benchmark is None:
-        raise BadQuery("benchmark or run: one of both says which runs the page goes over")
+        raise BadQuery("benchmark or run: give one, to say which runs the page covers")
     past = await _past_runs(web, benchmark, query.run if benchmark is None else None)
     page = task_page(past, task)
     links = [{"run": _trials_link(one, task)} for one in page.runs]
@@ -776,7 +778,7 @@ async def task_sheet(web: Web, query: TaskSheetQuery, task: str) -> bytes:
 async def run_sheet(web: Web, query: RunSheetQuery, run: str) -> bytes:
     """A run at an earlier time, as a page that says so and links to the live page."""
     if query.as_of is None:
-        raise BadQuery("as_of: which offset or time the page shows. The page /#/run/RUN is live")
+        raise BadQuery("as_of: give the offset or time to show. The page /#/run/RUN is live")
     position = Position.of(query.as_of)
     at = await FoldedAgain(web, run, position).answers()
     agents, tiers = ([one.model_dump(mode="json") for one in some] for some in (at.agents, at.tiers))

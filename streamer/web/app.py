@@ -476,7 +476,7 @@ def _refuse_as_of(request: Request) -> None:
     if "as_of" in request.query_params:
         paths = [one.path for one in OPERATIONS if "as_of" in one.query.model_fields]
         raise BadQuery(
-            "as_of: this path says how things stand now. The single trials of an earlier time are in "
+            "as_of: this path shows only the current state. Trials as of an earlier time are in "
             f"trials.csv. These paths take as_of: {', '.join([*paths, *DOWNLOADS])}"
         )
 

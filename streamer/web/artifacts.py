@@ -70,7 +70,7 @@ def read_below(home: Path, relative: str, limit: int, *, from_end: bool = False)
         size = os.fstat(descriptor).st_size
         if size > limit and not from_end:
             raise CannotBeOpened(
-                f"{relative!r} has {size:,} bytes; {limit:,} are shown at most. Open it on its machine"
+                f"{relative!r} has {size:,} bytes; at most {limit:,} are shown. Open it on its machine"
             )
         left_out = max(0, size - limit)
         content = bytearray()
@@ -85,7 +85,7 @@ def read_below(home: Path, relative: str, limit: int, *, from_end: bool = False)
 @contextmanager
 def _opened(home: Path, relative: str) -> Iterator[int]:
     if not _RELATIVE.fullmatch(relative):
-        raise CannotBeOpened(f"{relative!r} is no path below a run's directory")
+        raise CannotBeOpened(f"{relative!r} is not a path inside a run's directory")
     *folders, name = [part for part in relative.split("/") if part != "."] or ["."]
     descriptors: list[int] = []
     try:
@@ -94,10 +94,10 @@ def _opened(home: Path, relative: str) -> Iterator[int]:
             descriptors.append(os.open(folder, _DIRECTORY, dir_fd=descriptors[-1]))
         descriptors.append(os.open(name, _FILE, dir_fd=descriptors[-1]))
         if not stat.S_ISREG(os.fstat(descriptors[-1]).st_mode):
-            raise CannotBeOpened(f"{relative!r} is no regular file")
+            raise CannotBeOpened(f"{relative!r} is not a regular file")
         yield descriptors[-1]
     except FileNotFoundError:
-        raise CannotBeOpened(f"{relative!r} is not in the run's directory any more") from None
+        raise CannotBeOpened(f"{relative!r} is no longer in the run's directory") from None
     except OSError as error:
         raise CannotBeOpened(f"{relative!r} cannot be opened: {error.strerror or error}") from error
     finally:
@@ -114,12 +114,12 @@ LOOK_AGAIN_SECONDS = 5.0
 """The shortest time between two searches for an unknown run."""
 
 NOT_NAMED = (
-    "This server knows no directory of this run. Start it with --artifacts DIR, or follow the run with "
+    "This server knows no directory for this run. Start it with --artifacts DIR, or follow the run with "
     "`streamer tail` or `streamer live` on the same machine"
 )
 SEVERAL = (
-    "Several directories on the server's machine hold a run of this name, so it cannot tell whose file this "
-    "is. Rename or remove all but one"
+    "Several directories on the server's machine hold a run with this name, so it cannot tell whose file "
+    "this is. Rename or remove all but one"
 )
 _RENAMED = {"agent": "", "model": ""}
 """Fields that `tail` can rename by options, so they cannot identify a trial here."""
@@ -144,8 +144,7 @@ class DirectoryRun:
             if any(file.get("path") == path for file in files):
                 return
         raise CannotBeOpened(
-            f"{path!r} is not among the files that the harness keeps for this trial in the run's directory. "
-            "Others are not shown"
+            f"{path!r} is not one of this trial's own files in the run's directory. Other files are not shown"
         )
 
     def _trials_at(self, path: str) -> Iterator[dict[str, Any]]:
@@ -737,7 +736,7 @@ def view_of(home: Path, path: str, name: str) -> ArtifactView:
 
 def recording(home: Path, path: str) -> str:
     if PurePosixPath(path).suffix.lower() not in _CASTS:
-        raise CannotBeOpened(f"{path!r} is not a recording: only files that end in .cast are played")
+        raise CannotBeOpened(f"{path!r} is not a recording: only .cast files are played")
     return _text_view(read_below(home, path, MAX_CAST_BYTES), path)
 
 

@@ -55,7 +55,7 @@ class RunOutlook:
         except Exception as error:  # the last outlook stays; the stream reports the problem of Redis
             status = status_of(error)
             if status is None:
-                log.exception("The outlook of a run failed; viewers keep the last one")
+                log.exception("A run's outlook failed; viewers keep the last one")
             elif status >= 500:
                 self._asked = ""
         self._loading = None

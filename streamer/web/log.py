@@ -66,8 +66,8 @@ class TooManyTrials(Refused):
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
-            f"Run {run_id!r} has results for more than {MAX_TRIALS:,} trials, more than this server holds. "
-            "`streamer query trials` prints them all"
+            f"Run {run_id!r} has more than {MAX_TRIALS:,} trials, more than this server holds. `streamer "
+            "query trials` prints them all"
         )
 
 
@@ -177,8 +177,8 @@ class TooManyFolds(Refused):
 
     def __init__(self) -> None:
         super().__init__(
-            f"One run is read from its log at a time, and {MAX_WAITING} other questions wait for that "
-            "already. Ask again later"
+            f"One run is read from its log at a time, and {MAX_WAITING} requests are already waiting. Try "
+            "again later"
         )
 
 
@@ -192,8 +192,8 @@ class LogTruncated(Refused):
 
     def __init__(self, whose: str, begins_at: int) -> None:
         super().__init__(
-            f"The log of {whose} begins at offset {begins_at}, because earlier events were deleted. Events "
-            "that count may be among them: leave as_of out, or ask `streamer query` with --as-of"
+            f"The log of {whose} begins at offset {begins_at}, because earlier events were deleted. Some "
+            "of them may count: leave out as_of, or use `streamer query` with --as-of"
         )
 
 
@@ -509,7 +509,7 @@ class TrialMoved(Refused):
     status = 409
 
     def __init__(self) -> None:
-        super().__init__("This trial was scored again just now: ask once more")
+        super().__init__("This trial was scored again just now: try again")
 
 
 class StoredTrial(Struct, frozen=True, gc=False):
@@ -576,7 +576,7 @@ class EventsClosed(Refused):
 
     def __init__(self, topic: str) -> None:
         super().__init__(
-            f"The server may not read topic {topic!r}, so it knows no messages, labels and files of trials. "
+            f"The server may not read topic {topic!r}, so it has no messages, labels or files of trials. "
             "Let its Kafka account read that topic (docs/security.md)"
         )
 

@@ -190,12 +190,12 @@ def create_server(web: Web) -> Server[Any]:
 async def _answer(web: Web, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     tool = TOOLS.get(name)
     if tool is None:
-        raise BadQuery(f"There is no tool {name!r}: {', '.join(TOOLS)}")
+        raise BadQuery(f"There is no tool {name!r}; use {', '.join(TOOLS)}")
     given = dict(arguments)
     texts = tool.has_texts and given.pop("texts", False) is True
     missing = [one for one in tool.names if not isinstance(given.get(one), str)]
     if missing:
-        raise BadQuery(f"{name} needs {' and '.join(missing)}, as a text")
+        raise BadQuery(f"{name} needs {' and '.join(missing)}, as text")
     names = {one: given.pop(one) for one in tool.names}
     try:
         query = tool.query.model_validate(given)

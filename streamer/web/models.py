@@ -78,7 +78,7 @@ MetricName = Annotated[
 
 def _allowed(name: str) -> str:
     if name not in ALLOWED:
-        raise ValueError(f"{name!r} cannot be allowed; one of {', '.join(ALLOWED)} can")
+        raise ValueError(f"{name!r} cannot be allowed; use one of {', '.join(ALLOWED)}")
     return name
 
 
@@ -271,7 +271,7 @@ class RunsQuery(TimeQuery):
 
 class WhyQuery(AsOfQuery):
     metric: MetricName = optional("METRIC of docs/redis.md, or metrics/NAME.", PRIMARY_METRIC)
-    agent: str | None = optional("Only this agent, or agent:model; all but baselines if not given.")
+    agent: str | None = optional("Only this agent, or agent:model; default: all except baselines.")
     since: str | None = optional("Only what moved it after this offset or time.", max_length=64)
     limit: int = optional("At most so many moves.", 100, ge=1, le=MAX_PAGE)
 
@@ -305,7 +305,7 @@ class LeaderboardQuery(BoardsQuery):
 
 
 class LeaderboardsQuery(BoardsQuery):
-    all_benchmarks: bool = optional("One board of all benchmarks, mixed.", False)
+    all_benchmarks: bool = optional("One board for all benchmarks, mixed.", False)
 
 
 class TasksQuery(Query):
@@ -431,7 +431,7 @@ class NoSuchTrial(Refused):
     status = 404
 
     def __init__(self, run_id: str, trial_id: str) -> None:
-        super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists those it has")
+        super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists its trials")
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def _broken(code: Json) -> Iterable[str]:
     elif code["snapshot_failed"]:
         yield "Snapshots differ."
     if code["claimed"]:
-        yield "Its advantages are only claimed by its log, not measured."
+        yield "Its advantages are only claimed by the log, not measured."
 
 
 def _facts(title: str, pairs: Iterable[tuple[Content, Content | None]]) -> Element:
@@ -361,7 +361,7 @@ def _call(call: ToolCall) -> Element:
         {"class": "call"},
         h("summary", {}, failed, h("code", {}, _as_written(gist))),
         _written(call.arguments) if call.arguments else None,
-        h("p", {"class": "note"}, "The log has no output of it.")
+        h("p", {"class": "note"}, "The log has no output for it.")
         if call.output is None
         else _written(call.output),
     )

@@ -131,8 +131,8 @@ ProbeAnswer = tuple[str, str]
 class AddressUnusable(Exception):
     def __init__(self, address: str, error: Exception) -> None:
         super().__init__(
-            f"cannot answer probes at {address}: {error}. End the program that has this address, or set "
-            "STREAMER_METRICS_ADDRESS to another HOST:PORT of this machine"
+            f"cannot answer probes at {address}: {error}. Stop the program that uses this address, or set "
+            "STREAMER_METRICS_ADDRESS to another HOST:PORT on this machine"
         )
 
 
@@ -187,7 +187,7 @@ def healthy(metrics: Metrics, now: float) -> ProbeAnswer:
     """Whether the worker runs at all; if not, it must be restarted."""
     status = metrics.status
     if status is not None and now - status.at > STUCK_SECONDS:
-        return "503 Service Unavailable", f"stuck: has not looked at itself for {now - status.at:.0f} s"
+        return "503 Service Unavailable", f"stuck: no self-check for {now - status.at:.0f} s"
     return "200 OK", "alive"
 
 
@@ -204,4 +204,4 @@ def ready(metrics: Metrics, now: float) -> ProbeAnswer:
 def _why_not_ready(status: WorkerMoment | None) -> str:
     heartbeat = status.heartbeat if status else {"partitions": [], "catching_up": [], "waits": None}
     owned, behind = heartbeat["partitions"], heartbeat["catching_up"]
-    return heartbeat["waits"] or f"owns partitions {owned}, catches up with {behind}"
+    return heartbeat["waits"] or f"owns partitions {owned}, catching up with {behind}"

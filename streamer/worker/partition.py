@@ -154,9 +154,9 @@ class StateLost(RuntimeError):
 
     def __init__(self, changelog: str, topic: str, partition: int, start: int, group: str) -> None:
         super().__init__(
-            f"partition {partition}: {changelog} has lost state pages, and {topic}, from which they could be "
-            f"folded again, begins at offset {start:,}. Going on would publish less than was said before. "
-            f"Restore one of the two topics; or, to go on with what is left, delete the offsets of group "
+            f"partition {partition}: {changelog} has lost state pages, and {topic}, which could restore "
+            f"them, begins at offset {start:,}. Continuing would publish fewer results than before. "
+            "Restore one of the two topics; or, to continue with what is left, delete the offsets of group "
             f"{group} for {topic} and start the worker again"
         )
 
@@ -239,8 +239,8 @@ class Checkpoint:
         offsets = ", ".join(f"{first:,} to {end - 1:,}" for first, end in self.lost)
         return (
             f"partition {partition}: events were deleted from the log before they were folded, at offsets "
-            f"{offsets}; the numbers of their runs lack them. Publish them again, and let no retention "
-            "delete events"
+            f"{offsets}; their runs' numbers lack them. Publish them again, and turn off retention for "
+            "events"
         )
 
     @property
@@ -405,8 +405,8 @@ class Partition:
     def log_faults(self) -> list[str]:
         lost = self.checkpoint.what_is_lost(self.number)
         moved = (
-            f"partition {self.number}: its committed offset was moved forward, not by a worker. Its log was "
-            "folded again from the beginning; this is told until the worker is restarted"
+            f"partition {self.number}: something other than a worker moved its committed offset forward. "
+            "Its log was folded again from the beginning; this message stays until the worker restarts"
         )
         return [*([lost] if lost else []), *([moved] if self.moved else [])]
 

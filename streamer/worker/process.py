@@ -68,8 +68,8 @@ LOOK_SECONDS = 2.0
 class NotCurrent(Exception):
     def __init__(self, own: str, current: str) -> None:
         super().__init__(
-            f"its prices, profiles or formulas ({own}) are no longer those of the group ({current}). Nothing "
-            "more is published with them. Started again, it waits until they are current"
+            f"its prices, profiles or formulas ({own}) are no longer those of the group ({current}). It "
+            "publishes no more with them. After a restart, it waits until they are current"
         )
 
 
@@ -97,7 +97,7 @@ class Configuration:
             await tell(self._waits(current))
             await asyncio.sleep(LOOK_SECONDS)
         if said is not None:
-            log.warning("its configuration (%s) is current now: the worker begins", self.made_with)
+            log.warning("its configuration (%s) is now current: the worker starts", self.made_with)
 
     def check(self, records: Iterable[Any]) -> None:
         """Raise NotCurrent if the records of `streamer-meta` have another configuration."""
@@ -111,8 +111,8 @@ class Configuration:
 
     def _waits(self, current: str) -> str:
         return (
-            f"waits: its prices, profiles or formulas ({self.made_with}) are not those of the group "
-            f"({current}). Give it those, or make them current: `streamer config adopt {self.made_with}`"
+            f"waits: its prices, profiles or formulas ({self.made_with}) differ from the group's "
+            f"({current}). Change them, or make them current: `streamer config adopt {self.made_with}`"
         )
 
 
@@ -207,7 +207,7 @@ CHECK_SECONDS = 15.0
 class TopicDeleted(RuntimeError):
     def __init__(self, topics: list[str]) -> None:
         super().__init__(
-            f"topics {', '.join(topics)} were deleted. The worker ends; the next one creates and fills them"
+            f"topics {', '.join(topics)} were deleted. The worker ends; the next one recreates and fills them"
         )
 
 
@@ -446,8 +446,8 @@ EXIT_CODE = 75
 
 def _exit(gap_seconds: float) -> None:
     log.critical(
-        "did not run for %.1f s, longer than its session; its partitions belong to another worker by now. "
-        "Ending without writing anything; start it again",
+        "was suspended for %.1f s, longer than its session; its partitions now belong to another worker. "
+        "Exiting without writing; start it again",
         gap_seconds,
     )
     sys.stderr.flush()

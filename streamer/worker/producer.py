@@ -62,7 +62,7 @@ class RecordsRefused(Exception):
 
     def __init__(self, records: list[ProducerRecord]) -> None:
         self.records = records
-        super().__init__(f"the broker refuses {len(records)} records for their size")
+        super().__init__(f"the broker refuses {len(records)} records because of their size")
 
 
 def fitting(records: list[ProducerRecord]) -> list[ProducerRecord]:
@@ -74,7 +74,7 @@ def fitting(records: list[ProducerRecord]) -> list[ProducerRecord]:
 
 class TopicRecreated(RuntimeError):
     def __init__(self, topic: str) -> None:
-        super().__init__(f"topic {topic} was deleted and made again. The worker ends; the next one fills it")
+        super().__init__(f"topic {topic} was deleted and recreated. The worker ends; the next one fills it")
 
 
 class Producer:

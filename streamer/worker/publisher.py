@@ -167,7 +167,7 @@ class IdleRuns:
         result = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
         pages = [(key, self._tables.trials.get(key)) for key in closed.pages]
         if not await load_pages(result, pages):
-            log.warning("run %r: state pages of it are gone; folding it again from the event log", run_id)
+            log.warning("run %r: its state pages are gone; folding it again from the event log", run_id)
             try:
                 await fold_again(result, self._settings, partition.number, partition.position)
             except CannotFoldAgain as error:
@@ -277,8 +277,7 @@ class QuarantineWriter:
             await self._producer.write(records)
         except RecordsRefused as refusal:
             log.error(
-                "%s: rejections go without the event's bytes, records to be sent on stay where they are",
-                refusal,
+                "%s: rejections omit the event's bytes, and misplaced records stay where they are", refusal
             )
             await self._producer.write(self._encoder.without_bytes(refusal.records))
 
@@ -501,8 +500,8 @@ class SummaryPublisher:
                 if run.state.impoverished and run_id not in self.told_poorer:
                     self.told_poorer.add(run_id)
                     log.warning(
-                        "run %r: a result came without the verdict or cost that an earlier event of its "
-                        "trial had. Send corrections whole, and late scores as trial_scored",
+                        "run %r: a result lacks the verdict or cost that an earlier event of its trial "
+                        "had. Send corrections whole, and late scores as trial_scored",
                         run_id,
                     )
             await asyncio.sleep(0)

@@ -114,8 +114,8 @@ def _answered_to(partition: Partition, end: int) -> int:
 class OtherLog(RuntimeError):
     def __init__(self, stored: str, own: str) -> None:
         super().__init__(
-            f"Redis holds the state of another log ({stored}) than this one ({own}), and was away when the "
-            "worker started. The next worker begins an epoch above that state: start it again"
+            f"Redis holds the state of another log ({stored}), not this one ({own}), and was down when the "
+            "worker started. Restart the worker: it begins an epoch above that state"
         )
 
 
@@ -148,7 +148,7 @@ class LogIdentity:
                 await self.sink.take_log_name(self._name)
             self._settled, self.problem = True, None
         except UNREACHABLE as error:
-            log.warning("Redis does not say whose log its state belongs to (%s): will ask again", error)
+            log.warning("Redis does not say which log its state came from (%s): will ask again", error)
         return await self._records()
 
     async def _records(self) -> list[Any]:
@@ -164,7 +164,7 @@ class LogIdentity:
             await self.producer.write([ProducerRecord(topic, 0, EPOCH_KEY, epoch_value(epoch))])
         log.warning(
             "Redis holds the state of another log (%s), up to epoch %d. This log (%s) has epoch %d. Runs "
-            "that only the other log has stay until `streamer rebuild --switch`",
+            "only in the other log stay until `streamer rebuild --switch`",
             stored,
             seen,
             self._name,
@@ -184,8 +184,8 @@ class LogIdentity:
                 if not self._settled:
                     raise OtherLog(stored, self._name)
                 self.problem = (
-                    f"Redis got the state of another log ({stored}) while workers of this one ({self._name}) "
-                    "ran. Give each deployment its own namespace, or start the workers again"
+                    f"Redis got the state of another log ({stored}) while workers of this one "
+                    f"({self._name}) ran. Give each deployment its own namespace, or restart the workers"
                 )
                 return
             self._settled, self.problem = True, None
@@ -289,8 +289,8 @@ class PartitionRecovery:
         """Fold everything again, because another client committed an offset beyond the folded events."""
         done, reached = partition.pipeline.as_of + 1, at.committed or 0
         log.error(
-            "partition %d: its committed offset was moved to %d, not by a worker, and %d is folded; folding "
-            "the log again from its beginning",
+            "partition %d: something other than a worker moved its committed offset to %d, but %d is "
+            "folded; folding the log again from its beginning",
             partition.number,
             reached,
             done,
@@ -306,7 +306,7 @@ class PartitionRecovery:
                 names = self._names
                 raise StateLost(names.trials_changelog, names.trial_events, number, at.start, names.group)
             log.warning(
-                "partition %d: its state pages are not all there; folding the log again from its beginning",
+                "partition %d: some of its state pages are missing; folding the log again from its beginning",
                 number,
             )
         for run_id in pipeline.runs():  # a local disk may have pages that the changelog has lost

@@ -98,7 +98,7 @@ def row_key(raw: bytes | None) -> str:
 def refuse_page(key: str, value: bytes | None) -> None:
     """Raise NoRow for a record that is not a state page. An unreadable page fails its run instead."""
     if not (key.startswith("/") or _PAGE_KEY.fullmatch(key)):
-        raise NoRow(f"has the key {key[:_SHOWN_KEY]!r}, and a page has RUN/WRITER/NUMBER")
+        raise NoRow(f"has the key {key[:_SHOWN_KEY]!r}, but a page has RUN/WRITER/NUMBER")
     layout: Any = (
         _QuarantineRow if quarantined_run(key) else _CheckpointRow if key.startswith(COVERED) else None
     )
@@ -115,7 +115,7 @@ def refuse_summary(kind: SummaryKind, key: str, value: bytes | None) -> None:
     with suppress(ValueError, IndexError):
         group = GroupId.of_topic_key(kind, key)
     if not run_id or group is None or group.kind != kind or group.topic_key(run_id) != key:
-        raise NoRow(f"has the key {key[:_SHOWN_KEY]!r}, which no summary of this topic has")
+        raise NoRow(f"has the key {key[:_SHOWN_KEY]!r}, which is not a summary's key in this topic")
     try:
         if value is not None:
             convert(orjson.loads(value), _SummaryRow)
@@ -336,8 +336,8 @@ class RocksRows(rocksdb.Store, Rows):
         if damage:
             aside = _set_aside(path)
             self.log.warning(
-                "%s is damaged (%s). It is set aside as %s, and its partition is read again from Kafka. Look "
-                "at the disk, then delete what is set aside",
+                "%s is damaged (%s). It is moved to %s, and its partition is read again from Kafka. Check "
+                "the disk, then delete the moved files",
                 *(path, damage, aside),
             )
         else:
@@ -516,8 +516,8 @@ LOOKS_AT_AN_END = 3
 class RecoveryIncomplete(RuntimeError):
     def __init__(self, topic: str, partition: int, reached: object, end: object) -> None:
         super().__init__(
-            f"partition {partition} of {topic} was recovered up to offset {reached}, it ends at {end}; "
-            "going on would publish from half a state. The worker ends; start it again"
+            f"partition {partition} of {topic} was recovered only up to offset {reached} of {end}; "
+            "continuing would publish from partial state. The worker ends; start it again"
         )
 
 
@@ -552,7 +552,7 @@ class PatientRecovery(Recovery):
         claimed = {tp: offset for tp in tps if (offset := destination[tp]) is not None and offset >= 0}
         for tp, end in (await consumer.highwaters(*claimed) if claimed else {}).items():
             if claimed[TP(*tp)] >= (end or 0):
-                log.warning("%s: local rows go past its end and are dropped", TP(*tp))
+                log.warning("%s: local rows are past its end and are dropped", TP(*tp))
                 cast(Any, self.tp_to_table[TP(*tp)]).data.forget(tp.partition)
                 destination[TP(*tp)] = None
         await super()._build_offsets(consumer, tps, destination, title)
@@ -585,7 +585,7 @@ class PatientRecovery(Recovery):
             for place in [place for place, count in looks.items() if count >= LOOKS_AT_AN_END]:
                 tp, _, reached = place
                 end = self.active_highwaters[tp]
-                log.warning("%s: no record behind offset %s can be read; it ends at %d", tp, reached, end)
+                log.warning("%s: no record after offset %s can be read; it ends at %d", tp, reached, end)
                 self.active_offsets[tp] = end
                 del looks[place]
 
@@ -761,7 +761,7 @@ def _first_free(parent: Path) -> tuple[Path, BaseFileLock]:
         lock = _lock(directory)
         if lock is not None:
             return directory, lock
-    raise StateUnavailable(f"{MAX_WORKERS} workers hold directories under {parent}; end some")
+    raise StateUnavailable(f"{MAX_WORKERS} workers use directories under {parent}; stop some")
 
 
 def _lock(directory: Path) -> BaseFileLock | None:

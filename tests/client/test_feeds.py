@@ -277,5 +277,5 @@ def test_the_latest_of_each_slot_counts_and_what_was_withdrawn_is_gone(log_of_tr
 
 
 def test_a_run_of_which_the_log_holds_nothing_is_said_with_what_to_do(log_of_trials: Settings) -> None:
-    with pytest.raises(NotInLog, match=r"holds nothing of run 'run-1'\. `streamer query runs`"):
+    with pytest.raises(NotInLog, match=r"holds nothing for run 'run-1'\. `streamer query runs`"):
         scored_trials(log_of_trials, "run-1")

@@ -88,13 +88,13 @@ def test_before_its_first_event_nothing_stands_and_the_first_is_named(log: Setti
 
 def test_of_a_run_that_is_nowhere_the_log_holds_nothing(log: Settings) -> None:
     for position in (None, Position(offset=3)):
-        with pytest.raises(NotInLog, match="holds nothing of run 'run-2'"):
+        with pytest.raises(NotInLog, match="holds nothing for run 'run-2'"):
             fold_run(log, "run-2", PRICES, position)
 
 
 def test_after_its_deletion_nothing_stands_and_before_it_everything(log: Settings) -> None:
     publish(log, [a_deletion()], len(EVENTS))
-    with pytest.raises(NothingYet, match="nothing stands of run 'run-1' as of 5"):
+    with pytest.raises(NothingYet, match="run 'run-1' has no events as of 5"):
         fold_run(log, "run-1", PRICES, Position(offset=5))
     assert fold_run(log, "run-1", PRICES, Position(offset=4)).answers.run.trials == 2
 
@@ -211,7 +211,7 @@ def test_an_event_in_a_wrong_partition_does_not_count(logs: Settings) -> None:
 
 
 def test_an_offset_is_of_one_run(logs: Settings) -> None:
-    with pytest.raises(BadPosition, match="offset 0 is a place in one partition"):
+    with pytest.raises(BadPosition, match="offset 0 is a position in one partition"):
         fold_runs(logs, PRICES, Position(offset=0))
     one = fold_runs(logs, PRICES, Position(offset=0), "run-1")
     assert (ids(one), one.moment) == (["run-1"], START)

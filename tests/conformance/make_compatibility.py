@@ -149,7 +149,7 @@ def one(kind: str, case_id: str) -> Case:
 
 def told(where: str, field: str, theirs: Any, ours: Any) -> str:
     assert theirs != ours, f"{where}: {field} is no example of a difference"
-    return f"{where}: `{field}` there {shown(theirs)}, here {shown(ours)}."
+    return f"{where}, `{field}`: theirs {shown(theirs)}, ours {shown(ours)}."
 
 
 def shown(value: Any) -> str:

@@ -119,7 +119,7 @@ def test_a_correction_takes_its_labels_along() -> None:
 
 def test_an_unknown_label_names_the_known_ones() -> None:
     with pytest.raises(
-        UnknownLabel, match=r"no trial of run 'run-1' has a label 'colour'\. Labels: 'language', 'x'"
+        UnknownLabel, match=r"no trial in run 'run-1' has a label 'colour'\. Labels: 'language', 'x'"
     ):
         broken_down(*EVENTS, label="colour")
     with pytest.raises(UnknownLabel, match="no labels at all"):

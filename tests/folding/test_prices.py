@@ -214,7 +214,7 @@ FINE = "input = 1\noutput = 1\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[models.x]\ninput = = 1", "not valid TOML.*line 2.*mend the file"),
+        ("[models.x]\ninput = = 1", "not valid TOML.*line 2.*fix the file"),
         ("[models.x]\ninput = 1e-99999999999999999999", "not valid TOML"),
         (f"[models.x]\ninput = {'9' * 5000}", "not valid TOML"),
         ("models = 3", "allowed: tables named"),
@@ -239,9 +239,9 @@ FINE = "input = 1\noutput = 1\n"
         ("[models.x]\n" + FINE + "cache_read = -1", r'models\."x"\] cache_read is -1; allowed'),
         ("[models.x]\n" + FINE + 'aliases = "y"', r"aliases is 'y'; allowed: a list"),
         ("[models.x]\n" + FINE + "aliases = [1]", r"aliases is \[1\]; allowed: a list"),
-        ("[models.x]\n" + FINE + "source = 1", "source is 1; allowed: a text"),
-        ("[models.x]\n" + FINE + "[models.'openai/x']\n" + FINE, "the name 'x' stands for both .* keep one"),
-        ("[models.x]\n" + FINE + "aliases = ['x']", "the name 'x' stands for both"),
+        ("[models.x]\n" + FINE + "source = 1", "source is 1; allowed: text"),
+        ("[models.x]\n" + FINE + "[models.'openai/x']\n" + FINE, "the name 'x' means both .* keep one"),
+        ("[models.x]\n" + FINE + "aliases = ['x']", "the name 'x' means both"),
     ],
 )
 def test_a_table_that_cannot_be_used_says_where_and_what_is_allowed(text: str, message: str) -> None:

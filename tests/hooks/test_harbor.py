@@ -137,7 +137,7 @@ def test_without_a_stack_it_asks_for_nothing_and_says_why(
     asyncio.run(plugin.on_job_start(job))
     asyncio.run(plugin.on_job_end(None))
     assert job.hooks == []
-    assert "no stack runs on this machine" in caplog.text
+    assert "no stack is running on this machine" in caplog.text
 
 
 def test_no_error_reaches_harbor(
@@ -158,10 +158,10 @@ def test_no_error_reaches_harbor(
 
     asyncio.run(run())
     assert len(job.hooks) == 2
-    assert "the job goes on" in caplog.text
+    assert "the job continues" in caplog.text
     assert [event["type"] for event in published] == ["run_started", "trial_result"]
     asyncio.run(HarborPlugin().on_job_start(SimpleNamespace()))
-    assert "goes on without it" in caplog.text
+    assert "continues without it" in caplog.text
 
 
 harbor_background = harbor.Background

@@ -132,9 +132,7 @@ def test_the_base_names_what_to_install(base: Installation, tmp_path: Path) -> N
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "streamer: streamer fold needs more than the base: pip install 'trialstream[local]'\n"
-    )
+    assert done.stderr == ("streamer: streamer fold needs an extra: pip install 'trialstream[local]'\n")
 
 
 def test_fold_and_report_need_no_server(local: Installation, tmp_path: Path) -> None:

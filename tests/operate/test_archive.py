@@ -259,7 +259,7 @@ def test_a_broker_that_takes_no_deletion_is_told_with_what_to_do(
     out = tmp_path / "r.tar"
     assert not archived(the_archive("r", out), None)
     assert (
-        f"did not acknowledge its deletion. Call `streamer archive r {out}` again" in capsys.readouterr().err
+        f"did not acknowledge its deletion. Run `streamer archive r {out}` again" in capsys.readouterr().err
     )
 
 
@@ -275,7 +275,7 @@ def test_a_broker_that_takes_only_a_part_of_an_archive_is_told_with_what_to_do(
         raise NotDelivered(3, 1, "broker:9092", OSError("gone"))
 
     monkeypatch.setattr(archive, "ThreadedPublisher", refuses)
-    with one.out.open("rb") as file, pytest.raises(NotDone, match="Give the same command again"):
+    with one.out.open("rb") as file, pytest.raises(NotDone, match="Run the same command again"):
         archive.restore(Settings(), file, "r.tar", PRICES, wait_seconds=0.0)
 
 
@@ -285,20 +285,20 @@ JUDGED = a_short_run("r", judged=True)
 @pytest.mark.parametrize(
     ("events", "why"),
     [
-        (a_short_run("r", None, judged=True), "waits for the scores of a judge"),
-        (JUDGED, "waits for the scores of a judge"),
+        (a_short_run("r", None, judged=True), "waits for a judge's scores"),
+        (JUDGED, "waits for a judge's scores"),
         (
             [*JUDGED, *(a_short_trial("r", task, resolved=None, score=0.5, revision=2) for task in "xy")],
-            "waits for the scores of a judge",
+            "waits for a judge's scores",
         ),
-        (a_short_run("r", "Interrupted"), "was broken off"),
-        (a_short_run("r", "error"), "was broken off"),
+        (a_short_run("r", "Interrupted"), "was interrupted"),
+        (a_short_run("r", "error"), "was interrupted"),
         (
             [
                 *a_short_run("r", None, infrastructure_failures=["lost"])[:2],
                 a_short_trial("r", "y", resolved=None, failure_mode="lost"),
             ],
-            "trials that may be run again",
+            "trials that may run again",
         ),
         (a_short_run("r", None)[:2], "is unfinished|is stalled|is running"),
         (a_short_run("r", None), None),
@@ -316,7 +316,7 @@ def test_what_is_finished_follows_r19_and_waits_for_judges_as_r13_says(
     else:
         said = refusal(one)
         assert re.search(why, said)
-        assert "only finished runs are archived" in said
+        assert "only finished runs can be archived" in said
         assert files_in(tmp_path) == []
 
 
@@ -326,7 +326,7 @@ def test_rejected_records_keep_a_run_until_somebody_says_that_they_need_not(log:
     )
     log.put(b'{"run_id":"s","type":"of_tomorrow","named":"r"}', b'r"')
     said = refusal(the_archive("r", tmp_path / "r.tar"))
-    assert "2 records of it cannot be read" in said
+    assert "2 records cannot be read" in said
     assert "`streamer rejections list --run r`" in said
     assert files_in(tmp_path) == []
     assert the_archive("r", tmp_path / "r.tar", without_rejected=True).make()
@@ -342,7 +342,7 @@ def test_a_file_of_another_run_that_was_broken_off_is_not_taken(log: Log, tmp_pa
     first._send(events[:1])
     out.rename(tmp_path / "moved.tar")
     said = refusal(the_archive("nightly", out))
-    assert f"End that first: `streamer archive nightly-1 {out}`" in said
+    assert f"Finish that first: `streamer archive nightly-1 {out}`" in said
     assert log.run("nightly").trials == 2
     assert first.make()
     assert out.read_bytes() == (tmp_path / "moved.tar").read_bytes()
@@ -355,7 +355,7 @@ def test_a_late_event_that_the_deletion_covers_is_not_passed_over(log: Log, tmp_
     log.put(*a_short_run("r"))
     assert not one.make()
     log.put(a_short_trial("r", "z", revision=0))
-    assert "1 event came since" in refusal(one)
+    assert "1 event arrived since" in refusal(one)
 
 
 def test_an_event_between_the_deletions_of_two_commands_is_not_passed_over(log: Log, tmp_path: Path) -> None:
@@ -370,11 +370,11 @@ def test_an_event_between_the_deletions_of_two_commands_is_not_passed_over(log: 
     log.put(a_short_trial("r", "z", revision=between))
     b._note(of_b)
     b._send(of_b)
-    with pytest.raises(CannotBeMoved, match="1 event came since"):
+    with pytest.raises(CannotBeMoved, match="1 event arrived since"):
         b._end(of_b)
     assert files_in(tmp_path) == ["a.tar", "b.tar"]
     for one in (a, b):
-        assert "1 event came since" in refusal(one)
+        assert "1 event arrived since" in refusal(one)
 
 
 def test_a_revision_far_ahead_keeps_the_run(log: Log, tmp_path: Path) -> None:
@@ -421,7 +421,7 @@ def test_a_run_that_begins_again_beside_the_deletion_is_told_apart(log: Log, tmp
     one._note(events)
     one._send(events[:1])
     log.put(a_short_trial("r", "x", revision=orjson.loads(events[0])["revision"] + 1))
-    assert "has begun again with later events" in refusal(one)
+    assert "has started again with later events" in refusal(one)
     assert (files_in(tmp_path), events_in(one.out)) == (["r.tar"], a_short_run("r"))
 
 
@@ -481,7 +481,7 @@ def test_lines_are_asked_for_only_while_redis_has_the_run_and_its_baseline_has_f
     lines = lines_of(Settings(), "c", PRICES)
     with pytest.raises(CannotBeMoved, match="base, the baseline of its ledger, has not finished"):
         lines(log, 1)
-    with pytest.raises(CannotBeMoved, match="by now Redis does not have it"):
+    with pytest.raises(CannotBeMoved, match="it is no longer in Redis"):
         lines_of(Settings(), "gone", PRICES)(log, 1)
 
 
@@ -508,7 +508,7 @@ def test_an_error_of_the_disk_ends_one_run_and_not_the_policy(
 
     monkeypatch.setattr(archive, "write_synced", full)
     assert not archived(the_archive("r", tmp_path / "r.tar"), None)
-    assert "No space left on device. Call the command again with the same OUT" in capsys.readouterr().err
+    assert "No space left on device. Run the command again with the same OUT" in capsys.readouterr().err
 
 
 def test_an_age_in_the_future_is_refused(tmp_path: Path) -> None:
@@ -700,7 +700,7 @@ def test_a_redis_that_has_lost_the_run_makes_no_archive_done(stack: Online, tmp_
 def test_a_run_that_goes_on_stays(stack: Online, tmp_path: Path) -> None:
     published(stack, a_finished_run("goes on", tasks=400)[:-1], "goes on")
     done = call(stack, "archive", "goes on", tmp_path / "out.tar")
-    assert (done.returncode, b"only finished runs are archived" in done.stderr) == (1, True)
+    assert (done.returncode, b"only finished runs can be archived" in done.stderr) == (1, True)
     assert (files_in(tmp_path), deletions(stack, "goes on")) == ([], [])
 
 
@@ -722,7 +722,7 @@ def test_another_file_is_not_overwritten(stack: Online, tmp_path: Path) -> None:
     out = tmp_path / "out.tar"
     out.write_bytes(b"mine")
     done = call(stack, "archive", "named", out)
-    assert (done.returncode, b"is there, and has other events than named" in done.stderr) == (1, True)
+    assert (done.returncode, b"exists, and its events are not those in named" in done.stderr) == (1, True)
     assert (out.read_bytes(), deletions(stack, "named")) == (b"mine", [])
     done = call(stack, "archive", "named", tmp_path / "no" / "out.tar")
     assert (done.returncode, b"There is no directory" in done.stderr) == (1, True)
@@ -736,7 +736,7 @@ def test_a_run_that_began_again_needs_a_file_of_its_own(stack: Online, tmp_path:
     later = a_trial(run_id="again", revision=revision)
     published(stack, [later, {"type": "run_finished", "run_id": "again", "revision": revision}], "again")
     refused = call(stack, "archive", "again", out)
-    assert (refused.returncode, b"has other events than again" in refused.stderr) == (1, True)
+    assert (refused.returncode, b"its events are not those in again" in refused.stderr) == (1, True)
     assert (out.read_bytes(), len(deletions(stack, "again"))) == (first, 1)
     assert call(stack, "archive", "again", tmp_path / "second.tar").returncode == 0
     assert len(deletions(stack, "again")) == 2
@@ -753,7 +753,7 @@ def test_a_stack_that_has_the_run_or_deleted_it_takes_no_archive_of_it(
     published(elsewhere, [a_trial(run_id="twice")], "twice")
     before = len(log_of(elsewhere, "twice"))
     live = call(elsewhere, "restore", out)
-    assert (live.returncode, b"twice is here: the log has 1 event of it that" in live.stderr) == (1, True)
+    assert (live.returncode, b"twice exists here: the log has 1 event that" in live.stderr) == (1, True)
     assert len(log_of(elsewhere, "twice")) == before
 
 
@@ -777,7 +777,7 @@ def test_events_of_files_have_no_place_in_a_log(stack: Online, tmp_path: Path) -
     (tmp_path / "events.ndjson").write_bytes(lines)
     assert call(stack, "bundle", tmp_path / "events.ndjson", tmp_path / "b.tar").returncode == 0
     done = call(stack, "restore", tmp_path / "b.tar")
-    assert (done.returncode, b"b.tar has events of files" in done.stderr) == (1, True)
+    assert (done.returncode, b"b.tar has events from files" in done.stderr) == (1, True)
     damaged = bytearray((tmp_path / "b.tar").read_bytes())
     damaged[600] ^= 1
     (tmp_path / "b.tar").write_bytes(damaged)
@@ -845,7 +845,7 @@ def test_an_archive_that_a_policy_broke_off_is_named_by_the_next_plan(stack: Onl
     out = tmp_path.resolve() / "b1.tar"
     shown = call(stack, *policy)
     assert (shown.returncode, shown.stdout.startswith(b"b2: archive in")) == (1, True)
-    assert f"the archive of b1 was broken off: call `streamer archive b1 {out}`" in shown.stderr.decode()
+    assert f"the archive of b1 was interrupted: run `streamer archive b1 {out}`" in shown.stderr.decode()
     assert call(stack, "archive", "b1", out).returncode == 0
     assert (call(stack, *policy).returncode, len(deletions(stack, "b1"))) == (0, 1)
 
@@ -857,9 +857,9 @@ def test_a_run_that_waits_for_its_judge_stays_until_its_end_says_that_no_score_c
     events = a_short_run("awaited", judged=True, labels={"policy": "judged"})
     published(stack, events, "awaited")
     shown = call(stack, "archive", "--label", "policy=judged", tmp_path)
-    assert b"awaited: stays (waits for the scores of a judge)" in shown.stdout
+    assert b"awaited: stays (waits for a judge's scores)" in shown.stdout
     refused = call(stack, "archive", "awaited", tmp_path / "out.tar")
-    assert (refused.returncode, b"awaited waits for the scores" in refused.stderr) == (1, True)
+    assert (refused.returncode, b"awaited waits for a judge" in refused.stderr) == (1, True)
     assert (files_in(tmp_path), deletions(stack, "awaited")) == ([], [])
     published(stack, [events[-1] | {"revision": 2, "scores_pending": False}], "awaited")
     assert call(stack, "archive", "awaited", tmp_path / "out.tar").returncode == 0

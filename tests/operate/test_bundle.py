@@ -221,13 +221,13 @@ def member(name: str, content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no header of events.ndjson"),
-        (WHOLE[:-1], "the end of an archive"),
-        (WHOLE[: len(WHOLE) // 2], "the file ends before"),
-        (WHOLE + b"\0", "the end of an archive"),
-        (WHOLE.replace(b"events.ndjson", b"../events.nds", 1), "no header of events.ndjson"),
-        (WHOLE.replace(b"ustar", b"pax\0\0", 1), "no header of events.ndjson"),
-        (member(EVENTS, b""), "do not fit each other"),
+        (b"", "no header for events.ndjson"),
+        (WHOLE[:-1], "the end of the archive"),
+        (WHOLE[: len(WHOLE) // 2], "the file ends earlier"),
+        (WHOLE + b"\0", "the end of the archive"),
+        (WHOLE.replace(b"events.ndjson", b"../events.nds", 1), "no header for events.ndjson"),
+        (WHOLE.replace(b"ustar", b"pax\0\0", 1), "no header for events.ndjson"),
+        (member(EVENTS, b""), "do not match"),
         (member(RECORDS, b""), "more bytes than records.ndjson counts"),
         (member(RECORDS, b"[]\n"), "ValidationError"),
         (member(RECORDS, b"{" * 100_000), "DecodeError"),
@@ -236,7 +236,7 @@ def member(name: str, content: bytes) -> bytes:
         (member(PRICES, b"x = " + b"[" * 100_000), "not valid TOML"),
         (member(SUMMARIES, b"[1]\n"), "TypeError"),
         (member(SUMMARIES, members_of(WHOLE)[SUMMARIES] * 2), "twice"),
-        (member(VERDICTS, b"[]"), "no JSON object"),
+        (member(VERDICTS, b"[]"), "not a JSON object"),
         (member(VERDICTS, b"[" * 100_000), "JSONDecodeError"),
         (member(MANIFEST, b"{}"), "has bundle None"),
         (member(MANIFEST, b"\xff"), "JSONDecodeError"),
@@ -275,7 +275,7 @@ def test_nothing_is_read_because_a_header_says_that_it_is_there(tmp_path: Path) 
     info.size = 8 * GIB - 1
     file = tmp_path / "b.tar"
     file.write_bytes(info.tobuf(tarfile.USTAR_FORMAT))
-    with pytest.raises(NotABundle, match="the file ends before"), file.open("rb") as stream:
+    with pytest.raises(NotABundle, match="the file ends earlier"), file.open("rb") as stream:
         check_bundle(stream, "b.tar")
     members = members_of(WHOLE)
     at = WHOLE.index(PRICES.encode())
@@ -365,7 +365,7 @@ def test_a_bundle_is_no_file_of_events(tmp_path: Path, packed_by: Callable[[byte
     ):
         done = streamer(*command, environment=nobody)
         assert (done.returncode, done.stdout) == (2, b""), (command, done)
-        assert b"is a bundle: `streamer check` reads it" in done.stderr, (command, done)
+        assert b"is a bundle: use `streamer check`" in done.stderr, (command, done)
     done = streamer("fold", stdin=file.read_bytes())
     assert (done.returncode, b"- is a bundle" in done.stderr) == (2, True)
 
@@ -440,12 +440,12 @@ def test_what_cannot_be_bundled_is_said_and_nothing_is_overwritten(tmp_path: Pat
     out = tmp_path / "b.tar"
     twice = streamer("bundle", tmp_path / "one", tmp_path / "two", out)
     assert (twice.returncode, out.exists()) == (1, False)
-    assert "run 'same' comes from both one and two" in twice.stderr.decode()
+    assert "run 'same' is in both one and two" in twice.stderr.decode()
     forgotten = streamer("bundle", tmp_path / "one", tmp_path / "two")
     assert (forgotten.returncode, (tmp_path / "two").read_bytes()) == (2, ndjson(trials("same")))
     (tmp_path / "empty").write_bytes(b"{}\n")
     empty = streamer("bundle", tmp_path / "empty", out)
-    assert (empty.returncode, out.exists(), "holds no run" in empty.stderr.decode()) == (1, False, True)
+    assert (empty.returncode, out.exists(), "has no run" in empty.stderr.decode()) == (1, False, True)
     (tmp_path / "half").write_bytes(ndjson(trials("half")) + b"{}\n")
     half = streamer("bundle", tmp_path / "half", out)
     assert (half.returncode, streamer("check", out).returncode) == (1, 0)
@@ -470,7 +470,10 @@ def bundle_of_the_log(settings: Settings, tmp_path: Path) -> bytes:
     assert done.returncode == 0, done.stderr
     assert (checked_file := streamer("check", out)).returncode == 0, checked_file
     missing = streamer("bundle", "never", tmp_path / "never.tar", environment=environment)
-    assert (missing.returncode, "no file never, and the event log" in missing.stderr.decode()) == (1, True)
+    assert (missing.returncode, "no file never, and no run with that name" in missing.stderr.decode()) == (
+        1,
+        True,
+    )
     return out.read_bytes()
 
 

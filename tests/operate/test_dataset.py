@@ -201,7 +201,7 @@ def test_ids_that_readers_would_pass_over_or_that_are_paths_are_files_like_other
 
 def test_a_directory_with_other_files_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(NotOurs, match="no export of streamer"):
+    with pytest.raises(NotOurs, match="not a streamer export"):
         exported(tmp_path, STORY)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 
@@ -215,7 +215,7 @@ def test_a_run_that_can_no_longer_be_folded_keeps_its_old_rows(tmp_path: Path) -
 
 def test_runs_of_servers_and_of_files_are_not_mixed(tmp_path: Path) -> None:
     exported(tmp_path, STORY)
-    with pytest.raises(CannotExport, match="holds runs from files, and these are from servers: name another"):
+    with pytest.raises(CannotExport, match="holds runs from files, but these are from servers: name another"):
         export(tmp_path, {}, lambda due: [], source="servers")
     assert len(rows_of(tmp_path, "trials")) == 2
 

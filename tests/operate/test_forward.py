@@ -82,8 +82,8 @@ def test_a_deleted_agent_is_one_event_without_a_score() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("mlflow",), "name the runs to watch, or say --all"),
-        (("otlp", "--all", "--otlp-name", "x=y"), "'x=y' renames nothing that is sent"),
+        (("mlflow",), "name the runs to watch, or give --all"),
+        (("otlp", "--all", "--otlp-name", "x=y"), "'x=y' does not rename anything that is sent"),
     ],
 )
 def test_wrong_use_is_one_line(arguments: tuple[str, ...], said: str) -> None:
@@ -165,7 +165,7 @@ def forwarded(monkeypatch: pytest.MonkeyPatch, sink: Any, given: Iterable[Change
 def test_an_address_that_mlflow_cannot_use_is_not_printed(url: str) -> None:
     done = streamer("forward", "mlflow", "--all", "--url", url, environment={"STREAMER_DEBUG": "1"})
     assert done.returncode == 2
-    assert b"mlflow cannot use the address" in done.stderr
+    assert b"mlflow cannot use the given address" in done.stderr
     assert SECRET.encode() not in done.stderr + done.stdout
 
 
@@ -293,7 +293,7 @@ def test_mlflow_that_is_away_is_said_without_its_address(monkeypatch: pytest.Mon
     sink = MlflowSink(f"http://user:{SECRET}@127.0.0.1:{free_port()}", "e", "")
     said = forwarded(monkeypatch, sink, changes(a_trial()))
     assert len(said) == 2
-    assert said[0].startswith("MLflow takes no results (")
+    assert said[0].startswith("MLflow accepts no results (")
     assert SECRET not in "".join(said)
 
 
@@ -526,7 +526,7 @@ def test_a_collector_has_each_number_and_what_it_missed_comes_when_it_is_back(
 
     with forwarding(stack, tmp_path / "log", *given) as log:
         publish(stack.settings, [a_trial(task_id="t1", resolved=True, **own)])
-        wait_for(lambda: "takes no results" in log.read_text(), "that nobody listens", 90)
+        wait_for(lambda: "accepts no results" in log.read_text(), "that nobody listens", 90)
         with serving(tmp_path / "collector.log", command, tmp_path, f"http://127.0.0.1:{port}/"):
             wait_for(lambda: scores("accuracy")[-1:] == [1.0], "what waited", 90)
             ended = {"type": "run_finished", "run_id": "otlp-run", "status": "completed"}
@@ -539,7 +539,7 @@ def test_a_collector_has_each_number_and_what_it_missed_comes_when_it_is_back(
                 lambda: any("streamer.deleted" in said for *_, said in received(out)), "the deletion", 60
             )
     assert SECRET not in log.read_text()
-    assert "OTLP takes results again" in log.read_text()
+    assert "OTLP accepts results again" in log.read_text()
     events = received(out)
     assert {name for name, *_ in events} == {"eval.result"}
     versions = [

@@ -93,11 +93,11 @@ def test_a_refused_notice_is_tried_again_within_bounds_and_that_is_said_once() -
             said.wait_done()
         assert receiver.posts == 9
         assert len(said) == 1
-        assert "notification service 2 (JSON) does not take notices" in said[0]
+        assert "notification service 2 (JSON) does not accept notices" in said[0]
         service.send(a_notice(3), said.done.release)
         said.wait_done()
         service.close(CLOSE_SECONDS)
-        assert said[1:] == ["notification service 2 (JSON) takes notices again"]
+        assert said[1:] == ["notification service 2 (JSON) accepts notices again"]
         assert receiver.titles == ["title 0", "title 3"]
 
 

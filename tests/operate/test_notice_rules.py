@@ -352,7 +352,7 @@ def test_each_notice_comes_once_with_what_it_depends_on() -> None:
     reached, ahead, lost = decided(decider, PLAN, *trials("a", 6, 0), *trials("b", 1, 5))
     assert (ahead.key, ahead.title) == ("ahead:a:gpt-5", "run-1 a:gpt-5: can no longer be overtaken")
     assert ahead.body == (
-        "It ends at 60.00 % or more, and the other agents of the run at 50.00 % or less, "
+        "It ends at 60.00 % or more, and the run's other agents at 50.00 % or less, "
         "unless results are corrected or another agent joins"
     )
     assert (reached.key, reached.title) == (
@@ -428,7 +428,7 @@ def test_a_candidate_of_a_ledger_is_told_when_it_becomes_better_and_when_it_no_l
     assert better.body == "1 candidate tried, 1 better; evidence 93.3, 40.5 needed at place 1"
     assert lost.title == "r ＠b:m: no longer better than base, in ledger nightly"
     assert lost.body.startswith(
-        "An older candidate came late, or results were corrected. 1 candidate tried, 0 "
+        "An older candidate arrived late, or results were corrected. 1 candidate tried, 0 "
     )
     later = watching.again()
     later.take(run(2))
@@ -463,15 +463,15 @@ def test_an_estimate_is_told_once_for_each_outcome_while_the_run_goes_on() -> No
     assert decider.estimated("r", an_estimate(58)) == [], "the run is not known yet"
     decider.take(run(1), NOW)
     [within] = decider.estimated("r", an_estimate(58))
-    assert within.title == "r estimate: it will tell its first two agents apart"
+    assert within.title == "r estimate: it will tell its top two agents apart"
     assert within.body.splitlines()[0] == (
         "estimate: at this rate a difference of 15.0 points between ‹x›:m and y:m is decided after about "
         "58 more pairs, $14.50, 8.7 min"
     )
     assert decider.estimated("r", an_estimate(57)) == []
     [beyond] = decider.estimated("r", an_estimate(58, left=20))
-    assert beyond.title == "r estimate: it will not tell its first two agents apart"
-    assert beyond.body.splitlines()[0].endswith("this run has 20 left, so it will not decide")
+    assert beyond.title == "r estimate: it will not tell its top two agents apart"
+    assert beyond.body.splitlines()[0].endswith("this run has only 20 left, so it will not decide")
     assert decider.estimated("r", an_estimate(None)) == []
     decider.take(run(2, status="completed"), NOW)
     assert Watching().decider.estimated("r", an_estimate(5)) == []

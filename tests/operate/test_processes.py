@@ -50,7 +50,7 @@ def test_a_server_that_failed_shows_the_end_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
     log.write_bytes(b"".join(b"line %d\n" % number for number in range(20)) + b"\xff\n")
     said = str(ServerFailed("The broker", "ended (1)", log))
-    assert said.startswith(f"The broker ended (1). Its log is {log}. It said last:\nline 13\n")
+    assert said.startswith(f"The broker ended (1). Its log is {log}. Its last output:\nline 13\n")
     assert said.endswith("line 19\n\N{REPLACEMENT CHARACTER}")
 
 
@@ -326,4 +326,4 @@ async def test_a_redis_that_is_away_is_said_once_and_holds_up_no_notice(settings
     assert await away.claim("r", "started")
     await away.close()
     assert len(said) == 1
-    assert "after a restart it may be told again" in said[0]
+    assert "a restart may send them again" in said[0]

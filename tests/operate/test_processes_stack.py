@@ -103,7 +103,7 @@ def test_a_paused_program_is_stopped_too(log: Path) -> None:
 
 
 def test_a_program_runs_once_and_one_that_never_ran_has_nothing_to_stop(stubborn: Child, log: Path) -> None:
-    with pytest.raises(RuntimeError, match="already runs as process"):
+    with pytest.raises(RuntimeError, match="is already running as process"):
         stubborn.start()
     idle = a_child("", log)
     idle.stop()
@@ -260,7 +260,7 @@ def test_a_torn_journal_is_cut_and_said(tmp_path: Path) -> None:
     (segment,) = (tmp_path / "data" / "journal").glob("*.journal")
     os.truncate(segment, segment.stat().st_size - 1)
     with running(tmp_path, partitions=UP_PARTITIONS) as stack:
-        assert "ends in 105 bytes of an event that is not there to its end" in stack.printed
+        assert "ends in 105 bytes of an incomplete event" in stack.printed
         assert "1 acknowledged events of partition " in stack.printed
         assert numbers(stack, 9) == list(range(9))
 
@@ -271,7 +271,7 @@ def test_the_death_of_the_broker_ends_up_with_a_clear_error_and_the_journal_surv
         os.kill(stack.pid_of("tansu"), signal.SIGKILL)
         assert stack.process.wait(30) == 1
         assert "The embedded broker ended (-9)" in stack.printed
-        assert "All that was acknowledged is kept: start `streamer up` again" in stack.printed
+        assert "Everything acknowledged is kept: start `streamer up` again" in stack.printed
         assert not stack.discovery.exists()
     with running(tmp_path, partitions=UP_PARTITIONS) as stack:
         assert numbers(stack, 100) == list(range(100))
@@ -314,7 +314,7 @@ def test_a_full_disk_is_one_line_and_a_problem_in_status_until_there_is_room(tmp
         assert stack.printed.count(told) == 1
         assert stack.printed.count("The journal can be written again") == 1
         assert stack.end(signal.SIGTERM) == 0
-        assert "all that was acknowledged is kept" in stack.printed
+        assert "everything acknowledged is kept" in stack.printed
 
 
 def test_a_start_on_a_full_disk_says_so(tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_a_worker_and_a_redis_that_die_are_started_again(tmp_path: Path) -> None
             os.kill(pid, signal.SIGKILL)
             wait_for(lambda pid=pid: not runs(pid), "the end of the killed process")  # type: ignore[misc]
             wait_for(lambda part=part: stack.other(part), f"another {part}")  # type: ignore[misc]
-        assert "The worker ended (-9); it is started again" in stack.printed
+        assert "The worker ended (-9); restarting it" in stack.printed
         with redis.Redis.from_url(stack.addresses["redis"]) as client:
             wait_for(
                 lambda: redis_answers(client.connection_pool.connection_kwargs["port"]),

@@ -179,7 +179,7 @@ def test_swe_bench_writes_the_slash_of_a_model_otherwise() -> None:
 
 @pytest.mark.parametrize("path", [".", "..", "runs/..", "/", ""])
 def test_terminal_bench_needs_the_name_of_the_run_s_directory(path: str) -> None:
-    with pytest.raises(CannotSelect, match="as runs/NAME does"):
+    with pytest.raises(CannotSelect, match="such as runs/NAME"):
         commands("terminal-bench", a_failure("unknown_agent_error"), path=path)
 
 
@@ -190,10 +190,10 @@ def test_terminal_bench_resumes_and_says_that_it_runs_all_attempts() -> None:
         "rm -f -- runs/run-1/a/a.1/results.json",
         "tb runs resume --run-id=run-1 --runs-dir=runs",
     ]
-    assert made.remarks == ["Terminal-Bench runs all attempts at a task again where one of them is left"]
+    assert made.remarks == ["Terminal-Bench reruns all attempts at a task if any is left"]
 
 
-@pytest.mark.parametrize(("harness", "said"), [("inspect", "the latest log"), ("swe-bench", "predictions")])
+@pytest.mark.parametrize(("harness", "said"), [("inspect", "latest log"), ("swe-bench", "predictions")])
 def test_what_a_harness_needs_is_asked_for(harness: str, said: str) -> None:
     with pytest.raises(CannotSelect, match=said):
         commands(harness, a_trial(resolved=None))
@@ -265,13 +265,13 @@ def test_commands_are_on_stdout_and_remarks_on_stderr(tmp_path: Path) -> None:
 def test_nothing_left_prints_no_command(tmp_path: Path) -> None:
     done = asked(tmp_path, [a_trial()], "--for", "harbor")
     assert (done.returncode, done.stdout) == (0, b"")
-    assert b"nothing of run run-1 is left to run" in done.stderr
+    assert b"run run-1 has no trials left to run" in done.stderr
 
 
 def test_wrong_use_says_what_to_do(tmp_path: Path) -> None:
     for options, said in (
-        (("--for", "inspect"), b"name the latest log"),
-        (("--for", "harbor", "--agent", "a"), b"leave --agent out"),
+        (("--for", "inspect"), b"name the eval's latest log"),
+        (("--for", "harbor", "--agent", "a"), b"leave out --agent"),
     ):
         done = asked(tmp_path, MIXED, *options)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr

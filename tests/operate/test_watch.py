@@ -187,7 +187,7 @@ async def test_ledgers_and_estimates_are_told_beside_the_runs(
             told = [
                 *("base started", "c started", "two started"),
                 "c b:m: better than base, in ledger nightly",
-                "two estimate: it will tell its first two agents apart",
+                "two estimate: it will tell its top two agents apart",
             ]
             await asyncio.to_thread(receiver.expect, *told)
         with notifying(environment, tmp_path / "second.log", *arguments, receiver.url):
@@ -315,8 +315,8 @@ def of_version_1(value: str | bytes) -> str:
 
 
 ANOTHER_VERSION = (
-    f"published by semantics_version 1, compared by {SEMANTICS_VERSION}; "
-    "the workers publish it again once they are upgraded"
+    f"published with semantics_version 1, compared with {SEMANTICS_VERSION}; upgraded workers publish it "
+    "again"
 )
 
 

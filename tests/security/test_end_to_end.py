@@ -130,7 +130,7 @@ def test_a_worker_that_is_not_let_in_ends_with_one_line(secured: Secured, tmp_pa
 def test_a_worker_with_a_wrong_redis_password_goes_on_and_says_so(secured: Secured, tmp_path: Path) -> None:
     given = secured.given("worker", redis_password_file=None, redis_password="not-the-password")
     with a_worker(tmp_path, given) as worker:
-        worker.wait_until(lambda: "Redis does not take writes" in worker.output, "it says so")
+        worker.wait_until(lambda: "Redis does not accept writes" in worker.output, "it says so")
         assert "invalid username-password pair" in worker.output
     assert "not-the-password" not in worker.output
 
@@ -253,7 +253,7 @@ def test_what_a_user_may_not_do_is_refused_in_one_line(secured: Secured, user: s
     done = streamer(*arguments, stdin=stdin, environment=environment(secured.given(user)))
     lines = [line for line in done.stderr.decode().splitlines() if line != "following; Ctrl-C ends it"]
     assert (done.returncode, done.stdout, len(lines)) == (1, b"", 1), done.stderr
-    assert "uthorization" in lines[0] or "user may see it" in lines[0]
+    assert "uthorization" in lines[0] or "your user's rights" in lines[0]
     assert not [secret for secret in SECRETS if secret in lines[0]]
 
 

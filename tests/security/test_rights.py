@@ -139,7 +139,7 @@ def test_workers_never_outnumber_partitions_and_use_their_own_user() -> None:
 def test_a_namespace_that_kubernetes_cannot_write_is_refused(namespace: str) -> None:
     done = streamer("schema", "--format", "strimzi", environment={"STREAMER_NAMESPACE": namespace})
     assert (done.returncode, done.stdout) == (2, b"")
-    assert f"namespace '{namespace}' makes the name".encode() in done.stderr
+    assert f"namespace '{namespace}' gives the name".encode() in done.stderr
 
 
 @pytest.mark.parametrize("namespace", ["", "Team-A"])

@@ -158,7 +158,7 @@ def test_a_path_that_does_not_exist_is_named_and_the_others_go_on(tmp_path: Path
 
 
 def test_an_unknown_harness_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="allowed are auto, inspect, fc-eval, terminal-bench, scylla"):
+    with pytest.raises(ValueError, match="allowed: auto, inspect, fc-eval, terminal-bench, scylla"):
         convert([tmp_path], ConvertOptions(harness="helm"), ConvertReport())
 
 
@@ -383,7 +383,7 @@ def test_a_score_that_is_no_object_is_missing() -> None:
 def test_names_that_become_one_keep_the_first() -> None:
     result = read_scores({"a b": {"value": 1}, "a_b": {"value": 2}})
     assert result.metrics == {"a_b": 1}
-    assert result.left_out == ["the score 'a_b' has the name 'a_b' of another one"]
+    assert result.left_out == ["the score 'a_b' has the same name as another: 'a_b'"]
 
 
 def test_of_too_many_scores_the_first_are_kept() -> None:
@@ -557,7 +557,7 @@ def test_what_the_broker_does_not_take_is_kept_and_said(
     said: list[str] = []
     result = tail(away, run, ConvertOptions(), stop, said.append, end_when_published)
     assert result.pending >= 2
-    assert any("does not take events" in line for line in said)
+    assert any("does not accept events" in line for line in said)
 
 
 def test_r35_only_a_run_that_lacks_what_its_files_announce_is_interrupted() -> None:
@@ -565,8 +565,8 @@ def test_r35_only_a_run_that_lacks_what_its_files_announce_is_interrupted() -> N
     plan = RunPlan("r", started={"plan_complete": False}, notes=["two ids are one"])
     plan.finished = {"type": "run_finished", "status": "completed"}
     assert plan.end == plan.finished
-    plan.lacks("the files count 3 trials; 1 read")
+    plan.lacks("the files announce 3 trials, but only 1 were found")
     assert plan.end == {"type": "run_finished", "status": "interrupted"}
     plan.finished = {"type": "run_finished", "status": "cancelled"}
     assert plan.end == plan.finished
-    assert plan.notes == ["two ids are one", "the files count 3 trials; 1 read"]
+    assert plan.notes == ["two ids are one", "the files announce 3 trials, but only 1 were found"]

@@ -124,7 +124,7 @@ def test_its_name_is_among_the_choices_without_it_being_loaded(site: Path) -> No
         ("Else = 1", "cannot be loaded: AttributeError"),
         ("class Tiny:\n    def __init__(self, x): ...", "cannot be loaded: TypeError"),
         ("class Tiny:\n    name = 'tiny'", "is not a connector: it has no method detect, plan, trials"),
-        (CONNECTOR.replace('"tiny"', '"other"'), "is left out: its object calls itself 'other'"),
+        (CONNECTOR.replace('"tiny"', '"other"'), "is left out: its object has the name 'other'"),
     ],
     ids=["import", "attribute", "constructor", "methods", "name"],
 )
@@ -171,7 +171,7 @@ def test_a_name_of_ours_cannot_be_taken(site: Path, tmp_path: Path) -> None:
     a_run(tmp_path / "runs" / "run1", [a_result()])
     result = convert(site, tmp_path / "runs")
     assert result.returncode == 0
-    clashes = [line for line in result.stderr.decode().splitlines() if "connector of that name" in line]
+    clashes = [line for line in result.stderr.decode().splitlines() if "connector with that name" in line]
     assert sorted(line.split("'")[1] for line in clashes) == ["auto", "scylla"]
 
 
@@ -207,5 +207,5 @@ def test_no_two_connectors_have_one_name() -> None:
 
 
 def test_a_harness_that_nobody_knows_is_refused_with_the_names_that_are_allowed() -> None:
-    with pytest.raises(ValueError, match=r"'harbour' is unknown; allowed are auto, .*harbor"):
+    with pytest.raises(ValueError, match=r"'harbour' is unknown; allowed: auto, .*harbor"):
         sources_for("harbour")

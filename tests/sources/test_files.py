@@ -199,7 +199,7 @@ def test_a_step_in_error_ends_the_scan_and_what_later_steps_stated_stays(tmp_pat
     write_steps(tmp_path, [a_step(9, 9), {"llm_metrics": None}, a_step(0, 0)])
     logs = read_agent_logs(tmp_path)
     assert (logs.input_tokens, logs.output_tokens) == (0, 0)
-    assert logs.problems == ("agent-logs/t.json: step 1: found None where an object belongs",)
+    assert logs.problems == ("agent-logs/t.json: step 1: found None instead of an object",)
 
 
 def test_of_logs_written_at_the_same_instant_the_last_by_name_counts(tmp_path: Path) -> None:

@@ -100,8 +100,8 @@ def test_the_rewards_are_those_that_harbor_counted(recorded: Path) -> None:
     [
         ({"": 1}, (True, None)),
         ({"reward": 0, "style": 1}, (False, None)),
-        ({"reward": None}, (None, "no verdict: the reward 'reward' is None, a number is needed")),
-        ({"a": 1, "b": 1}, (None, "no verdict: of the rewards 'a', 'b' none is called 'reward'")),
+        ({"reward": None}, (None, "no verdict: the reward 'reward' is None, not a number")),
+        ({"a": 1, "b": 1}, (None, "no verdict: no reward is named 'reward', only 'a', 'b'")),
         ({}, (None, None)),
     ],
 )
@@ -211,7 +211,7 @@ def test_an_agent_that_tells_nothing_has_no_numbers(kinds: list[Event]) -> None:
 def test_several_rewards_without_a_main_one_are_explained(recorded: Path) -> None:
     _, report = converted(recorded / "kinds")
     hints = {result.path.parent.name[:4]: result.hints for result in report.explanations}
-    assert hints["many"] == ("no verdict: of the rewards 'correctness', 'style' none is called 'reward'",)
+    assert hints["many"] == ("no verdict: no reward is named 'reward', only 'correctness', 'style'",)
     assert hints["easy"] == ()
 
 
@@ -414,7 +414,7 @@ def test_a_job_that_counts_trials_without_files_says_how_many_and_is_not_complet
     assert [event["type"] for event in events] == ["run_started", "run_finished"]
     assert (events[0]["plan_complete"], events[1]["status"]) == (False, "interrupted")
     name = "job-without-trial-files"
-    assert report.notes == [f"run {name}: the files count 3 trials with a result; 0 read"]
+    assert report.notes == [f"run {name}: the files announce 3 trials with a result, but only 0 were found"]
 
 
 def test_some_trial_files_that_are_gone_are_counted_once_the_job_has_finished(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_some_trial_files_that_are_gone_are_counted_once_the_job_has_finished(tm
     write_json(job / "result.json", whole)
     events, report = converted(job)
     assert len(trials_of(events)) == 2
-    assert report.notes == ["run job: the files count 5 trials with a result; 2 read"]
+    assert report.notes == ["run job: the files announce 5 trials with a result, but only 2 were found"]
     write_json(job / "result.json", {**whole, "finished_at": None})
     assert not converted(job)[1].notes
 
@@ -433,7 +433,9 @@ def test_a_job_that_stopped_without_an_end_says_the_trials_that_it_counts(tmp_pa
     """R35. Beside files it may run: a retry deletes the files of its trial for a while."""
     stats = {"n_total_trials": 5, "stats": {"n_completed_trials": "3"}}
     write_json(tmp_path / "job" / "result.json", stats)
-    assert converted(tmp_path)[1].notes == ["run job: the files count 3 trials with a result; 0 read"]
+    assert converted(tmp_path)[1].notes == [
+        "run job: the files announce 3 trials with a result, but only 0 were found"
+    ]
     a_job(tmp_path / "job", a_trial_result(name="t0"))
     assert converted(tmp_path)[1].notes == []
 
@@ -534,7 +536,7 @@ def test_reward_valid_decides_and_the_type_says_whose_failure_it_is(
     assert event.get("metrics") == (None if resolved is None else {"reward": 1.0})
     (summary,) = summaries(events).values()
     assert summary["infrastructure_failures"] == infrastructure
-    unknown = [line for line in remarks_of(report) if "in no table" in line]
+    unknown = [line for line in remarks_of(report) if "not in harbor's tables" in line]
     assert len(unknown) == (mode == "MyError")
 
 
@@ -794,5 +796,5 @@ def test_what_is_no_harbor_server_is_said(address: str, tmp_path: Path) -> None:
     Answers.answers["/jobs"] = (200, {}, b"<html>")
     with pytest.raises(ServerError, match="Is it a Harbor server"):
         ServerCopy(address, tmp_path).update()
-    with pytest.raises(ServerError, match="no Harbor server answers"):
+    with pytest.raises(ServerError, match="there is no Harbor server"):
         ServerCopy("http://127.0.0.1:9", tmp_path).update()

@@ -196,9 +196,9 @@ def test_scores_that_are_no_numbers_are_said_once_for_the_run(tmp_path: Path) ->
     ("summary", "wrong"),
     [
         (None, "sample 1: an object belongs here, not a JSON NoneType"),
-        ({"epoch": 1}, "sample 1: `id` is None, a number or a text of 1 to 512 characters is needed"),
-        (a_summary(id=[1]), "sample 1: `id` is [1], a number or a text of 1 to 512 characters is needed"),
-        (a_summary(id=""), "sample 1: `id` is '', a number or a text of 1 to 512 characters is needed"),
+        ({"epoch": 1}, "sample 1: `id` is None, not a number or a string of 1 to 512 characters"),
+        (a_summary(id=[1]), "sample 1: `id` is [1], not a number or a string of 1 to 512 characters"),
+        (a_summary(id=""), "sample 1: `id` is '', not a number or a string of 1 to 512 characters"),
     ],
 )
 def test_what_is_no_sample_is_reported_and_the_others_are_read(
@@ -612,10 +612,10 @@ def test_a_member_with_the_right_checksum_is_not_said_to_be_cut_off(
 def test_samples_that_are_no_list_are_said(tmp_path: Path, samples: object) -> None:
     log = {"version": 2, "status": "success", "eval": a_spec(), "plan": A_PLAN}
     whole = write_json(tmp_path / "x.json", log | {"samples": samples})
-    with pytest.raises(FileError, match=r"`samples` is a JSON \w+ where a list of samples belongs"):
+    with pytest.raises(FileError, match=r"`samples` is a JSON \w+ instead of a list of samples"):
         list(read_samples(whole))
     packed = an_archive(tmp_path / "x.eval", {"header.json": log, "summaries.json": samples})
-    with pytest.raises(FileError, match=r"summaries\.json is a JSON \w+ where a list of samples belongs"):
+    with pytest.raises(FileError, match=r"summaries\.json is a JSON \w+ instead of a list of samples"):
         list(read_samples(packed))
 
 
@@ -649,7 +649,7 @@ def test_an_odd_id_costs_itself_and_not_the_plan() -> None:
     assert plan_of(events)["tasks"] == plan_of(events)["order"] == named
     assert [trial["task_id"] for trial in trials_of(events)] == named
     assert [reason for _, reason in report.unreadable] == [
-        "sample 7: `id` is '', a number or a text of 1 to 512 characters is needed"
+        "sample 7: `id` is '', not a number or a string of 1 to 512 characters"
     ]
     assert report.left_out == []
 
@@ -787,10 +787,14 @@ def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_pat
     """R35. A log that says nothing, or that was stopped, promises none."""
     whole = a_log(tmp_path / "a.eval", a_summary(), results={"total_samples": 3})
     events, report = converted(whole)
-    assert report.notes == ["run addition_T1: the files count 3 trials with a result; 1 read"]
+    assert report.notes == [
+        "run addition_T1: the files announce 3 trials with a result, but only 1 were found"
+    ]
     assert plan_of(events)["plan_complete"] is False
     pooled, report = converted(whole, run_id="pool")
-    assert report.notes == ["run addition_T1: the files count 3 trials with a result; 1 read"]
+    assert report.notes == [
+        "run addition_T1: the files announce 3 trials with a result, but only 1 were found"
+    ]
     in_text = a_log(tmp_path / "text.eval", a_summary(), results={"total_samples": "3"})
     assert converted(in_text)[1].notes == report.notes
     assert joined_plan(pooled).get("plan_complete") is False
@@ -933,7 +937,7 @@ def test_a_shard_outside_a_directory_of_shards_is_a_run_of_its_own_and_said(tmp_
     (tmp_path / SHARDS).rename(tmp_path / "workers")
     report = converted(tmp_path)[1]
     assert len(report.runs) == 2
-    asked = "it has 2 of 4 samples. Is it a shard? Then call the directory above NAME.shards"
+    asked = "it has 2 of 4 samples. If it is a shard, name its parent directory NAME.shards"
     assert report.notes == [f"run {run}: {asked}" for run in report.runs]
 
 

@@ -301,20 +301,18 @@ def test_a_report_without_the_result_of_its_instance_is_reported(home: Path, con
     (home / REPORT).unlink()
     events, said = converted(home)
     assert "django__django-1" not in by_task(events)
-    reason = (
-        "django__django-1/report.json: it holds no result under `django__django-1`, as swebench writes one"
-    )
+    reason = "django__django-1/report.json: it has no result under `django__django-1`"
     assert said.unreadable == [(file, reason)]
 
 
 @pytest.mark.parametrize(
     ("lists", "reason"),
     [
-        ({"resolved_ids": 5}, "`resolved_ids` holds '5' where the ids of instances belong; it is left out"),
-        ({"incomplete_ids": ["a", None]}, "`incomplete_ids` holds 'None' where the ids of instances belong"),
+        ({"resolved_ids": 5}, "`resolved_ids` has '5' instead of instance ids; it is left out"),
+        ({"incomplete_ids": ["a", None]}, "`incomplete_ids` has 'None' instead of instance ids"),
         (
             {"completed_ids": ["a"], "error_ids": ["a"], "resolved_ids": ["a"]},
-            "the instance 'a' stands in resolved_ids, error_ids, and only one of them can be",
+            "the instance 'a' is in resolved_ids, error_ids, but only one of them can be",
         ),
     ],
 )

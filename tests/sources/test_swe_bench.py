@@ -86,8 +86,8 @@ def test_r35_counts_that_the_lists_do_not_reach_are_said_and_the_plan_is_not_com
     write_json(tmp_path / "acme.run.json", REPORT | counts)
     events, report = converted(tmp_path)
     assert report.notes == [
-        "run run: the files count 9 instances in all; 4 read",
-        "run run: the files count 5 resolved instances; 1 read",
+        "run run: the files announce 9 instances in all, but only 4 were found",
+        "run run: the files announce 5 resolved instances, but only 1 were found",
     ]
     assert plan_of(events)["plan_complete"] is False
 
@@ -105,7 +105,7 @@ def test_a_list_that_is_null_is_left_out_and_one_of_another_kind_is_named(tmp_pa
     assert len(endings(tmp_path)) == 4
     assert not converted(tmp_path)[1].unreadable
     write_json(tmp_path / "acme.run.json", REPORT | {"completed_ids": {"a": 1}})
-    assert "`completed_ids` holds" in converted(tmp_path)[1].unreadable[0].reason
+    assert "`completed_ids` has" in converted(tmp_path)[1].unreadable[0].reason
 
 
 def test_numbers_as_ids_are_their_texts(tmp_path: Path) -> None:

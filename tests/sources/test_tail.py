@@ -151,7 +151,7 @@ def test_a_directory_has_one_follower(tmp_path: Path) -> None:
     path = tmp_path / "journal.ndjson"
     with (
         LedgerFile(path, tmp_path),
-        pytest.raises(AlreadyFollowed, match="end that first"),
+        pytest.raises(AlreadyFollowed, match="stop it first"),
         LedgerFile(path, tmp_path),
     ):
         pass

@@ -372,7 +372,7 @@ async def test_a_full_redis_is_told_once_and_said_to_take_writes_only_once_it_do
     client.config_set("maxmemory", 1)
     try:
         told = await beat(40)
-        assert [("does not take writes" in line) for line in told] == [True]
+        assert [("does not accept writes" in line) for line in told] == [True]
     finally:
         client.config_set("maxmemory", 0)
     await eventually(lambda: owner.sink.settled, "Redis takes writes")
@@ -423,7 +423,7 @@ async def test_closing_while_redis_is_away_says_how_much_is_missing(
     with caplog.at_level(logging.WARNING):
         await sink.write([an_update(a_run_change())])
         await sink.close()
-    assert "1 keys are not there yet" in caplog.text
+    assert "Redis still lacks 1 keys" in caplog.text
 
 
 async def test_closing_sends_the_rest_and_removes_the_heartbeat(

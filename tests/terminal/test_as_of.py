@@ -217,10 +217,10 @@ def test_a_time_counts_the_records_up_to_it_and_the_state_is_that_of_the_time(lo
 @pytest.mark.parametrize(
     ("position", "code", "said"),
     [
-        ("999999", 2, "nothing is at offset 999999 yet: the last record is at offset"),
+        ("999999", 2, "there is nothing at offset 999999 yet: the last record is at offset"),
         ("2999-01-01T00:00:00Z", 2, "is in the future"),
         ("2020-01-01T00:00:00Z", 1, "its first event is at offset"),
-        ("yesterday", 2, "neither an offset, as 41, nor a time with a zone"),
+        ("yesterday", 2, "neither an offset, such as 41, nor a time with a zone"),
         ("2026-01-01T00:00:00", 2, "nor a time with a zone"),
         ("-1", 2, "neither an offset"),
     ],
@@ -237,7 +237,7 @@ def test_a_position_of_which_nothing_is_known_is_one_line(
 
 def test_a_run_that_the_log_does_not_hold_is_said_so(logged: Logged) -> None:
     done = call(logged.stack, "query", "run", "nobody", "--as-of", 0)
-    assert (done.returncode, b"holds nothing of run 'nobody'" in done.stderr) == (1, True)
+    assert (done.returncode, b"holds nothing for run 'nobody'" in done.stderr) == (1, True)
 
 
 @pytest.mark.kafka
@@ -399,7 +399,7 @@ def test_a_line_of_6_gb_in_a_sparse_or_packed_file_is_an_error_not_an_end(tmp_pa
         ended = streamer_within(GIB, "fold", file)
         assert ended.returncode == 1
         said = ended.stderr.decode()
-        assert "line 1 has more than 67,108,864 bytes; events are lines of at most 1,048,576" in said
+        assert "line 1 has more than 67,108,864 bytes; an event has at most 1,048,576" in said
         assert "Traceback" not in said
 
 
@@ -430,7 +430,7 @@ def test_a_configuration_is_adopted_once(told: dict[str, str]) -> None:
     first = streamer("config", "adopt", environment=told)
     assert f"{shown['this_command']} is current now; 0 live workers have it" in first.stderr.decode()
     again = streamer("config", "adopt", environment=told)
-    assert "is current already" in again.stderr.decode()
+    assert "is already current" in again.stderr.decode()
     table = streamer("config", "show", environment=told).stdout.decode()
     assert table.count(shown["this_command"]) == 2
 
@@ -438,7 +438,7 @@ def test_a_configuration_is_adopted_once(told: dict[str, str]) -> None:
 def test_a_configuration_that_nobody_has_is_refused_with_those_there_are(told: dict[str, str]) -> None:
     done = streamer("config", "adopt", "0123456789abcdef", environment=told)
     assert done.returncode == 2
-    assert b"neither this command nor a live worker has the configuration" in done.stderr
+    assert b"no live worker, nor this command, has the configuration" in done.stderr
 
 
 # -----------------------------------------------------------------------------
@@ -545,9 +545,12 @@ def test_q_ends_the_demo_before_its_end_too_and_verifies_what_there_is() -> None
     ("arguments", "said"),
     [
         (["--all"], "where to?"),
-        (["--notify", "json://x"], "name the runs to watch, or say --all"),
-        (["r", "--all", "--notify", "json://x"], "name the runs to watch, or say --all"),
-        (["--all", "--notify", "json://x", "--notify", f"nosuch://{SECRET}"], "notification URL 2 is none"),
+        (["--notify", "json://x"], "name the runs to watch, or give --all"),
+        (["r", "--all", "--notify", "json://x"], "name the runs to watch, or give --all"),
+        (
+            ["--all", "--notify", "json://x", "--notify", f"nosuch://{SECRET}"],
+            "apprise does not know notification URL 2",
+        ),
         (["--all", "--budget", "5"], "need --notify URL, or STREAMER_NOTIFY"),
         (["--all", "--notify", "json://x", "--stalled-after", "0"], "stalled-after"),
     ],

@@ -62,7 +62,7 @@ def written(folder: Path, name: str, result: list[dict[str, Any]]) -> Path:
         (0, ["--significance", "0.05"], 1, "B is worse than A"),
         (7, ["--metric", "cost_usd"], 1, "B is worse than A"),
         (7, ["--metric", "cost_usd", "--tolerance", "0.5"], 0, "nothing shows that it is worse"),
-        (7, ["--metric", "task_speedup"], 3, "no task where both sides know task_speedup"),
+        (7, ["--metric", "task_speedup"], 3, "no task where both sides have task_speedup"),
     ],
 )
 def test_the_exit_code_says_whether_b_is_worse(
@@ -137,14 +137,14 @@ COMPARE, GATE = ("compare", "a", "b", "--files"), ("gate", "mine", "--against", 
     [
         (["compare", "a", "absent", "--files"], 2, "no file absent"),
         (["compare", "a", "a", "--a-run", "r"], 2, "belong to --files"),
-        ([*COMPARE, "--out", "c.pdf"], 2, ".pdf is no format"),
+        ([*COMPARE, "--out", "c.pdf"], 2, ".pdf is not a comparison format"),
         ([*COMPARE, "--format", "text", "--out", "x"], 2, "choose md, html or json"),
-        ([*COMPARE, "--metric", "beauty"], 2, "'beauty' is no metric that is compared: pass_rate"),
+        ([*COMPARE, "--metric", "beauty"], 2, "'beauty' is not a metric to compare: pass_rate"),
         ([*COMPARE, "--a-agent", "termnus:gpt-5"], 3, "Did you mean terminus:gpt-5?"),
         ([*COMPARE, "--b-run", "x"], 3, "no run 'x'. It holds 1: s. --a-run RUN and --b-run RUN choose"),
         (["compare", "two", "a", "--files"], 3, "--a-run RUN and --b-run RUN choose"),
-        (["compare", "a", "empty", "--files"], 3, "holds no run. `streamer fold` says what is wrong with"),
-        (["compare", "a", "other", "--files"], 3, "no task where both sides know pass_rate"),
+        (["compare", "a", "empty", "--files"], 3, "has no run. `streamer fold` says what is wrong with"),
+        (["compare", "a", "other", "--files"], 3, "no task where both sides have pass_rate"),
         (["compare", "a", "damaged", "--files"], 3, "damaged"),
         ([*COMPARE, "--out", "missing/dir/x.md"], 3, "missing/dir"),
         ([*COMPARE, "--out", "missing/dir/x.html"], 3, "missing/dir"),
@@ -155,13 +155,13 @@ COMPARE, GATE = ("compare", "a", "b", "--files"), ("gate", "mine", "--against", 
         ([*GATE, "--max-drop", "1.5"], 2, "more than 1"),
         ([*GATE, "--max-drop", "a"], 2, "write one like 0.02"),
         ([*GATE, "--level", "1"], 2, "between 0 and 1"),
-        ([*GATE, "--metric", "grade"], 2, "'grade' is no metric that is compared: pass_rate"),
+        ([*GATE, "--metric", "grade"], 2, "'grade' is not a metric to compare: pass_rate"),
         ([*GATE, "--on-verdict", "no-such-program"], 2, "no such program"),
         ([*GATE, "--markdown", "no/a.md"], 2, "there is no folder no"),
         (["gate", "mine", "--against", "two"], 2, "two has 2 agents that are not baselines; name one"),
         (["gate", "mine", "--against", "base/c:m"], 2, "has no agent:model 'c:m'. Did you mean b:m?"),
-        (["gate", "mine", "--against", "two/x"], 2, "holds no run or agent 'x'"),
-        (["gate", "mine", "--against", "empty"], 2, "holds no run"),
+        (["gate", "mine", "--against", "two/x"], 2, "has no run or agent 'x'"),
+        (["gate", "mine", "--against", "empty"], 2, "has no run"),
         (["gate", "mine", "--against", "damaged"], 3, "undecided: damaged is damaged gzip"),
         (["gate", "r", "--against", "s", "--bootstrap", "127.0.0.1:1"], 3, "no Kafka broker answers at"),
     ],
@@ -192,7 +192,7 @@ def test_what_cannot_be_compared_never_looks_like_a_verdict(
 def test_a_report_with_an_unknown_ending_is_not_written(tmp_path: Path) -> None:
     file, pdf = written(tmp_path, "a", events("r", 8)), tmp_path / "c.pdf"
     done = streamer("report", "--from", file, "--out", pdf)
-    assert (done.returncode, b".pdf is no format" in done.stderr, pdf.exists()) == (2, True, False)
+    assert (done.returncode, b".pdf is not a report format" in done.stderr, pdf.exists()) == (2, True, False)
 
 
 def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_markdown_and_html_are_files_in_which_hostile_names_are_text(tmp_path: P
     for content in (markdown, html):
         assert "<img" not in content
         assert "\u202e" not in content
-        assert "Tasks that one side alone passes" in content
+        assert "Tasks that only one side passes" in content
         assert "wait" in content
     assert "\n| <code>wait</code> | 1.5" in markdown
     assert "Content-Security-Policy" in html
@@ -260,7 +260,7 @@ def test_a_named_metric_decides(tmp_path: Path) -> None:
     assert b"metrics/wait of B minus that of A: +1 s [1 s, 1 s], p = 0.00195" in slower.stderr
     assert streamer("compare", b, a, "--files", "--metric", "metrics/wait").returncode == 0
     unknown = streamer("compare", a, b, "--files", "--metric", "metrics/other")
-    assert (unknown.returncode, b"both sides know metrics/other" in unknown.stderr) == (3, True)
+    assert (unknown.returncode, b"both sides have metrics/other" in unknown.stderr) == (3, True)
 
 
 def numeric(folder: Path, run: str, value: float, *, first: int = 0, attempts: int = 1, **plan: Any) -> Path:
@@ -304,7 +304,7 @@ def test_r31_numbers_without_verdicts_are_never_not_worse(
         ]
         assert [one.returncode for one in allowed] == [1, 1]
     target = streamer("gate", b, "--target", "0.5")
-    assert (target.returncode, b"nothing says what is still possible" in target.stdout) == (3, True)
+    assert (target.returncode, b"the bounds are unknown" in target.stdout) == (3, True)
 
 
 def test_without_common_attempts_there_is_no_p_and_significance_gives_no_verdict(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_without_common_attempts_there_is_no_p_and_significance_gives_no_verdict
     [heads] = [line for line in done.stdout.decode().splitlines() if line.startswith("mean over tasks")]
     assert heads.split()[-1] == "equal", "there is no column p"
     assert (done.returncode, b"points [-100.0, -5" in done.stderr) == (1, True), done.stderr
-    assert b"r has no plan and no end: it counts as complete as it stands" in done.stdout
+    assert b"r has no plan and no end: it counts as complete" in done.stdout
     tested = streamer("compare", a, b, "--files", "--significance", "0.05")
     assert (tested.returncode, b"cannot be tested" in tested.stderr) == (3, True)
 
@@ -358,7 +358,9 @@ def test_results_that_never_came_are_named_beside_the_p_that_they_widen(tmp_path
         for run, passed in (("r", 10), ("s", 0))
     ]
     done = streamer("compare", *(written(tmp_path, run[0]["run_id"], run) for run in runs), "--files")
-    assert b"3 of 13 tasks lack results: these count both ways in interval and p of pass rates" in done.stdout
+    assert (
+        b"3 of 13 tasks lack results: the interval and p for pass rates count these both ways" in done.stdout
+    )
     assert b"p = 0.0923" in done.stderr
 
 

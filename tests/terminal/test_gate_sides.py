@@ -96,13 +96,13 @@ def test_a_run_that_has_not_begun_is_waited_for_only_for_a_time(stack: Online) -
     published(stack, [*run_of(old, "b", 18), END | {"run_id": old}])
     absent = call(stack, "gate", new, "--against", old)
     assert absent.returncode == 3
-    assert b"the event log holds no such run" in absent.stderr
+    assert b"the log has no run with that name" in absent.stderr
     directory = call(stack, "gate", ROOT / "tests", "--against", old)
     assert directory.returncode == 3
     assert f"`streamer convert {ROOT / 'tests'} > FILE`".encode() in directory.stderr
     with gate(stack, f"{new}/a:m", "--against", old, "--timeout", SECONDS) as process:
         assert process.stdout is not None
-        assert b"no trial is known yet" in process.stdout.readline()
+        assert b"no trials yet" in process.stdout.readline()
         published(stack, run_of(new, "a", 18))
         out, _ = process.communicate(timeout=SECONDS)
     assert (process.returncode, b"PASS: " in out) == (0, True)
@@ -314,7 +314,7 @@ def test_fold_shows_them_as_a_table_whose_values_cannot_write_on_the_terminal() 
 def test_fold_says_which_labels_there_are() -> None:
     done = call_of_labels("fold", "--by", "label:colour")
     assert done.exit_code == 0
-    assert "no trial of run 'run-1' has a label 'colour'. Labels: 'language'." in done.stderr
+    assert "no trial in run 'run-1' has a label 'colour'. Labels: 'language'." in done.stderr
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json"])

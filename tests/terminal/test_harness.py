@@ -42,9 +42,9 @@ def test_the_option_stands_over_the_file(tmp_path: Path) -> None:
     ("content", "says"),
     [
         ("{", "plan.json: "),
-        ([], "holds a JSON list where an object belongs"),
-        ({"taks": ["a"]}, "'taks' is not a field of a plan"),
-        ({"run_id": "r"}, "'run_id' is not a field of a plan"),
+        ([], "holds a JSON list instead of an object"),
+        ({"taks": ["a"]}, "'taks' is not a plan field"),
+        ({"run_id": "r"}, "'run_id' is not a plan field"),
         ({"attempts": 0}, "attempts 0: Input should be greater than or equal to 1"),
     ],
 )

@@ -107,7 +107,7 @@ async def test_the_html_file_needs_nothing_else(
 @pytest.mark.parametrize("options", [["--all-benchmarks"], ["--html", "x.html"]])
 def test_rows_by_run_pool_nothing(options: list[str]) -> None:
     done = streamer("query", "leaderboard", "--by-run", *options)
-    assert (done.returncode, b"--by-run pools nothing" in done.stderr) == (2, True)
+    assert (done.returncode, b"--by-run does not pool" in done.stderr) == (2, True)
 
 
 MONTHS = {"benchmark": "as-of-boards"}
@@ -171,7 +171,7 @@ def test_of_one_run_the_boards_of_a_version_are_those_published_then(stack: Onli
 def test_of_several_runs_an_offset_says_nothing(stack: Online, question: list[str]) -> None:
     done = call(stack, "query", *question, "--as-of", 3)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"offset 3 is a place in one partition of the log" in done.stderr
+    assert b"offset 3 is a position in one partition" in done.stderr
     future = call(stack, "query", *question, "--as-of", "2999-01-01T00:00:00Z")
     assert (future.returncode, b"is in the future" in future.stderr) == (2, True)
 
@@ -241,13 +241,13 @@ async def test_a_run_whose_plan_alone_is_known_has_a_report(feed: Feed, settings
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--format", "csv"], 2, "say which RUN"),
-        (["r", "--format", "csv", "--no-trials"], 2, "made of trials"),
+        (["--format", "csv"], 2, "name a RUN"),
+        (["r", "--format", "csv", "--no-trials"], 2, "consists of trials"),
         (["r", "--format", "docx"], 2, "docx"),
         (["--from", "two.ndjson"], 1, "2 runs (q, r)"),
         (["s", "--from", "two.ndjson"], 1, "no run 's'"),
         (["r", "--from", "two.ndjson", "--out", "absent/run.md"], 1, "absent/run.md: No such file"),
-        (["--from", "/dev/null"], 1, "the file holds no run. `streamer fold` says"),
+        (["--from", "/dev/null"], 1, "the file has no run. `streamer fold` says"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(tmp_path: Path, arguments: list[Any], code: int, said: str) -> None:
@@ -353,11 +353,15 @@ def test_terminal_bench_can_be_given_no_order(tasks: Path) -> None:
     ("arguments", "given", "why"),
     [
         ([], b"", "TASKS is missing: a file, a directory, or - for standard input"),
-        (["-"], b"\n", "- names no task; write one task a line"),
+        (["-"], b"\n", "- names no task; write one task per line"),
         (["-"], b"a\nb\na\n", "names 'a' more than once. Name each task once; --attempts N repeats them"),
         (["-", "--attempts", "0"], b"a", "0 is not in the range"),
-        (["-", "--json", "--for", "harbor"], b"a/b", "--for does not go with --json or --run-id"),
-        (["-", "--run-id", "r", "--for", "harbor"], b"a/b", "--for does not go with --json or --run-id"),
+        (["-", "--json", "--for", "harbor"], b"a/b", "--for cannot be combined with --json or --run-id"),
+        (
+            ["-", "--run-id", "r", "--for", "harbor"],
+            b"a/b",
+            "--for cannot be combined with --json or --run-id",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], given: bytes, why: str) -> None:

@@ -175,7 +175,7 @@ def test_filters_choose_by_code_run_and_time(stack: Online) -> None:
 def test_an_id_that_names_nothing_is_one_line(stack: Online) -> None:
     done = call(stack, "rejections", "show", "0:999999")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"holds no rejection 0:999999" in done.stderr
+    assert b"has no rejection 0:999999" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_lines_that_rest_on_a_truncated_log_say_so(
 
 def test_a_run_without_a_summary_says_that_no_lines_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
     assert kept(Settings(), Reads(*IN_LEDGER, without="c").runs(), "c", 1) == []
-    assert "c: has no summary to say whether it belongs to a ledger" in capsys.readouterr().err
+    assert "c: has no summary that says whether it is in a ledger" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("run", "is_baseline"), [("base", True), ("ba", False), ("base/a", False)])

@@ -96,7 +96,7 @@ def test_the_judge_s_part_of_an_error_is_read_from_the_log_where_it_is_asked_for
     published(stack, [a_plan(run_id=run, tasks=3, attempts=2), *results])
     settled(stack, run)
     once = call(stack, "query", "agents", run, "--judge").stdout.decode()
-    assert "the judge's part is not known, as no trial was judged more than once." in once
+    assert "the judge's share is not known, because no trial was judged more than once." in once
     published(stack, [a_late_score(run_id=run, task_id="t1", revision=1, score=0.375)])
     settled(stack, run)
 
@@ -115,7 +115,7 @@ def test_the_judge_s_part_of_an_error_is_read_from_the_log_where_it_is_asked_for
         said = call(stack, "query", what, run, "--judge").stdout.decode()
         assert f"including {100 * error['judge']:.0f} % from the judge, by 1 of 6 judged trials" in said
         from_redis = call(stack, "query", what, run, "--errors").stdout
-        assert f"the log alone; streamer query run {run} --judge reads it there.\n" in from_redis.decode()
+        assert f"only in the log; streamer query run {run} --judge reads it there.\n" in from_redis.decode()
         assert b"--judge" not in call(stack, "query", what, run).stdout
     assert f"streamer query run {run} --judge reads it there." in call(stack, "report", run).stdout.decode()
 

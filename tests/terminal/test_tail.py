@@ -78,7 +78,7 @@ def test_once_on_a_directory_without_a_run_ends_with_1(tails: Tails) -> None:
     tails.run.mkdir()
     with tails.running("--once") as process:
         assert process.wait(DEADLINE_SECONDS) == 1
-    assert f"{tails.run}: no run of a known harness found; give the directory of a run" in tails.printed
+    assert f"{tails.run}: no run of a known harness found; give a run's directory" in tails.printed
     assert "0 runs" in tails.printed
 
 
@@ -159,7 +159,7 @@ def test_a_declaration_that_the_lock_contradicts_is_remarked_on(tails: Tails) ->
         with tails.running("--once", *options) as process:
             assert process.wait(DEADLINE_SECONDS) == 0
     assert [plan["order_kind"] for plan in plans(tails)] == ["chosen", "shuffled"]
-    assert "its harness orders tasks by itself" in tails.printed
+    assert "its harness sorts the tasks itself" in tails.printed
 
 
 def test_difficulty_comes_from_the_trials_of_another_run(tails: Tails) -> None:
@@ -172,7 +172,7 @@ def test_difficulty_comes_from_the_trials_of_another_run(tails: Tails) -> None:
     assert [plan["task_difficulty"] for plan in plans(tails)] == [{"b": 1.0, "oom": 0.5}]
     with tails.running("--once", "--difficulty-from", "elsewhere") as process:
         assert process.wait(DEADLINE_SECONDS) == 1
-    assert "holds nothing of run 'elsewhere'" in tails.printed
+    assert "holds nothing for run 'elsewhere'" in tails.printed
 
 
 async def publish_scored(settings: Settings, run_id: str, trials: list[tuple[str, str, bool]]) -> None:
@@ -421,10 +421,10 @@ def test_json_has_the_moves_the_sums_and_infinite_numbers_as_text(file: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ([], 2, "say which RUN, or name a file of events with --from"),
-        (["--metric", "reward"], 2, "There is no board of 'reward'"),
+        ([], 2, "name a RUN, or give a file of events with --from"),
+        (["--metric", "reward"], 2, "There is no board for 'reward'"),
         (["--agent", "who"], 2, "the run has no agent 'who'; it has nop:nop, other:gpt-5, terminus:gpt-5"),
-        (["missing"], 1, "the file holds no run 'missing'"),
+        (["missing"], 1, "the file has no run 'missing'"),
         (["--since", "then"], 2, "neither an offset"),
     ],
 )

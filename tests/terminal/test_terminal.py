@@ -298,7 +298,7 @@ def test_a_command_runs_with_the_base_or_names_its_extra(base: BaseEnvironment) 
     done = base.python(HELP_OF_EACH, *COMMANDS)
     assert done.returncode == 0, done.stderr
     ends = json.loads(done.stdout)
-    lacking = "streamer: streamer {} needs more than the base: pip install 'trialstream[local]'\n"
+    lacking = "streamer: streamer {} needs an extra: pip install 'trialstream[local]'\n"
     assert {name: (code, err) for name, (code, _, err) in ends.items()} == {
         name: (2, lacking.format(name)) if name in LOCAL_COMMANDS else (0, "") for name in COMMANDS
     }
@@ -311,7 +311,7 @@ def test_a_part_of_a_command_that_needs_an_extra_names_it(base: BaseEnvironment)
         "ctx = click.Context(click.Command('streamer')); ctx.invoked_subcommand = 'query'\n"
         "with explained(ctx):\n    from streamer.client.folded import subtests"
     )
-    assert "streamer query needs more than the base: pip install 'trialstream[local]'" in done.stderr
+    assert "streamer query needs an extra: pip install 'trialstream[local]'" in done.stderr
 
 
 def test_the_library_publishes_reads_and_tails_with_the_base(base: BaseEnvironment) -> None:
@@ -543,7 +543,7 @@ def test_damaged_gzip_is_one_line(tmp_path: Path, cut: int) -> None:
 def test_utf_16_is_told_apart_from_garbage(tmp_path: Path, codec: str) -> None:
     (tmp_path / "events").write_bytes(("\ufeff" + b"\n".join(LINES).decode()).encode(codec))
     result = fold(tmp_path / "events")
-    assert "is UTF-16; events are UTF-8" in result.stderr
+    assert "is UTF-16; events must be UTF-8" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert result.exit_code == 2
 

@@ -359,7 +359,7 @@ def test_while_one_of_them_runs_there_is_evidence_but_no_interval() -> None:
     some = dict(list(theirs.items())[:40])
     result = compare_sides(side_of(OPENHANDS, ours, 80), side_of(CURSOR, some, 80), 0, 100)
     assert (result.ended, result.differences["pass_rate"].interval, result.tasks) == (False, None, 40)
-    assert not any("sign test" in words or "95 %, about tasks" in words for words in result.words)
+    assert not any("sign test" in words or "95 %, for tasks" in words for words in result.words)
 
 
 # -----------------------------------------------------------------------------
@@ -407,7 +407,7 @@ def test_lists_end_with_how_many_more_there_are() -> None:
     assert cells(flips) == [
         {
             "passed by": "A alone",
-            "the other failed by": "timeout",
+            "how the other failed": "timeout",
             "tasks": "10",
             "which": "t00, and 9 more (--limit)",
         }
@@ -499,9 +499,9 @@ def test_of_a_run_that_ended_short_nothing_is_so_far_and_nothing_comes_yet() -> 
     ended = {"type": "run_finished", "run_id": "run-1", "status": "cancelled"}
     pair = the_pair([plan(), *trials({"a": "+" * 15, "b": "-" * 15}), ended])
     assert pair.words[1].startswith(
-        "a:m ahead in this run's final pass rate: +100.0 points in the results that came, ["
+        "a:m ahead in this run's final pass rate: +100.0 points in the results so far, ["
     )
-    assert pair.words[1].endswith("] had all of them come; 95 %, however often you look")
+    assert pair.words[1].endswith("] had all arrived; 95 %, however often you look")
     few = the_pair([plan(), *trials({"a": "+-" * 3, "b": "+-" * 3}), ended])
     assert not any(" yet" in said for said in few.words), few.words
 
@@ -680,7 +680,7 @@ def test_with_unequal_attempts_a_pair_has_an_interval_and_no_sign_test() -> None
     assert pair.counts is not None
     assert pair.better == e_value(0, pair.counts.wins) > 40
     assert pair.words == [
-        "a:m minus b:m: +100.0 points [74.6, 100.0]; 95 %, about tasks like these",
+        "a:m minus b:m: +100.0 points [74.6, 100.0]; 95 %, for tasks like these",
         "20 of 20 tasks have unequal attempts: no test uses them",
     ]
 
@@ -704,7 +704,7 @@ def test_tables_show_places_and_sentences_with_names_escaped() -> None:
     assert pairs.rows[0][2:6] == ["15", "0", "0", "5"]
     assert not any("\u202e" in cell for table in (ranks, pairs) for row in table.rows for cell in row)
     without = comparison_tables(compared(trials({"a": "+", "b": "-"})))[0]
-    assert without.note.startswith("No ranks: the run has declared no complete plan")
+    assert without.note.startswith("No ranks: the run has not declared a complete plan")
     own = comparison_tables(
         compared([plan(order_kind="chosen", order_history=[plan()["run_id"]]), *events[1:]])
     )[0]
@@ -714,7 +714,7 @@ def test_tables_show_places_and_sentences_with_names_escaped() -> None:
 
 
 # -----------------------------------------------------------------------------
-# Tasks that one side alone passes are grouped by that side, the tier, and how the other side failed.
+# Tasks that only one side passes are grouped by that side, the tier, and how the other side failed.
 
 
 NAMES_OF_FLIPS = (("r", None), ("s", None))

@@ -107,7 +107,7 @@ def test_at_the_end_ability_passes_only_if_the_interval_allows_it() -> None:
 def test_an_undeclared_order_decides_nothing_and_is_shown_with_its_condition() -> None:
     plans = [the_plan("r", order_kind=None), PLANS[1]]
     result = judged([*plans, *BASELINE, *ours(3, 9)], max_drop=Fraction("0.1"))
-    assert (result.final.basis, result.final.missing) == ("bounds", "nobody declared the order as shuffled")
+    assert (result.final.basis, result.final.missing) == ("bounds", "the order was not declared as shuffled")
     assert result.final.unrelated.high < result.final.ends.high
 
 
@@ -141,7 +141,7 @@ def test_a_named_metric_is_judged_at_the_end_in_its_direction(direction: str, ve
         running = judged([plan, PLANS[1], *base, *done[:-1]], **terms)
         assert (running.verdict, running.final and running.final.missing) == (
             GateVerdict.UNDECIDED,
-            "metrics/reward is compared at the end only",
+            "metrics/reward is compared only at the end",
         )
 
 
@@ -151,7 +151,7 @@ def test_cost_is_better_when_it_is_lower_and_missing_values_decide_nothing() -> 
     cheap = judged([*PLANS, *base, *ours(20, 20, cost_usd=0.5)], metric="cost_usd", max_drop=Fraction("0.1"))
     none = judged([*PLANS, *base, *ours(20, 20)], metric="cost_usd")
     assert (dear.verdict, cheap.verdict, none.verdict) == ("fail", "pass", "undecided")
-    assert none.final.missing == "no common task where both sides know cost_usd"
+    assert none.final.missing == "no common task where both sides have cost_usd"
 
 
 def test_of_unequal_attempts_all_trials_are_in_the_final_difference() -> None:
@@ -166,7 +166,7 @@ def test_of_unequal_attempts_all_trials_are_in_the_final_difference() -> None:
     assert (running.final.ends.low, running.final.ends.high) == (0.0, 0.5)
     ended = judged([*plans, *base, *mine], max_drop=Fraction(0))
     assert (ended.verdict, ended.final.ends.low) == (GateVerdict.PASS, 0.0)
-    assert counts(ended).endswith("; 2 trials of one side alone in no pair")
+    assert counts(ended).endswith("; 2 trials on only one side, in no pair")
 
 
 def test_trials_that_never_came_are_counted_both_ways_at_the_end() -> None:
@@ -248,7 +248,7 @@ def test_evidence_against_the_mean_fails_nothing() -> None:
 def test_a_failure_on_ability_says_that_the_candidate_is_worse_and_not_by_how_much() -> None:
     said = judged([*PLANS, *BASELINE, *ours(0, 9)], question="ability").words[1]
     assert said.startswith("ability: fail, on tasks like these: evidence that the candidate is worse ")
-    assert said.endswith(", 20 needed; it is worse, by how much is not said")
+    assert said.endswith(", 20 needed; it is worse, but not by how much")
 
 
 def test_a_mean_is_not_judged_while_trials_have_no_final_value() -> None:
@@ -289,7 +289,7 @@ def test_a_mean_of_trials_of_which_some_lack_it_says_how_many_have_it() -> None:
 def test_nothing_has_begun() -> None:
     result = judge(Entrant("mine", None), Entrant("other", None), Terms())
     assert (result.verdict, result.final, result.over) == (GateVerdict.UNDECIDED, None, False)
-    assert result.words == ["mine: no trial is known yet", "other: no trial is known yet"]
+    assert result.words == ["mine: no trials yet", "other: no trials yet"]
 
 
 def test_tasks_that_only_one_side_has_are_listed() -> None:

@@ -57,8 +57,8 @@ def test_a_task_is_dead_where_all_agents_agree() -> None:
     assert tasks["easy"].differs_at_most == pytest.approx(0.2831, abs=1e-4)
     assert tasks["open"].differs_at_most is None
     assert dead_words(list(tasks.values())) == (
-        "1 of 3 tasks are dead: 1 always passed, 0 never. "
-        "The next agent differs at such a task with a chance of at most 28% (95 %)"
+        "1 of 3 tasks are dead: 1 always passed, 0 never. The next agent differs on such a task with a "
+        "chance of at most 28% (95 %)"
     )
 
 
@@ -229,7 +229,7 @@ def test_a_plan_needs_a_verdict(tmp_path: Path) -> None:
     plan = a_plan(run_id="n", verdicts=False, primary_metric="metrics/match")
     done = call("plan", "--detect", "5", "--history", write(tmp_path, "n", [plan, numbers]))
     assert done.exit_code == 2
-    assert "no trial of the history has a verdict" in done.stderr
+    assert "no trial in the history has a verdict" in done.stderr
     assert "earlier agents" not in done.stderr
 
 
@@ -267,11 +267,11 @@ def test_an_order_for_a_comparison_declares_what_it_was_made_of(files: list[str]
         (["shuffle", "-", "--seed", "s", "--history", "FILE"], "--for-comparison and --history"),
         (
             ["shuffle", "--for", "inspect", "--seed", "s", "--for-comparison", "--history", "FILE"],
-            "Inspect shuffles by itself",
+            "Inspect does its own shuffling",
         ),
-        (["shuffle", "-", "--seed", "s", "--for-comparison", "--history", "FILE"], "has tried a task"),
-        (["query", "tasks"], "Name either a benchmark or runs"),
-        (["query", "tasks", "bench", "--history", "FILE"], "Name either a benchmark or runs"),
+        (["shuffle", "-", "--seed", "s", "--for-comparison", "--history", "FILE"], "tried any of TASKS"),
+        (["query", "tasks"], "Name a benchmark or runs"),
+        (["query", "tasks", "bench", "--history", "FILE"], "Name a benchmark or runs"),
     ],
 )
 def test_what_cannot_be_asked_is_said(files: list[str], arguments: list[str], said: str) -> None:

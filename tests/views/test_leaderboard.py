@@ -382,7 +382,7 @@ def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why
 
 def test_a_board_says_what_its_places_hold_for() -> None:
     [table] = tables(*nights())
-    assert "holds for one board that was fixed beforehand, not for the best of many nights" in table.note
+    assert "holds for one board fixed beforehand, not for the best of many nights" in table.note
     assert "equal attempts at a task" in table.note
 
 

@@ -406,7 +406,7 @@ def test_the_parts_of_an_error_and_of_larger_runs_with_their_costs() -> None:
     assert (of_b.tasks, of_b.repeats) == (1.0, 0.0)
     assert of_b.words == (
         "b:gpt-5: standard error 16.7 points; 100 % of its variance is from the choice of tasks, 0 % from "
-        "chance at each task. Estimate: one more attempt at each task makes it 16.7 points for $2.50, 20 "
+        "chance on each task. Estimate: one more attempt at each task makes it 16.7 points for $2.50, 20 "
         "more tasks 9.6 points for $20.00"
     )
 
@@ -416,7 +416,9 @@ def test_one_attempt_each_splits_no_error_and_is_not_said_unasked() -> None:
     assert error_budgets(agents, first=True) == []
     budgets = error_budgets(agents)
     assert {(one.tasks, one.repeats, one.more_attempts) for one in budgets} == {(None, None, None)}
-    assert all("once each has two attempts. Estimate: 20 more tasks make it" in one.words for one in budgets)
+    assert all(
+        "once each task has two attempts. Estimate: 20 more tasks make it" in one.words for one in budgets
+    )
 
 
 def test_nothing_is_said_of_an_error_while_results_are_missing_or_without_one() -> None:
@@ -443,7 +445,7 @@ def test_what_the_infrastructure_took_stands_beside_the_error() -> None:
     [agent] = [one for one in told.values() if one["type"] == "agent_model_summary"]
     [budget] = error_budgets([AgentModelSummary.model_validate(agent)])
     assert budget.infrastructure == pytest.approx(6 / 8 - 6 / 10)
-    assert "; without what the infrastructure failed the rate is 15.0 points higher. Estimate" in budget.words
+    assert "; without infrastructure failures the rate is 15.0 points higher. Estimate" in budget.words
     assert "$" not in budget.words, "no cost is known"
 
 
@@ -501,8 +503,11 @@ def test_a_decision_has_its_share_of_the_time_and_cost_that_are_left() -> None:
 @pytest.mark.parametrize(
     ("pair", "said"),
     [
-        (a_pair(8, 2, 30, 60), "needs about 58 more pairs; this run has 20 left, so it will not decide"),
-        (a_pair(5, 5, 30, 60), "nothing is decided between x:m and y:m, who are 0.0 points apart so far"),
+        (a_pair(8, 2, 30, 60), "needs about 58 more pairs; this run has only 20 left, so it will not decide"),
+        (
+            a_pair(5, 5, 30, 60),
+            "nothing will be decided between x:m and y:m, who are 0.0 points apart so far",
+        ),
         (a_pair(4, 2, 1, 60), None),
         (a_pair(8, 2, 30, 40), None),
         (a_pair(20, 2, 18, 60, better=40.0), None),

@@ -79,13 +79,13 @@ FIVE_EACH = [
 
 CASES = {
     "a tiered run without a plan, all assumed trials in": Case(
-        TIERS, FOLD, "has not said how many trials it plans", "the run has declared no complete plan"
+        TIERS, FOLD, "has not said how many trials it plans", "the run has not declared a complete plan"
     ),
     "a plan that is still growing": Case(
         [plan(tasks=20, attempts=1, plan_complete=False), *trials(5, 2)],
         FOLD,
         "has not said how many trials it plans",
-        "the run has declared no complete plan",
+        "the run has not declared a complete plan",
     ),
     "one agent in two tiers": Case(TIERS, FOLD, "pass@k by agent only", "pass@k within tiers"),
     "numbers without verdicts beside verdicts": Case(
@@ -153,7 +153,7 @@ CASES = {
         [*trials(2, 1), {"task_id": "t2", "resolved": True, "score": 85}],
         FOLD,
         "composite 1",
-        "1 score outside 0 to 1 counted as none",
+        "1 score outside 0 to 1 not counted",
     ),
     "a time without a zone": Case(
         trials(1, 1, finished_at="2026-01-31T09:30:00"),
@@ -175,7 +175,7 @@ CASES = {
         [plan(tasks=9, attempts=1, order_kind="chosen"), *trials(5, 2), {**ENDED, "status": "cancelled"}],
         FOLD,
         "the final pass rate cannot leave this range",
-        "with the results of all planned trials the pass rate lies in this range",
+        "once all planned trials have results, the pass rate will be in this range",
     ),
     "two equal runs": Case(
         sides(trials(89, 38), SPREAD), COMPARE, "B is worse than A", "nothing shows that it is worse"
@@ -196,8 +196,8 @@ CASES = {
     "a table of B - A": Case(
         sides(trials(20, 12), trials(20, 8)), COMPARE, "a:m of A minus a:m of B", "a:m of B minus a:m of A"
     ),
-    "two tasks that one side alone passes": Case(
-        sides(trials(2, 2), trials(2, 0)), COMPARE, "no difference", "no interval, so nothing is shown", 3
+    "two tasks that only one side passes": Case(
+        sides(trials(2, 2), trials(2, 0)), COMPARE, "no difference", "no interval, so nothing is proven", 3
     ),
 }  # fmt: skip
 

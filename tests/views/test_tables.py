@@ -131,7 +131,7 @@ def test_pass_at_k_that_is_null_is_left_out_with_a_reason_below() -> None:
         subtests_table([(a_tier_change("r", pass_at_k=None).summary or {}) | {"subtest": "01"}]),
     ):
         assert "pass@k" not in table.heads
-        assert table.note.startswith("No pass@k of mixed trials: each agent has its own")
+        assert table.note.startswith("No pass@k for mixed trials: each agent has its own")
     assert agents_table([an_agent("a", 0.5)]).note == ""
 
 
@@ -345,7 +345,7 @@ NONE = "No interval of the final pass rate: "
             BOUNDS,
             ["so far", "bounds", "partial", f"{NONE}the order was chosen."],
         ),
-        (None, BARE, ["so far", f"{NONE}the run has declared no complete plan of its trials."]),
+        (None, BARE, ["so far", f"{NONE}the run has not declared a complete plan of its trials."]),
     ],
     ids=["shuffled", "not declared", "chosen", "no plan"],
 )
@@ -399,7 +399,7 @@ def test_reasons_that_differ_name_the_agents() -> None:
     second = second | {"uncertainty": second["uncertainty"] | {"final_missing": "attempts_together"}}
     assert agents_table([first, second]).note.splitlines()[3:] == [
         "No interval of the final pass rate for a:m: the order was chosen.",
-        "No interval of the final pass rate for b:m: all trials of a task stand together in the order.",
+        "No interval of the final pass rate for b:m: all trials of a task are together in the order.",
     ]
 
 
@@ -446,7 +446,7 @@ def test_where_nothing_is_unknown_neither_head_nor_legend_speaks_of_final_interv
     assert questions(done) == {"place": ALIKE}
     assert "5 in 100" not in done.note
     running = agents_table(agents({"order": TASKS, "order_kind": "shuffled"}, 36))
-    assert "Of each agent's intervals at most 5 in 100 ever miss" in running.note
+    assert "At most 5 in 100 of an agent's intervals ever miss" in running.note
 
 
 def test_no_board_of_a_run_shows_ability_so_that_json_alone_marks_it_incomplete() -> None:

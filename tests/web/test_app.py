@@ -46,7 +46,7 @@ PROBLEMS = [
     ("/api/runs/run-1/trials?limit=501", 400, "less than or equal to 500"),
     ("/api/health?x=1", 400, "Allowed: nothing"),
     ("/api/compare?a=run-1", 400, "Field required"),
-    ("/api/compare?a=run-1&b=run-1&allow=luck", 400, "'luck' cannot be allowed; one of tasks, dataset, "),
+    ("/api/compare?a=run-1&b=run-1&allow=luck", 400, "'luck' cannot be allowed; use one of tasks, dataset, "),
     ("/api/nothing", 404, "/api/openapi.json"),
 ]
 
@@ -54,10 +54,10 @@ PROBLEMS = [
 SHEET_PROBLEMS = [
     ("/pages/ledgers/nothing", 404, "&#x27;nothing&#x27;. Ledgers: none yet"),
     ("/pages/ledgers?x=1", 400, "Allowed: as_of"),
-    ("/pages/runs/run-1", 400, "as_of: which offset or time"),
+    ("/pages/runs/run-1", 400, "as_of: give the offset or time"),
     ("/pages/runs/run-1?as_of=soon", 400, "soon"),
     ("/pages/runs/nothing?as_of=1", 404, "There is no run &#x27;nothing&#x27;"),
-    ("/pages/tasks/t", 400, "benchmark or run: one of both"),
+    ("/pages/tasks/t", 400, "benchmark or run: give one"),
     ("/pages/tasks/t?run=nothing", 404, "There is no run &#x27;nothing&#x27;"),
     ("/pages/tasks/t?benchmark=b", 404, "Benchmarks: none yet"),
 ]

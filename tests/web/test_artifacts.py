@@ -221,7 +221,7 @@ def test_a_file_below_the_directory_is_read(home: Path) -> None:
 
 def test_of_a_long_file_the_end_is_read_where_that_is_wanted(home: Path) -> None:
     assert read_below(home, "task/agent/agent.log", 4, from_end=True).content == b"side"
-    with pytest.raises(CannotBeOpened, match=r"has 6 bytes; 4 are shown at most"):
+    with pytest.raises(CannotBeOpened, match=r"has 6 bytes; at most 4 are shown"):
         read_below(home, "task/agent/agent.log", 4)
 
 
@@ -288,7 +288,7 @@ def test_devices_pipes_and_sockets_are_refused_without_waiting(home: Path) -> No
 
 
 def test_a_directory_that_is_not_there_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(CannotBeOpened, match="is not in the run's directory any more"):
+    with pytest.raises(CannotBeOpened, match="is no longer in the run's directory"):
         read_below(tmp_path / "nowhere", "agent.log", 100)
 
 
@@ -538,7 +538,7 @@ def test_a_path_that_only_an_event_names_is_not_shown(settings: Settings, tmp_pa
     (other / "agent.log").write_text("of task-2")
     known = RunDirectories(settings, [run], StandingClock()).of(RUN, "")
     known.check(a_result(task_id="task-2"), "task-2/task-2.1-of-1.files-run/agent.log")
-    with pytest.raises(CannotBeOpened, match="Others are not shown"):
+    with pytest.raises(CannotBeOpened, match="Other files are not shown"):
         known.check(a_result(), path)
 
 

@@ -486,7 +486,7 @@ def test_the_python_has_thirty_lines() -> None:
 
 def test_the_limits_on_the_page_are_those_of_the_code() -> None:
     sizes = (
-        f"{MAX_BODY_BYTES // 2**20} MiB, {MAX_EVENTS:,} events, and {MAX_EVENT_BYTES // 2**20} MiB an event"
+        f"{MAX_BODY_BYTES // 2**20} MiB, {MAX_EVENTS:,} events, and {MAX_EVENT_BYTES // 2**20} MiB per event"
     )
-    assert f"At most {sizes}" in TEXT
-    assert f"{intake.MAX_PENDING_BYTES // 2**20} MiB of events wait" in TEXT
+    assert f"Limits: {sizes}" in TEXT
+    assert f"{intake.MAX_PENDING_BYTES // 2**20} MiB of events are waiting" in TEXT

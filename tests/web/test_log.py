@@ -140,7 +140,7 @@ async def test_where_enough_wait_the_next_is_refused_for_now_and_an_equal_one_is
     names = [str(number) for number in range(1 + MAX_WAITING)]
     asked = [asyncio.create_task(folds.answer(name, work.on(name))) for name in names]
     await begun(work)
-    with pytest.raises(TooManyFolds, match=f"{MAX_WAITING} other questions wait") as refused:
+    with pytest.raises(TooManyFolds, match=f"{MAX_WAITING} requests are already waiting") as refused:
         await folds.answer("one more", work.on("one more"))
     answer = problem(status_of(refused.value) or 0, str(refused.value), again=refused.value.again)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, str(RETRY_SECONDS))
@@ -175,7 +175,7 @@ async def test_a_failure_reaches_all_who_asked_and_the_next_question_is_worked_o
 def test_a_log_that_lost_its_beginning_says_where_it_begins_and_what_to_do() -> None:
     text = str(LogTruncated("run 'r'", 7))
     assert "log of run 'r' begins at offset 7" in text
-    assert "leave as_of out" in text
+    assert "leave out as_of" in text
 
 
 # -----------------------------------------------------------------------------
@@ -201,7 +201,7 @@ async def test_boards_are_the_same_for_some_seconds_and_then_read_again(
         first, same = await asyncio.gather(boards.boards(query, {}), boards.boards(query, {}))
         assert first is same
         assert [board.title for board in first] == ["tb: pass rate, highest first"]
-        assert first[0].notes[0].startswith("The value is of all finished runs together")
+        assert first[0].notes[0].startswith("The value covers all finished runs")
         await feed.take(a_night("n2", 2, {"a": "-" * 6}))
         assert (await boards.boards(query, {}))[0].rows[0].runs == ["n1"]
         times[0] += FRESH_BOARDS_SECONDS
@@ -450,7 +450,7 @@ async def test_a_ledger_is_that_of_its_events_now_and_as_of_each_time(
 
 
 def test_every_path_takes_as_of_or_says_that_it_does_not(serving: Serving) -> None:
-    told = "as_of: this path says how things stand now"
+    told = "as_of: this path shows only the current state"
     taking = {one.path for one in OPERATIONS if "as_of" in one.query.model_fields} | DOWNLOADS.keys()
     for path in [*(one.path for one in OPERATIONS), *STREAMS, *DOWNLOADS]:
         answer = serving.get(re.sub(r"{\w+}", "0", path) + "?as_of=yesterday&a=0&b=0")

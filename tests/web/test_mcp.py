@@ -99,7 +99,7 @@ async def test_texts_of_agents_are_left_out_or_marked(logged: Settings, logging_
 
 
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
-    ("board", {}, "board needs run, as a text"),
+    ("board", {}, "board needs run, as text"),
     ("board", {"run": "r9"}, "There is no run 'r9'. Did you mean r1?"),
     ("agents", {"run": "r1", "asof": "2"}, "asof: Extra inputs are not permitted. Allowed: run, as_of"),
     ("agents", {"run": "r1", "as_of": "never"}, "never"),

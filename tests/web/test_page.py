@@ -443,7 +443,7 @@ def test_flips_are_grouped_and_lead_to_the_trials_that_failed(
     sized: Page, web: WebProcess, environment: dict[str, str]
 ) -> None:
     sized.goto(f"{web.url}/#/compare?a=worse&b=base")
-    groups = sized.get_by_role("region", name="Tasks that one side alone passes").locator("tbody tr")
+    groups = sized.get_by_role("region", name="Tasks that only one side passes").locator("tbody tr")
     expect(groups).to_have_count(1)
     for words in ("B alone", "agent_timeout", "10"):
         expect(groups).to_contain_text(words)
@@ -471,7 +471,7 @@ def test_sides_that_were_made_in_different_ways_are_judged_at_the_press_of_a_but
     said, ahead = sized.locator(".said"), "ahead on tasks like these: sign test"
     expect(said).to_contain_text("timeout 600 against 900")
     expect(said).not_to_contain_text(ahead)
-    button = sized.get_by_role("button", name="Judge them all the same")
+    button = sized.get_by_role("button", name="Judge them anyway")
     button.click()
     expect(said).to_contain_text(ahead)
     expect(said).to_contain_text("timeout 600 against 900")

@@ -562,7 +562,7 @@ def test_charts_offer_named_metrics(page: Page, web: WebProcess, stack: Settings
     metric.select_option("metrics/latency")
     plot = page.locator(".plot")
     expect(plot).to_have_attribute(
-        "aria-label", "Time to answer by the trials' own times, 2 lines; the latest values stand below"
+        "aria-label", "Time to answer by the trials' own times, 2 lines; the latest values are below"
     )
     expect(page.locator(".legend b")).to_have_text(["3 min", "90 s"])
     offered = metric.locator("option").evaluate_all("options => options.map((one) => one.value)")
@@ -624,7 +624,7 @@ def test_a_hostile_label_is_text(page: Page, web: WebProcess, run: str, tab: str
         choice(page, "Quality").select_option("metrics/hostile")
         expect(page.locator(".plot")).to_have_attribute(
             "aria-label",
-            f"{SHOWN_OF_PAGE_NAMED} by the trials' own times, 2 lines; the latest values stand below",
+            f"{SHOWN_OF_PAGE_NAMED} by the trials' own times, 2 lines; the latest values are below",
         )
     assert page.locator("main img, main b b").count() == 0
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 1280

@@ -100,7 +100,7 @@ def test_a_server_that_is_away_leaves_the_last_numbers_in_grey_and_says_what_to_
         expect(banner).to_contain_text(
             "does not answer. Start it again with `streamer up` or `streamer serve`"
         )
-        expect(banner).to_contain_text("The numbers below are of")
+        expect(banner).to_contain_text("The numbers below are from")
         expect(page.locator("main")).to_have_class("stale")
         expect(page.locator("tbody tr").first).to_be_visible()
         web.start()
@@ -113,7 +113,7 @@ def test_an_empty_installation_gives_a_command_to_copy(browser: Browser, tmp_pat
         context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
         page = context.new_page()
         opened(page, web, "")
-        expect(page.locator("main")).to_contain_text("No runs yet. The first one comes here by itself")
+        expect(page.locator("main")).to_contain_text("No runs yet. The first one will appear here")
         page.get_by_role("button", name="Copy: streamer tail RUN_DIRECTORY").click()
         expect(page.get_by_text("Copied", exact=True).first).to_be_visible()
         assert page.evaluate("() => navigator.clipboard.readText()") == "streamer tail RUN_DIRECTORY"
@@ -131,10 +131,10 @@ def test_a_redis_that_is_away_leaves_the_last_numbers_in_grey_until_it_is_back(
         progress, banner = page.locator(".tile").first, page.locator(".banner")
         expect(progress).to_contain_text("6 / 9")
         redis_server.kill()
-        expect(banner).to_contain_text("The server does not reach Redis")
+        expect(banner).to_contain_text("The server cannot reach Redis")
         expect(banner).to_contain_text(f"127.0.0.1:{redis_server.port}")
-        expect(banner).to_contain_text("Start Redis, or `streamer up`; this page goes on by itself.")
-        expect(banner).to_contain_text(re.compile(r"The numbers below are of \d\d:\d\d:\d\d"))
+        expect(banner).to_contain_text("Start Redis, or `streamer up`; this page resumes on its own.")
+        expect(banner).to_contain_text(re.compile(r"The numbers below are from \d\d:\d\d:\d\d"))
         expect(page.locator("main")).to_have_class("stale")
         expect(progress).to_contain_text("6 / 9")
         expect(page.get_by_role("region", name="Agents of this run").locator("tbody tr")).to_have_count(1)

@@ -179,10 +179,10 @@ def test_dragging_zooms_the_curves_until_a_double_click(page: Page, web: WebProc
     page.mouse.down()
     page.mouse.move(box["x"] + 0.9 * box["width"], bottom, steps=4)
     page.mouse.up()
-    expect(note).to_contain_text("Double click: the whole.")
+    expect(note).to_contain_text("Double-click: zoom out.")
     page.locator(".legend button[aria-pressed=true]").first.click()
     page.mouse.move(box["x"] + 0.5 * box["width"], bottom)
-    expect(note).to_contain_text("Double click: the whole.")
+    expect(note).to_contain_text("Double-click: zoom out.")
     page.mouse.dblclick(box["x"] + 0.5 * box["width"], bottom)
     expect(note).to_contain_text("Drag: zoom in.")
 
@@ -216,8 +216,8 @@ def test_the_board_says_what_may_be_concluded_in_the_words_of_every_surface(
     expect(board.locator("th[data-id=pass_rate] .about")).to_have_text("this run, final")
     expect(board.locator("th[data-id=place] .about")).to_have_text("tasks like these")
     main = page.locator("main")
-    expect(main).to_contain_text("[low, high]: this run, final. With the results of all planned trials")
-    expect(main).to_contain_text("place: with 95 % probability no agent truly stands outside")
+    expect(main).to_contain_text("[low, high]: this run, final. Once all planned trials have results")
+    expect(main).to_contain_text("place: with 95 % probability, every agent's true rank is in its range")
     expect(main).to_contain_text(re.compile("Nothing separates|ahead in this run|no longer be overtaken"))
 
 
@@ -225,7 +225,7 @@ def test_running_trials_have_an_age_and_the_end_and_the_cost_are_forecasts(
     page: Page, web: WebProcess, sets: None
 ) -> None:
     opened(page, web, SCREENS["six"])
-    running = page.get_by_role("region", name="Trials that are running")
+    running = page.get_by_role("region", name="Running trials")
     expect(running.locator("tbody tr")).to_have_count(8)
     expect(running.locator("tbody tr").first).to_contain_text(re.compile(r"\d (min|h)$"))
     page.get_by_role("button", name=re.compile("Show all 48")).click()
@@ -241,7 +241,7 @@ def test_running_trials_have_an_age_and_the_end_and_the_cost_are_forecasts(
 def test_a_run_without_an_interval_says_why(page: Page, web: WebProcess, sets: None) -> None:
     opened(page, web, SCREENS["hostile"])
     expect(page.locator("main")).to_contain_text(
-        "No interval of the final pass rate: the run has declared no"
+        "No interval of the final pass rate: the run has not declared a"
     )
     expect(page.locator("main")).to_contain_text("so far: results are still missing")
 

@@ -79,7 +79,7 @@ def test_a_trial_opens_to_its_message_and_each_of_its_files(sized: Page, url: st
     drawer.get_by_role("button", name="fix.patch").click()
     expect(drawer.locator(".log .added")).to_have_text("+new\n")
     drawer.get_by_role("button", name="link.log").click()
-    expect(drawer.get_by_role("alert")).to_contain_text("Others are not shown")
+    expect(drawer.get_by_role("alert")).to_contain_text("Other files are not shown")
     link = drawer.get_by_role("link", name="elsewhere")
     expect(link).to_have_attribute("href", LINK)
     expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")

@@ -329,10 +329,10 @@ def test_a_worker_with_other_prices_waits_and_says_so_until_they_are_current(
     assert owns(deployment)[OTHER]["partitions"] == []
     assert OWN in owns(deployment)[OTHER]["waits"]
     assert any(f"config adopt {OTHER}" in problem for problem in read_health(deployment.settings).problems)
-    assert "are not those of the group" in second.output
+    assert "differ from the group" in second.output
     with pytest.raises(urllib.error.HTTPError, match="503") as refused:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz")
-    assert b"are not those of the group" in refused.value.read()
+    assert b"differ from the group" in refused.value.read()
     deployment.publish(trials("task 2"))
     first.wait_until(
         lambda: deployment.committed() == 2 * len(RUNS_OF_CONFIGURATION), "the first one goes on alone"
@@ -350,7 +350,7 @@ def test_a_worker_with_other_prices_waits_and_says_so_until_they_are_current(
     assert "are no longer those of the group" in survivor.output
     second.wait_until(lambda: published(deployment) == {(DEAR, OTHER)}, "all is published by the new prices")
     again = deployment.worker().start(ready=False)
-    again.wait_until(lambda: "are not those of the group" in again.output, "the old one waits now")
+    again.wait_until(lambda: "differ from the group" in again.output, "the old one waits now")
     third = deployment.worker(environment=prices).start()
     deployment.publish(trials("task 3"))
     third.wait_until(lambda: deployment.committed() == 3 * len(RUNS_OF_CONFIGURATION), "both new ones work")

@@ -202,7 +202,7 @@ def test_a_worker_whose_clock_is_three_hours_ahead_publishes_without_times(on_ka
     worker = on_kafka.worker(environment=wrong_clock(FAKETIME="+3h")).start()
     on_kafka.publish(trial_events(400))
     on_kafka.wait_until_equal(worker)
-    assert "Compare the clocks of this machine and of the broker" in worker.output
+    assert "Compare the clocks of this machine and the broker" in worker.output
     assert worker.stop() == 0
     worker = on_kafka.worker().start()
     on_kafka.publish(trial_events(40, seed=2))
@@ -256,7 +256,7 @@ def test_an_owner_publishes_again_what_others_put_older_values_over(on_embedded:
 SESSION = 6.0
 """Longer than a busy machine may keep a worker from running."""
 
-REFOLDED = "its state pages are not all there"
+REFOLDED = "some of its state pages are missing"
 GARBAGE = [b"\xff", b"{", b'{"type": "?", "run_id": "r"}']
 
 
@@ -554,7 +554,7 @@ def test_a_request_to_repair_waits_for_the_next_worker(on_embedded: Deployment) 
     worker.kill()
     asked = run_cli(on_embedded, "runs", "repair", SICK, "--wait", "0")
     assert asked.returncode == 1
-    assert "no worker has done it" in asked.stderr.decode()
+    assert "no worker has handled it" in asked.stderr.decode()
     on_embedded.publish([sick_trial("later")])
     on_embedded.wait_until_equal(on_embedded.worker().start())
 

@@ -100,7 +100,7 @@ async def test_a_worker_that_ends_for_a_refused_time_names_the_clocks(
     while not bench.app.crashes:
         await asyncio.sleep(0)
     ending.cancel()
-    assert "Compare the clocks of this machine and of the broker" in caplog.text
+    assert "Compare the clocks of this machine and the broker" in caplog.text
 
 
 async def test_a_recovery_whose_publication_was_cancelled_withdraws_nothing() -> None:

@@ -217,7 +217,7 @@ def test_a_damaged_database_is_set_aside_and_read_again(
     assert (aside / "IDENTITY").is_file()
     [line] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert f"{directory} is damaged (" in line
-    assert f"It is set aside as {aside}, and its partition is read again from Kafka" in line
+    assert f"It is moved to {aside}, and its partition is read again from Kafka" in line
     assert reopened(tmp_path) == dict(ROWS)
 
 

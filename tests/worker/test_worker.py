@@ -305,7 +305,7 @@ async def test_r32_the_log_says_once_a_run_that_a_result_lacks_what_an_earlier_e
         await bench.handle(a_batch(at, [event]))
         await bench.settle()
     [message] = caplog.messages
-    assert message.startswith("run 'a': a result came without the verdict or cost that an earlier event")
+    assert message.startswith("run 'a': a result lacks the verdict or cost that an earlier event")
     assert "trial_scored" in message
 
 

@@ -78,7 +78,7 @@ class Supervisor:
         if self._due is None:
             self._due = now + self._pause(now)
             self._echo(
-                f"{self._child.name} ended ({self._child.exit_code}); it is started again in "
+                f"{self._child.name} ended ({self._child.exit_code}); restarting it in "
                 f"{self._due - now:.1f} s. Its log is {self._child.log}."
             )
         elif now >= self._due:
@@ -286,8 +286,8 @@ class DataDir:
         except Timeout:
             raise EmbeddedError(
                 f"The data directory {self.path} is in use by process "
-                f"{self._lock.read_text().strip() or 'unknown'}. "
-                "End that one (Ctrl-C or SIGTERM), or choose another directory with --data."
+                f"{self._lock.read_text().strip() or 'unknown'}. Stop it (Ctrl-C or SIGTERM), or choose "
+                "another directory with --data."
             ) from None
         with lock:
             self._lock.write_text(f"{os.getpid()}\n")
@@ -324,8 +324,8 @@ class DataDir:
             return int(json.loads(self._state.read_text())["epoch"])
         except (ValueError, KeyError, TypeError) as error:
             raise EmbeddedError(
-                f'{self._state} does not hold {{"epoch": NUMBER}} ({error!r}). Write into it a number higher '
-                "than the `epoch` of every summary published so far, or 0 if nobody kept any."
+                f'{self._state} does not hold {{"epoch": NUMBER}} ({error!r}). Write a number higher '
+                "than the `epoch` of every summary published so far, or 0 if no reader kept any."
             ) from error
 
 
@@ -423,13 +423,13 @@ def run_up(
             up.start()
             up.supervise()
     except Stopped:
-        echo("Everything ended." if ephemeral else "Everything ended; all that was acknowledged is kept.")
+        echo("Everything ended." if ephemeral else "Everything has stopped; everything acknowledged is kept.")
         return 0
     except EmbeddedError as error:
         echo(str(error))
         return 1
     except OSError as error:
-        echo(f"`up` cannot go on: {error}. Check that disk and its permissions, then start again.")
+        echo(f"`up` cannot continue: {error}. Check that disk and its permissions, then start again.")
         return 1
     return 0
 
@@ -516,7 +516,7 @@ class Up:
             if time.monotonic() > deadline:
                 self._echo(
                     f"The worker has not folded the journal within {REPORT_SECONDS:g} s: results are not "
-                    f"complete yet (`streamer status` tells), or see {self._worker.log}."
+                    f"complete yet (`streamer status` shows progress), or see {self._worker.log}."
                 )
                 break
             self._look(START_LOOK_SECONDS)
@@ -584,15 +584,15 @@ class Up:
         size = resident_bytes(self._broker.broker_pid)
         if self._memory.outgrown(size):
             self._echo(
-                f"The broker holds {size / 2**30:.1f} GiB of memory, and grows with every byte written. End "
-                "`up` and start it again: only the events are loaded, which is less. For more events than "
-                "this machine's memory can hold, use docker compose or a Kafka of your own."
+                f"The broker holds {size / 2**30:.1f} GiB in memory, and grows with every byte written. "
+                "Restart `up`: it loads only the events, which take less. For more events than this "
+                "machine's memory can hold, use docker compose or your own Kafka."
             )
 
     def _announce(self) -> None:
         settings, other = self._settings, read_discovery()
         if other is not None:
-            self._echo(f"Another stack runs as process {other['pid']}; commands now find this one instead.")
+            self._echo(f"Another stack runs as process {other['pid']}; commands now use this one instead.")
         kept = None if self._ephemeral else str(self._directory.path)
         write_discovery(
             {
@@ -605,7 +605,7 @@ class Up:
                 "started_at": time.time(),
             }
         )
-        self._echo("streamer is up. Other commands on this machine find it by themselves.")
+        self._echo("streamer is up. Other commands on this machine find it on their own.")
         self._echo(f"  Kafka      {settings.bootstrap}")
         self._echo(f"  Redis      {settings.redis}")
         for line in self._web.lines(self._web_port) if self._web_port else ():

@@ -87,14 +87,14 @@ def _check_copy(path: Path) -> None:
         if status.st_uid not in (0, os.getuid()) or status.st_mode & 0o002:
             raise EmbeddedError(
                 f"Other users may change {place}, so the embedded broker there is not started. Remove "
-                f"{path.parents[1]}: the next start makes it again."
+                f"{path.parents[1]}: the next start recreates it."
             )
     with path.open("rb") as program:
         digest = urlsafe_b64encode(hashlib.file_digest(program, "sha256").digest()).decode().rstrip("=")
     if digest not in [file.hash.value for file in programs if file.hash]:
         raise EmbeddedError(
             f"{path} is not the program that {PACKAGE} installed, so it is not started. Remove it: the next "
-            "start copies it again. If that does not help, install the package again."
+            "start copies it again. If that does not help, reinstall the package."
         )
 
 
@@ -330,11 +330,11 @@ class DurableBroker:
     def check(self) -> None:
         broker = self._broker.child
         if not broker.alive:
-            kept = "Nothing is kept" if self._journal is None else "All that was acknowledged is kept"
+            kept = "Nothing is kept" if self._journal is None else "Everything acknowledged is kept"
             what = f"ended ({broker.exit_code}). {kept}: start `streamer up` again"
             raise ServerFailed(broker.name, what, broker.log)
         if not self._thread.is_alive():
-            raise EmbeddedError(f"The embedded broker cannot go on: {self._failure!r}.") from self._failure
+            raise EmbeddedError(f"The embedded broker cannot continue: {self._failure!r}.") from self._failure
 
     def stop(self) -> None:
         self._broker.stop()
@@ -398,6 +398,6 @@ class DurableBroker:
             return
         self.problem = (
             f"The journal {self._directory} cannot be written ({error.strerror}): no event is acknowledged. "
-            "Make room on that disk; publishers try again by themselves."
+            "Free space on that disk; publishers retry on their own."
         )
         self._echo(self.problem)

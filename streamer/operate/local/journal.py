@@ -487,9 +487,9 @@ class Journal:
                 continue
             self._damaged = True
             warn(
-                f"The journal {path} has {size:,} bytes, and no segment has more than "
-                f"{MOST_SEGMENT_BYTES:,}. So it is not read, and its events are missing. Restore the file "
-                "from a copy, or publish them again and move the file away."
+                f"The journal {path} has {size:,} bytes, but a segment has at most {MOST_SEGMENT_BYTES:,}. "
+                "It is not read, so its events are missing. Restore the file from a copy, or publish them "
+                "again and move the file away."
             )
 
     def _note(self, path: Path, damage: Damage, warn: Say) -> None:
@@ -515,12 +515,12 @@ class Journal:
         for line in torn:
             warn(line + ("" if short else " It was not acknowledged either."))
         if self._damaged and (missing := self._missing.total()):
-            warn(f"Of the journal in {self._directory}, {missing:,} events are missing for these reasons.")
+            warn(f"{missing:,} events of the journal in {self._directory} are missing for these reasons.")
         elif not self._damaged:
             short += self._missing
         for partition, events in sorted(short.items()):
             warn(
-                f"{events:,} acknowledged events of partition {partition} are missing in the journal in "
+                f"{events:,} acknowledged events of partition {partition} are missing from the journal in "
                 f"{self._directory}: a file, or the end of one, is gone. Restore it from a copy, or publish "
                 "them again."
             )
@@ -531,12 +531,12 @@ class Journal:
             kept = json.loads(path.read_bytes())
             if kept["version"] == COUNTS_VERSION:
                 return {int(partition): int(count) for partition, count in kept["events"].items()}
-            why = f"has version {kept['version']}, and only {COUNTS_VERSION} is known"
+            why = f"has version {kept['version']}, but only {COUNTS_VERSION} is known"
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             why = "cannot be read"
-        warn(f"{path} {why}. So nothing says whether the end of the journal is missing. It is written anew.")
+        warn(f"{path} {why}. So nothing shows whether the end of the journal is missing. It is rewritten.")
         return {}
 
     def _keep_counts(self, *, sync: bool = False) -> None:
@@ -559,8 +559,8 @@ def _words(path: Path, damage: Damage) -> str:
     events = "An unknown number of" if damage.head is None else f"{damage.head.events:,}"
     return (
         f"The journal {path} is damaged from byte {damage.at:,} to {damage.at + damage.size:,} "
-        f"({damage.size:,} bytes). {events} events there cannot be read; everything behind them is. "
-        "Restore the file from a copy, or publish them again."
+        f"({damage.size:,} bytes). {events} events there cannot be read; everything after them can. Restore "
+        "the file from a copy, or publish them again."
     )
 
 
@@ -569,8 +569,8 @@ def _cut(path: Path, torn: Damage, data: bytes) -> str:
     kept.write_bytes(data[torn.at :])
     os.truncate(path, torn.at)
     return (
-        f"The journal {path} ends in {torn.size:,} bytes of an event that is not there to its end. They are "
-        f"cut off and kept in {kept}."
+        f"The journal {path} ends in {torn.size:,} bytes of an incomplete event. They are removed and kept "
+        f"in {kept}."
     )
 
 

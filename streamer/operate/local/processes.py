@@ -35,9 +35,9 @@ class EmbeddedUnavailable(EmbeddedError):
     def __init__(self, server: str, package: str, reason: str) -> None:
         super().__init__(
             f"No {server} for this platform: the package {package} has no usable binary here ({reason}). "
-            "The embedded stack runs on Linux and macOS, x86-64 and arm64. Instead, run `docker compose up` "
-            "with the repository's docker-compose.yml, or give the addresses of a Kafka and a Redis of your "
-            "own with --bootstrap and --redis (STREAMER_BOOTSTRAP, STREAMER_REDIS)."
+            "The embedded stack runs on Linux and macOS, x86-64 and arm64. Instead, run `docker compose "
+            "up` with the repository's docker-compose.yml, or name your own Kafka and Redis with "
+            "--bootstrap and --redis (STREAMER_BOOTSTRAP, STREAMER_REDIS)."
         )
 
 
@@ -56,7 +56,7 @@ class ServerFailed(EmbeddedError):
     def __init__(self, name: str, what: str, log: Path | None) -> None:
         tail = last_lines(log)
         where = f" Its log is {log}." if log else ""
-        said = f" It said last:\n{tail}" if tail else ""
+        said = f" Its last output:\n{tail}" if tail else ""
         super().__init__(f"{name} {what}.{where}{said}")
 
 
@@ -106,7 +106,7 @@ class Child:
 
     def start(self) -> None:
         if self.alive:
-            raise RuntimeError(f"{self.name} already runs as process {self.pid}; stop it first")
+            raise RuntimeError(f"{self.name} is already running as process {self.pid}; stop it first")
         argv = [sys.executable, "-I", "-S", parent_death.__file__, str(os.getpid()), *self.argv]
         with Path(self.log or os.devnull).open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603  (our own servers)
@@ -426,8 +426,8 @@ def claimed_port(port: int) -> socket.socket:
         listener.close()
         why = error.strerror if isinstance(error, OSError) else error
         raise EmbeddedError(
-            f"Port {port} of 127.0.0.1 cannot be used ({why}). End the program that has it, or "
-            "choose another port (--port, --redis-port, --web-port)."
+            f"Port {port} of 127.0.0.1 cannot be used ({why}). Stop the program that uses it, or choose "
+            "another port (--port, --redis-port, --web-port)."
         ) from None
     return listener
 

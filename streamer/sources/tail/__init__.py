@@ -248,7 +248,7 @@ NAME_CHARACTERS = 24
 class AlreadyFollowed(Exception):
     def __init__(self, root: Path) -> None:
         super().__init__(
-            f"another `streamer tail` follows {root} for the same broker and namespace; end that first"
+            f"another `streamer tail` follows {root} for the same broker and namespace; stop it first"
         )
 
 
@@ -347,8 +347,8 @@ class LedgerFile:
 
     def _trouble(self, error: OSError) -> None:
         self.problem = (
-            f"cannot keep {self._path}: {error.strerror or error}. Results that leave the directory while "
-            "nobody follows it will stay"
+            f"cannot keep {self._path}: {error.strerror or error}. Results deleted while no `tail` is "
+            "running will stay"
         )
 
 

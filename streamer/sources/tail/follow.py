@@ -420,7 +420,7 @@ class Follower:
                     self._incremental.take_note(watcher.changes())
                     if watcher.problem:
                         self._diagnostics.once(
-                            [f"the system does not tell of changes ({watcher.problem}): reading instead"]
+                            [f"the system does not report changes ({watcher.problem}): polling instead"]
                         )
                     self._incremental.urgent |= not watcher.watching
                     self._go_on(thread)

@@ -70,7 +70,7 @@ class LagState:
         if done != self.done or not waiting:
             resumed = self.told
             self.done, self.since, self.told = done, now, False
-            return "a worker takes events again" if resumed else None
+            return "a worker accepts events again" if resumed else None
         if self.told or now - self.since < IDLE_SECONDS:
             return None
         self.told = True
@@ -220,7 +220,9 @@ class ServerCopy:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise ServerError(f"{self._address}{path}: the answer is no JSON object. Is it a Harbor server?")
+            raise ServerError(
+                f"{self._address}{path}: the answer is not a JSON object. Is it a Harbor server?"
+            )
         return answer
 
     def _get(self, path: str) -> bytes:
@@ -233,7 +235,7 @@ class ServerCopy:
             hint = f". Set {KEY} to its key" if error.code in (401, 403) else ""
             raise ServerError(f"{self._address}{path}: HTTP status {error.code}{hint}") from error
         except (OSError, HTTPException, ValueError) as error:
-            raise ServerError(f"{self._address}: no Harbor server answers ({error})") from error
+            raise ServerError(f"{self._address}: there is no Harbor server ({error})") from error
         if len(content) > MAX_FILE_BYTES:
             raise ServerError(f"{self._address}{path}: the answer is larger than {MAX_FILE_BYTES:,} bytes")
         return content

@@ -357,7 +357,7 @@ class RunScreen(LiveScreen):
 
     def _draw_missing(self) -> None:
         if self.model.deleted:
-            said = "The run was deleted. Waiting, in case it comes again."
+            said = "The run was deleted. Waiting in case it returns."
         elif self._unknown:
             said = f"{visible(self._unknown)} Waiting for it."
         else:
@@ -518,7 +518,7 @@ class RunsScreen(LiveScreen):
     def _note(self, matching: int) -> str:
         parts = []
         if matching > MOST_RUNS:
-            parts.append(f"{matching - MOST_RUNS:,} older runs are not listed: / finds them")
+            parts.append(f"{matching - MOST_RUNS:,} older runs are not listed: use / to find them")
         rejections = self.watching.rejections
         if rejections.problem:
             parts.append(f"rejections unknown: {rejections.problem}")
@@ -739,7 +739,7 @@ async def _kept(work: Coroutine[Any, Any, None], tell: Tell) -> None:
     try:
         await work
     except Exception as error:
-        logging.getLogger("streamer.watch").exception("The view cannot go on with this")
+        logging.getLogger("streamer.watch").exception("The view cannot continue after this error")
         tell(f"internal error, {type(error).__name__}: {error}. Please report it")
 
 

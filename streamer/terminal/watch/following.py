@@ -117,7 +117,7 @@ async def feel_pulse(
         try:
             workers = await reader.workers()
         except ReaderError as error:
-            tell(f"Trying again; what stands below may be old. {error}")
+            tell(f"Trying again; the numbers below may be old. {error}")
         else:
             tell(None)
             take(workers)
@@ -277,7 +277,7 @@ async def _follow(
                 tasks.create_task(_take_all(begin, take, tell))
                 tasks.create_task(_until_away(settings))
         except* TopicMissing:
-            tell("the log has no topics yet: a worker makes them")
+            tell("the log has no topics yet: a worker creates them")
         except* (KafkaError, OSError):
             tell(no_broker_at(settings.bootstrap))
         await asyncio.sleep(RETRY_SECONDS)

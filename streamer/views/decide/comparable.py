@@ -34,8 +34,8 @@ ALLOWED = ("tasks", *sorted(HARNESS_CHANGING))
 """What a question may allow to differ: the tasks of the sides, and fields of provenance (R36)."""
 
 ABOUT_ALLOWED = (
-    "Judge though the sides differ in this; may be repeated. tasks: they ran different ones. Else a field of "
-    "provenance."
+    "Judge even if the sides differ in this; repeatable. tasks: they ran different ones. Otherwise, a "
+    "field of provenance."
 )
 
 
@@ -185,7 +185,7 @@ class Pool:
                 if known and len(known) < len(runs) and name not in unknown:
                     unknown.append(name)
                 words += _among(name, runs, known)
-        return words + ([f"not known of every run: {', '.join(unknown)}"] if unknown else [])
+        return words + ([f"not known for every run: {', '.join(unknown)}"] if unknown else [])
 
 
 def _among(name: str, runs: Mapping[str, Made], known: Mapping[str, Mapping[str, str]]) -> Iterable[str]:
@@ -257,7 +257,7 @@ def pair_words(
         said.append(f"{_so_far(result, final)}, {UNRELATED}")
     said = said or [*_of_places(a, b, ranks)]
     if not said and result.ended:
-        said = [f"{a} and {b}: no interval, so nothing is shown"]
+        said = [f"{a} and {b}: no interval, so nothing is proven"]
     said = said or [f"{NOTHING} {a} and {b}{about}" + ("" if result.over else " yet")]
     if result.uneven:
         said.append(f"{result.uneven} of {result.tasks} tasks have unequal attempts: no test uses them")
@@ -276,7 +276,7 @@ def _so_far(result: Paired, final: Ends, sign: int = 1) -> str:
     difference = _in_points(None if result.difference is None else sign * result.difference)
     ends = ends_in_points(*sorted((sign * final.low, sign * final.high)))
     if result.over:
-        return f"{difference} in the results that came, {ends} had all of them come"
+        return f"{difference} in the results so far, {ends} had all arrived"
     return f"{difference} so far, {ends} in the end"
 
 
@@ -286,7 +286,7 @@ def _of_ability(a: str, b: str, result: Paired) -> Iterable[str]:
         yield f"{ahead} ahead on tasks like these: sign test p = {result.p_value:.3g}"
     if result.interval is not None:
         difference = f"{_in_points(result.difference)} {ends_in_points(*result.interval)}"
-        yield f"{a} minus {b}: {difference}; 95 %, about tasks like these"
+        yield f"{a} minus {b}: {difference}; 95 %, for tasks like these"
 
 
 def _of_places(a: str, b: str, ranks: Sequence[Rank | None]) -> Iterable[str]:

@@ -373,8 +373,8 @@ def compare_sides(
     words += [said for said in made.words if said not in (*words, *made.refused.values())]
     if over and rates.open:
         words.append(
-            f"{rates.open:,} of {counted(rates.tasks, 'task')} lack results: these count both ways in "
-            "interval and p of pass rates, and other means have no interval"
+            f"{rates.open:,} of {counted(rates.tasks, 'task')} lack results: the interval and p for "
+            "pass rates count these both ways, and other means have no interval"
         )
     if over and unscored:
         words.append("trials wait for a judge's score: composite_score has no interval and no p")
@@ -413,7 +413,7 @@ def _words_of(
         words.append(f"{counted(len(tasks.pairs), 'task')} in common: {'; '.join(reversed(stated))}")
     runs = {side.run.run.run_id: side.run.run for side in (a, b)}
     return words + [
-        f"{run_id} has no plan and no end: it counts as complete as it stands"
+        f"{run_id} has no plan and no end: it counts as complete"
         for run_id, run in runs.items()
         if run.status is None and run.progress.planned is None and run.progress.plan_complete
     ]
@@ -559,7 +559,7 @@ def _mean(values: Iterable[float]) -> float | None:
 # A comparison of two sides as a document: the same on the terminal, in Markdown and in HTML.
 
 
-OF_INTERVAL = "Of the mean difference on tasks like these, clustered by task."
+OF_INTERVAL = "For the mean difference on tasks like these, clustered by task."
 
 COMPARED_BOARD = Board(
     "Metrics",
@@ -569,7 +569,7 @@ COMPARED_BOARD = Board(
         Column("b", "B", "number", ("b",), rank=3),
         Column("moved", "B - A", "number", ("moved",), rank=1),
         Column("interval", "95 %", "number", ("interval",), hint=OF_INTERVAL, rank=2, about=ALIKE),
-        Column("tasks", "tasks", "count", ("tasks",), hint="Tasks where both know it.", rank=5),
+        Column("tasks", "tasks", "count", ("tasks",), hint="Tasks where both have it.", rank=5),
         Column("a_better", "A better", "count", ("a_better",), rank=6),
         Column("b_better", "B better", "count", ("b_better",), rank=6),
         Column("equal", "equal", "count", ("equal",), rank=6),
@@ -579,11 +579,11 @@ COMPARED_BOARD = Board(
     ),
 )
 FLIPS = Board(
-    "Tasks that one side alone passes",
+    "Tasks that only one side passes",
     (
         Column("passed_by", "passed by", "state", ("passed_by",)),
         Column("tier", "tier", "tier", ("tier",)),
-        Column("failure_mode", "the other failed by", "failure", ("failure_mode",)),
+        Column("failure_mode", "how the other failed", "failure", ("failure_mode",)),
         Column("count", "tasks", "count", ("count",)),
         Column("tasks", "which", "list", ("tasks",)),
     ),
@@ -610,9 +610,9 @@ NOT_COMMON = Board(
 
 STILL_OPEN = "No intervals and no p: trials are missing, or the sides are not comparable."
 METHODS = (
-    "p: exact sign test over the tasks that differ, on the attempts that both sides have. 95 %: interval of "
-    "the difference on tasks like these, clustered by task, of pass rates from 5 tasks on and of other means "
-    "from 10. Each row was asked for itself: of 20 equal metrics one looks different."
+    "p: exact sign test over the tasks that differ, on the attempts that both sides have. 95 %: interval "
+    "of the difference on tasks like these, clustered by task, for pass rates from 5 tasks on and for "
+    "other means from 10. Each row is tested separately: one in 20 equal metrics looks different."
 )
 
 

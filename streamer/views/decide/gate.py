@@ -179,8 +179,8 @@ LISTED = 10
 
 UNMATCHED: dict[Unmatched, str] = {
     Unmatched.NOTHING_IN_COMMON: "no task is planned on both sides",
-    Unmatched.PLAN_EXCEEDED: "a side has more trials than planned; compared at the end only",
-    Unmatched.TASKS_UNNAMED: "the plan of a side does not name all its tasks; compared at the end only",
+    Unmatched.PLAN_EXCEEDED: "a side has more trials than planned; compared only at the end",
+    Unmatched.TASKS_UNNAMED: "one side's plan does not name all its tasks; compared only at the end",
 }
 """Why there is no early verdict, for people."""
 
@@ -194,14 +194,14 @@ def words(result: GateResult) -> list[str]:
         result.target and f"target: {_target_words(result.target)}",
     ]
     return [one for one in said if one] or [
-        f"{side.source}: no trial is known yet" for side in sides_of(result) if side.agent_model is None
+        f"{side.source}: no trials yet" for side in sides_of(result) if side.agent_model is None
     ]
 
 
 def gate_lines(result: GateResult) -> list[str]:
     """The verdict, and what is known beside it, line by line."""
     many = counted(result.judged_before or 0, "other candidate")
-    judged = f"ledgers judge {many} against this baseline, and of many equal ones the best looks better"
+    judged = f"ledgers judge {many} against this baseline, and the best of many equal ones looks better"
     said = (
         *(verdict_line(result), *result.words, counts(result)),
         *(*not_common(result), judged if result.judged_before else None, saved_line(result)),
@@ -222,7 +222,7 @@ def counts(result: GateResult) -> str:
     decided = of_planned(pairs.planned - pairs.unknown, pairs.planned)
     if result.metric != PRIMARY_METRIC:
         return f"{decided} pairs"
-    unpaired = f"; {counted(pairs.unpaired, 'trial')} of one side alone in no pair" if pairs.unpaired else ""
+    unpaired = f"; {counted(pairs.unpaired, 'trial')} on only one side, in no pair" if pairs.unpaired else ""
     return (
         f"{decided} pairs: only the candidate passed {pairs.wins}, "
         f"only the baseline {pairs.losses}, the same {pairs.ties}{unpaired}"
@@ -286,15 +286,15 @@ def _ability_words(answer: AbilityAnswer, metric: str, level: str) -> str:
     if answer.missing:
         told.append(f"only the whole plan counts, because {answer.missing}")
     if answer.verdict is GateVerdict.FAIL and answer.worse is not None:
-        told.append("it is worse, by how much is not said")
+        told.append("it is worse, but not by how much")
     return (
-        f"{answer.verdict}, on tasks like these: {'; '.join(told) or 'nothing before all trials are final'}"
+        f"{answer.verdict}, on tasks like these: {'; '.join(told) or 'no answer until all trials are final'}"
     )
 
 
 def _target_words(answer: TargetAnswer) -> str:
     if answer.low is None or answer.high is None:
-        return f"{answer.verdict}, without a plan and verdicts nothing says what is still possible"
+        return f"{answer.verdict}, because without a plan and verdicts, the bounds are unknown"
     if answer.verdict is not GateVerdict.UNDECIDED and answer.low == answer.high:
         return f"{answer.verdict}, pass rate {percent(answer.low)}, {percent(answer.target)} wanted"
     return (
@@ -441,7 +441,7 @@ def no_verdicts(names: Sequence[str]) -> str:
     'no verdicts; --metric metrics/match'
     """
     if not names:
-        return "no verdicts, and no metric that both sides have"
+        return "no verdicts, and no metric on both sides"
     return f"no verdicts; --metric {' or '.join(names[:SHOWN])}"
 
 
@@ -463,7 +463,7 @@ def _final_of(matched: Matched, terms: Terms) -> FinalAnswer:
         return _final_answer(hard, terms, "bounds", REASONS["empty"])
     if matched.kind is OrderKind.SHUFFLED:
         return _final_answer(difference.ends(), terms, "interval")
-    answer = _final_answer(hard, terms, "bounds", "nobody declared the order as shuffled")
+    answer = _final_answer(hard, terms, "bounds", "the order was not declared as shuffled")
     return answer.model_copy(update={"unrelated": Range.of(difference.ends())})
 
 
@@ -500,7 +500,7 @@ def _of_mean(
     matched: Matched, ours: Contestant, theirs: Contestant, metric: str, terms: Terms, *, higher: bool
 ) -> tuple[FinalAnswer, AbilityAnswer]:
     """Both answers about a metric other than the pass rate, which only the end can give."""
-    values, missing = Clusters(), f"{metric} is compared at the end only"
+    values, missing = Clusters(), f"{metric} is compared only at the end"
     if matched.over:
         missing = NOT_FINAL if matched.tasks else NOTHING_COMMON
     if matched.ended:
@@ -524,7 +524,7 @@ def _uncovered(matched: Matched, ours: Values, theirs: Values, metric: str) -> s
     """How many trials of the common tasks have a metric; "": all of them."""
     both = [task for task in matched.tasks if task in ours and task in theirs]
     if not both:
-        return f"no common task where both sides know {metric}"
+        return f"no common task where both sides have {metric}"
     planned = [sum(side.planned for side in sides) for sides in zip(*matched.tasks.values(), strict=True)]
     decided = [sum(len(side.get(task, ())) for task in matched.tasks) for side in (ours, theirs)]
     if decided == planned:
@@ -649,9 +649,9 @@ def run_of(source: str, text: str, runs: Mapping[str, RunState]) -> str:
     run_ids = sorted(runs)
     names = _listed_names(run_ids)
     if text:
-        raise NoSuchSide(f"{source} holds no run or agent {text!r}. Its runs: {names or 'none'}")
+        raise NoSuchSide(f"{source} has no run or agent {text!r}. Its runs: {names or 'none'}")
     if not run_ids:
-        raise NoSuchSide(f"{source} holds no run. `streamer fold {source}` says what is wrong with its lines")
+        raise NoSuchSide(f"{source} has no run. `streamer fold {source}` says what is wrong with its lines")
     if len(run_ids) > 1:
         raise NoSuchSide(f"{source} holds {len(run_ids)} runs; name one: {source}/RUN, of {names}")
     return run_ids[0]

@@ -478,48 +478,48 @@ POOLED = Board(
     (
         Column("agent", "agent:model", "agent", ("agent_model",)),
         Column("order", "order", "count", ("order",), on=("text",)),
-        Column("rank", "place", "number", ("rank",), hint="Where it may truly stand, with 95 %", about=ALIKE),
+        Column("rank", "place", "number", ("rank",), hint="Its possible true ranks, 95 %", about=ALIKE),
         Column("value", "value", "number", ("value",)),
         Column("interval", "95 %", "number", ("interval",), on=("text",), about=ALIKE),
         Column("trials", "trials", "count", ("trials",)),
         Column("tasks", "tasks", "count", ("tasks",)),
         Column("unknown", "unknown", "some", ("unknown",), hint="Trials without a final value"),
-        Column("runs", "runs", "count", ("runs",), hint="Finished runs that are pooled"),
+        Column("runs", "runs", "count", ("runs",), hint="Finished runs pooled here"),
         Column("newest", "newest run", "name", ("newest",)),
         Column("trend", "run by run", "state", ("trend",), hint="Finished runs, the oldest first"),
-        Column("change", "change", "state", ("change",), hint="The newest run against the one before"),
+        Column("change", "change", "state", ("change",), hint="The newest run minus the one before"),
         Column("why", "left out", "state", ("why",), on=("text",)),
     ),
 )
 """The columns of a leaderboard that pools runs, on every surface."""
 
 RANKED = (
-    "place: with 95 % probability no agent's true place is outside its range, all agents at once "
-    "(one-sided sign tests on common tasks, Holm). This holds for one board that was fixed beforehand, not "
-    "for the best of many nights. Of every two agents as many of the newest runs count as give both equal "
-    "attempts at a task. Where there are none, the task cannot separate the two agents, and the ranges widen."
+    "place: with 95 % probability, every agent's true place is in its range, for all agents at once "
+    "(one-sided sign tests on common tasks, Holm). This holds for one board fixed beforehand, not for the "
+    "best of many nights. For each pair of agents, the newest runs that give both equal attempts at a task "
+    "count. If there are none, the task cannot separate the two, and the ranges widen."
 )
 NOT_RANKED = {
-    "metric": "No ranks: two agents are tested against each other by passes alone, not by this metric.",
+    "metric": "No ranks: two agents are tested against each other only by passes, not by this metric.",
     "too_many_agents": "No ranks: more than 60 agents.",
     "one_agent": "No ranks: fewer than two agents have a finished run.",
 }
 ALL_RUNS = (
-    "The value is of all finished runs together; 95 % is about tasks like these, clustered by task. "
-    "Runs are left out while unfinished, and with fewer than 5 tasks or half of the fullest run's. "
-    "Their values are of what came so far."
+    "The value covers all finished runs; 95 % is for tasks like these, clustered by task. Runs are left "
+    "out while unfinished, or with fewer than 5 tasks or half of the largest run's. Their values cover the "
+    "results so far."
 )
-NEWEST = "The value and its 95 % are of the newest finished run: only passes can be pooled over runs."
+NEWEST = "The value and its 95 % are from the newest finished run: only passes can be pooled over runs."
 UNKNOWN = (
-    "unknown: trials without a final value, such as without a verdict. They count as not passed in the "
-    "value, and both ways in the place and in the change."
+    "unknown: trials without a final value, for example without a verdict. The value counts them as not "
+    "passed; place and change allow for both outcomes."
 )
 CHANGED = (
-    "change: the newest run against the one before of the same benchmark. real: the sign test over the "
-    "common tasks with equal attempts shows it at 5 %. attempts differ: there is no such task. Of 20 "
-    "unchanged agents about one looks changed."
+    "change: the newest run minus the one before, on the same benchmark. real: the sign test over common "
+    "tasks with equal attempts shows it at 5 %. attempts differ: there is no such task. About one in 20 "
+    "unchanged agents looks changed."
 )
-MIXED = "Benchmarks are mixed: values of different tasks stand beside each other."
+MIXED = "Benchmarks are mixed: these values come from different tasks."
 
 POINTS_LISTED = 5
 

@@ -69,19 +69,19 @@ Missing = Literal[
 ]
 
 REASONS: dict[Missing, str] = {
-    "undated": "nothing says when it was declared",
+    "undated": "its declaration has no time",
     "late": "declared after its first trial",
     "undeclared": "no plan named this agent before the first trial",
     "other_metric": "the ledger judges another metric",
     "metric_unknown": "only pass rates are judged",
     "baseline_missing": "the baseline is not known, or names several agents",
-    "no_verdicts": "no trial of a side has a verdict",
-    "no_plan": "a side has no complete plan of its trials",
-    "plan_changed": "the plan has other trials than at first",
+    "no_verdicts": "one side has no verdicts",
+    "no_plan": "a side has no complete plan",
+    "plan_changed": "the plan's trials have changed",
     "tasks_differ": "the sides have different tasks",
-    "not_comparable": "the sides were made in different ways; `streamer compare` names them",
+    "not_comparable": "the sides were made in different ways; `streamer compare` lists them",
     "not_ahead": "the candidate is not ahead",
-    "begun_again": "archived, and begun again under the same id",
+    "begun_again": "archived, then started again under the same id",
 }
 """Why there is no verdict, or no better one, for people."""
 
@@ -432,8 +432,8 @@ def gate_of(result: LedgerResult, run_id: str, label: str) -> LedgerGate:
         verdict = GateVerdict.PASS if one.verdict == "better" else GateVerdict.UNDECIDED
         return LedgerGate(verdict=verdict, ledger=result.name, tried=result.tried, candidate=one)
     raise NoSuchSide(
-        f"{label} of run {run_id!r} is no candidate of ledger {result.name!r}. Its run_started event has to "
-        "name the ledger, with another agent as baseline"
+        f"{label} of run {run_id!r} is not a candidate in ledger {result.name!r}. Its run_started event "
+        "has to name the ledger, with another agent as baseline"
     )
 
 
@@ -573,16 +573,19 @@ class Race:
             raise NoSuchSide(
                 f"run {run.run_id!r} declares {counted(len(labels), 'candidate')}"
                 + (f", and declared {len(self._labels)} at first" if self._labels else "")
-                + ". A race is between those that its run_started event names in agent_models, before the "
-                "first trial"
+                + (
+                    ". A race is between the agents that its run_started event names in agent_models "
+                    "before the first trial"
+                )
             )
         early = run.plan.agents_before(run.scores.began())
         late = [group.agent_model or "" for group in groups if (group.agent, group.model) not in early]
         if late:
             named = ", ".join(late[:NAMED_CANDIDATES])
             raise NoSuchSide(
-                f"nothing shows that run {run.run_id!r} named {named} before its first trial. Name "
-                "the candidates in agent_models of a run_started event with planned_at, and date its trials"
+                f"nothing shows that run {run.run_id!r} named {named} before its first trial. Name the "
+                "candidates in agent_models of a run_started event with planned_at, and give its trials "
+                "times"
             )
         self._labels = labels
         return {label: Contestant(run, group) for label, group in zip(labels, groups, strict=True)}
@@ -656,20 +659,21 @@ LEDGER = Board(
 def _words(result: LedgerResult) -> Iterator[str]:
     yield f"{counted(result.tried, 'candidate')} tried, {result.better} better than the baseline"
     yield (
-        f"of all better verdicts at most {100 * (1 - result.level):.2g} % are false on average, however many "
-        "candidates come and however often you look"
+        f"at most {100 * (1 - result.level):.2g} % of all better verdicts are false on average, however "
+        "many candidates you try and however often you look"
     )
     if result.better:
-        yield "an older candidate that arrives late may take a verdict away"
+        yield "an older candidate that arrives late may undo a verdict"
     alone = [one for one in result.candidates if _would_do_alone(one)]
     for one in alone[:NAMED_CANDIDATES]:
         yield (
-            f"{one.agent_model} of {one.run_id}: evidence of {amount(one.evidence)} would do for a single "
-            f"candidate ({amount(float(1 / ALPHA))}), not for number {one.place} ({amount(one.needed)})"
+            f"{one.agent_model} of {one.run_id}: evidence of {amount(one.evidence)} would be enough for a "
+            f"single candidate ({amount(float(1 / ALPHA))}), not for number {one.place} "
+            f"({amount(one.needed)})"
         )
     left = len(alone) - NAMED_CANDIDATES
     if left > 0:
-        yield f"the same holds for {counted(left, 'more candidate')}"
+        yield f"the same goes for {counted(left, 'more candidate')}"
 
 
 def _would_do_alone(one: LedgerCandidate) -> bool:

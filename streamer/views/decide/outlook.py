@@ -543,14 +543,14 @@ def error_words(budget: ErrorBudget) -> str:
 each task. Estimate: one more attempt at each task makes it 3.9 points for $22.25, 20 more tasks \
 3.9 points for $22.25
     """
-    split = "; how much of it is chance at each task shows once each has two attempts"
+    split = "; the share of chance is known once each task has two attempts"
     if budget.tasks is not None and budget.repeats is not None:
         tasks = round(100 * budget.tasks)
         of_tasks = f"{tasks} % of its variance is from the choice of tasks"
-        split = f"; {of_tasks}, {100 - tasks} % from chance at each task"
+        split = f"; {of_tasks}, {100 - tasks} % from chance on each task"
     lost = ""
     if budget.infrastructure:
-        lost = f"; without what the infrastructure failed the rate is {_points(budget.infrastructure)} higher"
+        lost = f"; without infrastructure failures the rate is {_points(budget.infrastructure)} higher"
     attempt, tasks_more = budget.more_attempts, _larger_words(budget.more_tasks)
     first = f"one more attempt at each task makes it {_larger_words(attempt)}, " if attempt else ""
     makes = "" if attempt else " make it"
@@ -586,11 +586,11 @@ each task, including 12 % from the judge, by 20 of 45 judged trials that were ju
 
 def _judge_part(error: JudgeError) -> str:
     if error.judge is None:
-        return "the judge's part is not known, as no trial was judged more than once"
+        return "the judge's share is not known, because no trial was judged more than once"
     judge = f"{100 * error.judge:.0f} %"
     told = f"{judge} of its variance is from the judge"
     if error.repeats is not None:
-        chance = f"{100 * error.repeats:.0f} % of its variance is from chance at each task"
+        chance = f"{100 * error.repeats:.0f} % of its variance is from chance on each task"
         told = f"{chance}, including {judge} from the judge"
     return (
         f"{told}, by {error.judged_again:,} of {error.judged:,} judged trials that were judged more than once"
@@ -620,7 +620,7 @@ def judge_hint(agents: Iterable[AgentModelSummary], run_id: str) -> str | None:
     if not any(one.coverage.get("impl_rate") for one in agents if not one.baseline):
         return None
     command = shlex.join(["streamer", "query", "run", run_id, "--judge"])
-    return f"Which part of an error is the judge's stands in the log alone; {command} reads it there"
+    return f"The judge's share of the errors is only in the log; {command} reads it there"
 
 
 # -----------------------------------------------------------------------------
@@ -822,7 +822,7 @@ def _forecast(estimate: Estimate | None) -> Forecast | None:
 
 
 RANKS = Board(
-    "Where each agent may truly stand",
+    "Each agent's possible true ranks",
     (
         Column("agent_model", "agent:model", "name", ("agent_model",)),
         Column("rank", "place", "state", ("rank",)),
@@ -837,15 +837,15 @@ AGENT_PAIRS = Board(
         Column("losses", "only b passed", "count", ("losses",)),
         Column("ties", "the same", "count", ("ties",)),
         Column("unknown", "unknown", "count", ("unknown",)),
-        Column("words", "what may be said", "state", ("words",)),
+        Column("words", "what you may conclude", "state", ("words",)),
     ),
 )
 MISSING: dict[ComparisonMissing, str] = {
-    "no_plan": "the run has declared no complete plan of trials, tiers and subtests, and has not finished",
+    "no_plan": "the run has not declared a complete plan of trials, tiers and subtests, and has not finished",
     "plan_exceeded": "there are more trials than planned, and the run has not finished",
     "too_many_agents": "more than 60 agents",
     "too_many_trials": "too many trials to compare once a second",
-    "no_verdicts": "trials have numbers alone, and no verdict",
+    "no_verdicts": "trials have only numbers, and no verdict",
 }
 """Why there are no ranks, for people."""
 
@@ -880,7 +880,7 @@ def _rank_note(comparison: RunComparison) -> str:
         apart = sum(pair.left_out > 0 for pair in comparison.pairs)
         leave = f" Left out of {counted(apart, 'pair')}: tasks made in different ways." if apart else ""
         return (
-            "With 95 % probability no agent's true place is outside its range, "
-            f"{looks}, all agents at once.{only}{leave}"
+            f"With 95 % probability every agent's true place is in its range, {looks}, all agents at "
+            f"once.{only}{leave}"
         )
     return f"No ranks: {MISSING[comparison.rank_missing]}."

@@ -258,8 +258,8 @@ class RequestChecks:
         if not self._is_ours(host):
             return problem(
                 421,
-                f"This server is not called {ascii(host)[:200]}. Use an IP address or localhost, or start it "
-                "with --host-name NAME",
+                f"This server's name is not {ascii(host)[:200]}. Use an IP address or localhost, or start "
+                "it with --host-name NAME",
             )
         path = scope["path"]
         if path == EVENTS_PATH and scope["method"] == "POST":
@@ -276,7 +276,9 @@ class RequestChecks:
         """The refusal of another site's page, by Origin, which only browsers send."""
         ours = {f"http://{host}".lower(), f"https://{host}".lower()}
         if foreign := [origin for origin in headers.getlist("origin") if origin.lower() not in ours]:
-            return problem(403, f"Pages of {ascii(foreign[0])[:200]} may not publish here. Leave Origin out")
+            return problem(
+                403, f"Pages from {ascii(foreign[0])[:200]} may not publish here. Leave out Origin"
+            )
         if self._publish_token is None:
             if self._token is None and is_loopback(_plain_name(host)):
                 return None
@@ -288,8 +290,8 @@ class RequestChecks:
         if _bearer_fits(headers, self._publish_token):
             return None
         if self._may_view(headers):
-            return problem(403, "This token is for viewing. To publish, send the one of --publish-token")
-        return _token_needed("The token for publishing is needed: send Authorization: Bearer TOKEN")
+            return problem(403, "This token is for viewing. To publish, send the --publish-token")
+        return _token_needed("Publishing needs the token for publishing: send Authorization: Bearer TOKEN")
 
     def _exchange(self, scope: Scope) -> Response | None:
         """Exchange a token in the page's address for a cookie, once, and remove it from the address."""

@@ -391,7 +391,7 @@ def test_a_time_without_a_zone_is_local_time_sent_with_its_offset_and_said_once(
         time.tzset()
     assert sent == ["2026-01-31T09:30:00+03:00"] * 2
     [said] = caplog.messages
-    assert "taken as this machine's local time (UTC+0300)" in said
+    assert "sent as this machine's local time (UTC+0300)" in said
 
 
 def test_an_unknown_field_is_named_once_with_a_suggestion(caplog: pytest.LogCaptureFixture) -> None:
@@ -399,4 +399,4 @@ def test_an_unknown_field_is_named_once_with_a_suggestion(caplog: pytest.LogCapt
     for _ in range(2):
         assert values_of(resolvd=True)["resolvd"] is True
     [said] = caplog.messages
-    assert "'resolvd' is in no TrialResult: it is sent along and ignored. Did you mean resolved?" in said
+    assert "'resolvd' is not part of TrialResult: it is sent but ignored. Did you mean resolved?" in said

@@ -239,7 +239,7 @@ def test_a_publisher_may_start_before_the_broker_and_says_where_the_events_are(
     assert len(spilled_lines(tmp_path)) == 20
     [away, left] = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert str(tmp_path) in away
-    assert "20 events are not at the broker" in left
+    assert "20 events have not reached the broker" in left
     assert str(counts.files[0]) in left
     with broker:
         make_topics(settings)
@@ -302,7 +302,7 @@ def test_memory_is_bounded_and_a_call_that_does_not_fit_says_so(tmp_path: Path) 
                 publisher.trial(run_id="r", task_id=f"task-{taken}", trial_name=text)
                 taken += 1
 
-        with pytest.raises(NotAccepted, match=r"events .64 MiB. wait in memory"):
+        with pytest.raises(NotAccepted, match=r"events .64 MiB. already wait in memory"):
             publish_until_full()
         assert taken > most / 2
     counts = publisher.close()
@@ -547,7 +547,7 @@ def test_in_a_forked_child_the_parents_publisher_refuses_and_a_new_one_works(
     if child == 0:
         code = 1
         try:
-            with pytest.raises(RuntimeError, match="Make a new one in the child"):
+            with pytest.raises(RuntimeError, match="Create a new one in the child"):
                 publisher.trial(run_id="r", task_id="never")
             with TrialPublisher(settings, spill_dir=tmp_path / "child") as fresh:
                 fresh.trial(run_id="r", task_id="task-1")

@@ -24,7 +24,7 @@ def test_the_broker_is_complained_of_once_until_it_is_well_again(caplog: pytest.
     status = DeliveryStatus("away:9092", Path("spill"))
     for _ in range(3):
         status.broker_fails(TimeoutError("no\n answer"))
-    assert status.text == "the broker at away:9092 does not take events: no answer"
+    assert status.text == "the broker at away:9092 does not accept events: no answer"
     assert [record.getMessage() for record in caplog.records] == [
         f"{status.text}. They are kept in spill until it does"
     ]
@@ -32,7 +32,7 @@ def test_the_broker_is_complained_of_once_until_it_is_well_again(caplog: pytest.
     status.broker_is_well()
     assert status.text is None
     assert len(caplog.records) == 2
-    assert "takes events again" in caplog.text
+    assert "accepts events again" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_refused_timestamp_is_told_as_a_wrong_clock(say: Callable[[Exception],
     said = say(InvalidTimestampError())
     assert "the time of a record is too far from the broker's clock" in said
     assert "message.timestamp.after.max.ms" in said
-    assert "Compare the clocks of this machine and of the broker" in said
+    assert "Compare the clocks of this machine and the broker" in said
     assert "Error 32" not in said
 
 
@@ -63,8 +63,8 @@ def test_broker_and_disk_are_told_together() -> None:
     status.broker_fails(TimeoutError())
     status.disk_fails(full())
     assert status.text == (
-        "the broker at away:9092 does not take events: TimeoutError and "
-        "cannot keep events in spill: No space left on device"
+        "the broker at away:9092 does not accept events: TimeoutError and cannot keep events in spill: No "
+        "space left on device"
     )
     status.broker_is_well()
     assert status.text == "cannot keep events in spill: No space left on device"

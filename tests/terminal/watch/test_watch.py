@@ -155,7 +155,7 @@ async def test_a_summary_of_a_newer_version_is_named_and_ends_nothing(settings: 
     with redis.Redis.from_url(settings.redis) as client:
         client.set(key, b'{"type": "run_summary", "from": "the future"}')
     async with watching(settings, "run-1") as driver:
-        await driver.shows("update this streamer")
+        await driver.shows("upgrade streamer here")
 
 
 # -----------------------------------------------------------------------------

@@ -25,10 +25,10 @@ export class Compare {
       this.choices[`${side}_agent`] = select(`Agent of ${title}`, [WHOLE], "", (value) => this.set({ [`${side}_agent`]: value, allow: "" }));
     }
     this.result = h("div", { "aria-live": "polite" });
-    this.earlier = h("p", { class: "note body", hidden: true }, `The latest ${MOST_RUNS} runs are offered. For an earlier one, write its id into the address: #/compare?a=RUN&b=RUN.`);
+    this.earlier = h("p", { class: "note body", hidden: true }, `These are the latest ${MOST_RUNS} runs. For an earlier one, put its id in the address: #/compare?a=RUN&b=RUN.`);
     this.pager = new Pager(PAGE, (offset) => this.set({}, offset));
     const controls = (side) => h("div", { class: "controls" }, this.choices[side].element, this.choices[`${side}_agent`].element);
-    this.element = card("Compare on the tasks that both have done", [], h("div", { class: "body controls" }, controls("a"), controls("b")), this.earlier, this.result);
+    this.element = card("Compare on the tasks that both ran", [], h("div", { class: "body controls" }, controls("a"), controls("b")), this.earlier, this.result);
     this.asking = new Asking(this.element, (signal) => this.load(signal), () => this.result.replaceChildren());
     this.asking.ask();
   }
@@ -86,7 +86,7 @@ export class Compare {
     if (!tasks) return below;
     this.pager.show(this.offset, shown, tasks, tasks, ", greatest difference first");
     const allow = [this.chosen.allow, ...refused].filter(Boolean).join(",");
-    const judge = refused.length ? [h("div", { class: "body" }, h("button", { type: "button", class: "plain", onclick: () => this.set({ allow }) }, "Judge them all the same"))] : [];
+    const judge = refused.length ? [h("div", { class: "body" }, h("button", { type: "button", class: "plain", onclick: () => this.set({ allow }) }, "Judge them anyway"))] : [];
     return [...above, ...judge, ...below, this.pager.element];
   }
 }

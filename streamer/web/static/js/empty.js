@@ -10,7 +10,7 @@ const WAYS = [
 
 export function howToBegin() {
   const items = WAYS.map(([what, command]) => h("li", {}, h("span", {}, what), offered(command)));
-  return h("div", { class: "begin" }, h("p", {}, "No runs yet. The first one comes here by itself:"), h("ul", {}, ...items));
+  return h("div", { class: "begin" }, h("p", {}, "No runs yet. The first one will appear here:"), h("ul", {}, ...items));
 }
 
 // A command with a button that copies it; without a clipboard it is selected.

@@ -1,4 +1,4 @@
-// Trials that are running, and what becomes of a budget.
+// Running trials, and what becomes of a budget.
 
 import { drawn, runPath } from "./api.js";
 import { card, FoldedTable, h, visible } from "./shared.js";
@@ -7,7 +7,7 @@ const SHOWN = 8;
 
 export class Running {
   constructor() {
-    this.table = new FoldedTable("Trials that are running", SHOWN);
+    this.table = new FoldedTable("Running trials", SHOWN);
     this.element = card("Running trials", [], this.table.element, h("p", { class: "body" }, this.table.more));
     this.element.hidden = true;
   }

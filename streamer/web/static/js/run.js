@@ -180,7 +180,7 @@ export class Run {
   drawGone(why) {
     this.show(false);
     this.tiles.replaceChildren();
-    const next = h("p", { class: "note" }, h("a", { href: "#/" }, "All runs"), " · this page shows the run as soon as it is there.");
+    const next = h("p", { class: "note" }, h("a", { href: "#/" }, "All runs"), " · this page shows the run as soon as it appears.");
     this.head.replaceChildren(h("h1", {}, name(this.id)), h("p", { class: "error", role: "alert" }, why), next);
   }
 

@@ -169,7 +169,7 @@ export class TimeChart {
     if (this.curves.version < 0 && !this.curves.problem) return ["Loading the curves…"];
     if (this.curves.problem) return [`${this.keys.length ? "Old curves" : "No curves"}: ${visible(this.curves.problem)}`];
     const grey = this.keys.length - this.keys.filter((key) => this.picks.has(key)).length;
-    return [[grey ? `${grey} grey: point at a line or its name.` : null, banded ? "Band: where the final pass rate lay." : null, this.along === "trials" ? "Along: trials done." : "Along: time, UTC.", this.zoom ? "Double click: the whole." : "Drag: zoom in."].filter(Boolean).join(" ")];
+    return [[grey ? `${grey} grey: point to a line or its name.` : null, banded ? "Band: interval for the final pass rate." : null, this.along === "trials" ? "Along: trials done." : "Along: time, UTC.", this.zoom ? "Double-click: zoom out." : "Drag: zoom in."].filter(Boolean).join(" ")];
   }
 
   describe() {
@@ -177,7 +177,7 @@ export class TimeChart {
     this.write(null);
     const along = this.along === "time" ? "by the trials' own times" : "by trials done";
     const groups = counted(this.keys.length, "line");
-    this.plotBox.setAttribute("aria-label", `${this.metric.title} ${along}, ${groups}; the latest values stand below`);
+    this.plotBox.setAttribute("aria-label", `${this.metric.title} ${along}, ${groups}; the latest values are below`);
     this.plotBox.dataset.points = String(this.keys.reduce((sum, key) => sum + this.curves.groups[this.kind].get(key).length, 0));
     const xs = this.data[0];
     this.plotBox.dataset.span = xs.length ? String(Math.round(xs.at(-1) - xs[0])) : "0";
