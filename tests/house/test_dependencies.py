@@ -13,9 +13,8 @@ from tests.house.repository import ROOT, direct_dependencies, pyproject
 
 DIRECT = [Requirement(text) for text in direct_dependencies()]
 SITE = list(map(Requirement, pyproject()["dependency-groups"]["docs"]))
-REASONS = dict(
-    re.findall(r"^- `([^`]+)`: (.+)$", (ROOT / "docs" / "dependencies.md").read_text("utf-8"), re.MULTILINE)
-)
+PAGE = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
+REASONS = dict(re.findall(r"^- `([^`]+)`: (.+(?:\n  .+)*)$", PAGE, re.MULTILINE))
 PINS = {
     canonicalize_name(name): pinned
     for name, pinned in re.findall(

@@ -544,7 +544,7 @@ def test_q_ends_the_demo_before_its_end_too_and_verifies_what_there_is() -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--all"], "where to?"),
+        (["--all"], "no service given"),
         (["--notify", "json://x"], "name the runs to watch, or give --all"),
         (["r", "--all", "--notify", "json://x"], "name the runs to watch, or give --all"),
         (

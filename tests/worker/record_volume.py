@@ -1,7 +1,7 @@
 """Records what a version leaves on the disk when its worker and its broker are killed in mid-batch.
 
-    git worktree add /tmp/earlier COMMIT
-    PYTHONPATH=/tmp/earlier python tests/worker/record_volume.py FILE.tar.xz
+    git worktree add ../earlier COMMIT
+    PYTHONPATH=../earlier python tests/worker/record_volume.py FILE.tar.xz
 
 The worker is the one of that commit. The file has the volume of the broker, `redis.json` with what Redis had,
 and `events.ndjson` with what was published.
