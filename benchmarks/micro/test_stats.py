@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from streamer.statistics.ability import PassAtK
-from streamer.statistics.distribution import Distribution
-from streamer.statistics.exact import ExactSum
+from streamer.statistics.distribution import Distribution, ExactSum
 
 RNG = random.Random(1)
 VALUES = [round(RNG.lognormvariate(-1, 1), 6) for _ in range(1_000)]

@@ -21,8 +21,7 @@ from streamer.schemas.events import ADVANTAGES, NO_FAILURE
 from streamer.schemas.summaries import GradeBasis
 from streamer.schemas.wire import GroupId, groups_of
 from streamer.statistics.ability import PassAtK
-from streamer.statistics.distribution import Distribution, join
-from streamer.statistics.exact import ExactSum
+from streamer.statistics.distribution import Distribution, ExactSum, join
 
 # -----------------------------------------------------------------------------
 # FormulaCode's running sums of one group: the specification's run-level table, exact and removable.

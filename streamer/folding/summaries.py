@@ -50,8 +50,7 @@ from streamer.schemas.wire import (
     json_number,
     sha256_hex,
 )
-from streamer.statistics.distribution import Distribution
-from streamer.statistics.exact import ExactSum
+from streamer.statistics.distribution import Distribution, ExactSum
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -36,7 +36,7 @@ from streamer.statistics.ability import (
     repeats,
     sizes,
 )
-from streamer.statistics.exact import ExactSum
+from streamer.statistics.distribution import ExactSum
 from streamer.statistics.final import (
     ALPHA,
     Conclusion,

@@ -514,5 +514,5 @@ class Forwarder:
                 failures = 0
         if self._refused:
             raise Refused(
-                f"{self._sink.name} refused {counted(len(self._refused), 'state')}, all else was sent"
+                f"{self._sink.name} refused {counted(len(self._refused), 'state')}; everything else was sent"
             )

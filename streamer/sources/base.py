@@ -164,7 +164,7 @@ def silence(what: str, announced: Any, count: int) -> str | None:
     """A sentence if the files announce a different number than was found; None if they agree (R35).
 
     >>> silence("trials", 3, 0), silence("trials", 3, 3), silence("trials", None, 3)
-    ('the files count 3 trials; 0 read', None, None)
+    ('the files announce 3 trials, but only 0 were found', None, None)
     """
     said = count_of(announced)
     return (

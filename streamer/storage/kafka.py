@@ -354,8 +354,8 @@ async def read_retention(settings: Settings) -> dict[str, str] | None:
 def what_is_finite(topic: str, settings_there: dict[str, str] | None) -> str | None:
     """The problem with the settings from `read_retention`, with advice; None if there is no problem.
 
-    >>> print(what_is_finite("trial-events", {"retention.ms": "604800000"}))
-    topic 'trial-events' loses events: retention.ms=604800000. Set retention.ms=-1: all is folded from it
+    >>> print(what_is_finite("trial-events", {"retention.ms": "60000"}))
+    topic 'trial-events' loses events: retention.ms=60000. Set retention.ms=-1: everything is folded from it
     """
     if not settings_there:
         return None
@@ -411,7 +411,7 @@ def what_differs(counts: Mapping[str, int], configured: int | None = None) -> st
 
     >>> what_differs({"trial-events": 3, "run-summaries": 3}, 3)
     >>> print(what_differs({"trial-events": 3, "run-summaries": 3}, 5))
-    the topics have 3 partitions, the settings say 5. Set STREAMER_PARTITIONS=3 everywhere
+    the topics have 3 partitions, but the settings say 5. Set STREAMER_PARTITIONS=3 everywhere
     """
     different = set(counts.values())
     if len(different) > 1:

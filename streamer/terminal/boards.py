@@ -201,7 +201,7 @@ def board_lines(table: Table, width: int) -> Iterator[str]:
     a-long-name
     b
     >>> left_out(few, 12)
-    'No room for: cost. --wide, or --json, has all.'
+    'No room for: cost. --wide and --json show everything.'
     """
     gap, kept, space = _fitted(table, width)
     if above := questions_line([(c.about(()), size) for c, size in kept], gap):

@@ -204,7 +204,7 @@ def test_what_mlflow_refuses_for_good_is_said_once_and_holds_nothing_up(
     said = forwarded(monkeypatch, sink, [*changes(bad), *changes(good)])
     assert said == [
         "MLflow refuses a state of run bad for good (INVALID_PARAMETER_VALUE); a later one is sent again",
-        "ended: MLflow refused 1 state, all else was sent",
+        "ended: MLflow refused 1 state; everything else was sent",
     ]
     assert kept(store)["good"].data.metrics["trials"] == 1
     later = changes(a_trial(run_id="bad"), version=(0, 2), at_ms=2000)

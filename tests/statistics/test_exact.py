@@ -23,16 +23,8 @@ from mpmath import MPContext
 import streamer.statistics
 from streamer.schemas.wire import canonical_json
 from streamer.statistics.ability import PassAtK
-from streamer.statistics.distribution import Distribution
-from streamer.statistics.exact import (
-    ExactSum,
-    StatsError,
-    normal,
-    quotient,
-    root_of_quotient,
-    sign_test,
-    student_t,
-)
+from streamer.statistics.distribution import Distribution, ExactSum
+from streamer.statistics.exact import StatsError, normal, quotient, root_of_quotient, sign_test, student_t
 from tests.statistics import oracles
 from tests.support.examples import examples
 

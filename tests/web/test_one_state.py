@@ -114,10 +114,10 @@ BOTH = {"STREAMER_WEB_TOKEN": TOKEN, "STREAMER_WEB_PUBLISH_TOKEN": TOKEN, "STREA
     ("options", "environment", "said"),
     [
         (["--host", "0.0.0.0"], {}, b"--token"),
-        (["--host", "0.0.0.0", "--token", "short"], {}, b"--token is too short: 16 characters"),
-        (["--publish-token", "short"], {}, b"--publish-token is too short: 16 characters"),
+        (["--host", "0.0.0.0", "--token", "short"], {}, b"--token is too short: it needs 16"),
+        (["--publish-token", "short"], {}, b"--publish-token is too short: it needs 16"),
         (["--host", "0.0.0.0", "--publish-token", TOKEN], {}, b"--token"),
-        ([], BOTH, b"are the same"),
+        ([], BOTH, b"are equal"),
     ],
 )
 def test_an_address_that_others_can_reach_needs_a_long_token_for_each_use(

@@ -223,7 +223,7 @@ def test_an_epoch_that_cannot_be_read_is_none(
     values = [b'{"epoch":3}', b"no JSON", b"7", b'{"epoch":"9"}', b'{"epoch":0}', b'{"epoch":' + HUGE + b"}"]
     meta = [a_record("streamer-meta", offset, EPOCH_KEY, value) for offset, value in enumerate(values)]
     assert taken_over(Bench(), meta, monkeypatch).epoch == 3
-    assert [line.partition(" holds ")[0] for line in caplog.messages] == [
+    assert [line.partition(" is not ")[0] for line in caplog.messages] == [
         f"Topic streamer-meta: The record at offset {offset} of partition 0" for offset in range(1, 6)
     ]
 

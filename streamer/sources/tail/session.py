@@ -56,7 +56,7 @@ class LagState:
     >>> [watch.look(waiting, workers, at) for workers, at in ((0, 0.0), (0, 9.0), (0, 10.0), (0, 20.0))]
     [None, None, 'no worker is running: 3 events wait in the log. Start one: streamer worker', None]
     >>> watch.look([PartitionLag(0, beginning=0, end=3, committed=3)], 1, 21.0)
-    'a worker takes events again'
+    'a worker accepts events again'
     """
 
     done: int = -1

@@ -539,7 +539,7 @@ def error_words(budget: ErrorBudget) -> str:
     >>> sums = {"agent_model": "a:m", "standard_error": 0.041, "infrastructure": 0.0, "words": ""}
     >>> half = {"tasks": 0.73, "repeats": 0.27, "more_attempts": more, "more_tasks": more}
     >>> print(error_words(ErrorBudget(**sums, **half)))
-    a:m: standard error 4.1 points; 73 % of its variance is from the choice of tasks, 27 % from chance at \
+    a:m: standard error 4.1 points; 73 % of its variance is from the choice of tasks, 27 % from chance on \
 each task. Estimate: one more attempt at each task makes it 3.9 points for $22.25, 20 more tasks \
 3.9 points for $22.25
     """
@@ -575,7 +575,7 @@ def judge_words(label: str, errors: Mapping[str, JudgeError]) -> list[str]:
     """What judges bring to the errors of an agent:model, a line for each mean; names are not escaped.
 
     >>> print(*judge_words("a:m", {"impl_rate": JudgeError(0.041, 0.27, 0.12, 20, 45)}))
-    a:m: standard error of the mean of the judge's scores 4.1 points; 27 % of its variance is from chance at \
+    a:m: standard error of the mean of the judge's scores 4.1 points; 27 % of its variance is from chance on \
 each task, including 12 % from the judge, by 20 of 45 judged trials that were judged more than once.
     """
     return [
