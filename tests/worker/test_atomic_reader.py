@@ -375,7 +375,7 @@ def test_a_configuration_that_nobody_has_is_not_adopted(on_embedded: Deployment)
     refused = adopt(on_embedded, {}, "0123456789abcdef")
     assert refused.returncode == 2
     assert OWN in refused.stderr.decode()
-    assert "current already" in adopt(on_embedded, {}).stderr.decode()
+    assert "is already current" in adopt(on_embedded, {}).stderr.decode()
 
 
 # -----------------------------------------------------------------------------

@@ -170,7 +170,7 @@ def test_a_torn_last_line_is_put_aside_and_all_others_are_sent(
     assert (publisher.counts.sent, publisher.counts.rejected) == (2, 1)
     assert set(arrived(settings)) == tasks(2)
     assert (tmp_path / REFUSED).read_bytes() == line(2)[:-20] + b"\n"
-    assert "put aside" in caplog.text
+    assert "was saved in" in caplog.text
 
 
 def test_a_last_line_that_lacks_only_its_end_is_sent(settings: Settings, tmp_path: Path) -> None:
