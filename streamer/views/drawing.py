@@ -834,5 +834,7 @@ _SLOT = ("agent_model", "task", "attempt", "tier", "subtest")
 
 
 def draw_running(running: Sequence[Mapping[str, Any]]) -> Drawn:
-    look = Look("Running trials", key=lambda one: json.dumps([one[part] for part in _SLOT]), primary="age")
+    look = Look(
+        "Trials running now", key=lambda one: json.dumps([one[part] for part in _SLOT]), primary="age"
+    )
     return draw(RUNNING, running, look)

@@ -147,7 +147,7 @@ def test_a_file_that_can_be_no_segment_is_not_read(tmp_path: Path) -> None:
     assert frames == [*FRAMES[:4], *FRAMES[5:]]
     assert f"The journal {huge} has 42,949,672,960 bytes" in warnings[0]
     assert "Restore the file from a copy" in warnings[0]
-    assert warnings[1:] == [f"2 events of the journal in {tmp_path} are missing for these reasons."]
+    assert warnings[1:] == [f"The journal in {tmp_path} lacks 2 events for these reasons."]
     assert told[-1][0] == told[-1][1]
 
 
@@ -160,7 +160,7 @@ def test_a_whole_frame_whose_batch_is_none_is_damage_of_this_frame(tmp_path: Pat
     at = len(MAGIC) + len(encode(good[0]))
     end = at + HEAD_BYTES + len(batch)
     assert f"{path} is damaged from byte {at} to {end} ({end - at} bytes). 1 events there" in warnings[0]
-    assert warnings[1:] == [f"1 events of the journal in {tmp_path} are missing for these reasons."]
+    assert warnings[1:] == [f"The journal in {tmp_path} lacks 1 event for these reasons."]
 
 
 def test_a_batch_of_another_number_of_events_or_with_another_checksum_is_damage() -> None:
@@ -200,7 +200,7 @@ def test_damage_is_named_with_its_bytes_and_events_at_every_start(
         frames, warnings = read(tmp_path)
         assert frames == [frame for frame in FRAMES[: 5 * writers] if frame.batch != b"batch-1"]
         assert f"{path} is damaged from byte {body - HEAD_BYTES} to {body + 7} (39 bytes)" in warnings[0]
-        assert warnings[1:] == [f"2 events of the journal in {tmp_path} are missing for these reasons."]
+        assert warnings[1:] == [f"The journal in {tmp_path} lacks 2 events for these reasons."]
     assert path.read_bytes() == damaged
 
 
@@ -209,7 +209,7 @@ def test_numbers_go_on_behind_damage(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"batch-8", b"batcH-8"))
     written(tmp_path, [FRAMES[9]])
     _, warnings = read(tmp_path)
-    assert warnings[1:] == [f"2 events of the journal in {tmp_path} are missing for these reasons."]
+    assert warnings[1:] == [f"The journal in {tmp_path} lacks 2 events for these reasons."]
 
 
 def test_progress_is_told_in_bytes(tmp_path: Path) -> None:

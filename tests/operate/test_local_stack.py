@@ -157,7 +157,7 @@ def test_a_whole_frame_that_no_broker_takes_does_not_keep_the_others_from_being_
             assert sum(broker.loaded.values()) == 1 + start
             assert asyncio.run(send(broker, b"more")) == [1 + start]
         assert "is damaged from byte" in said[0]
-        assert "1 events are missing" in said[1]
+        assert "lacks 1 event for these reasons" in said[1]
         said.clear()
 
 

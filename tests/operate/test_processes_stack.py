@@ -394,7 +394,7 @@ def test_a_signal_during_the_start_ends_what_has_started(tmp_path: Path, part: s
     stack = launch(tmp_path, partitions=UP_PARTITIONS)
     wait_for(lambda: stack.other(part), f"the start of {part}")
     assert stack.end(signal.SIGINT) == 0
-    assert "Everything ended" in stack.printed
+    assert "Everything has stopped" in stack.printed
     assert not stack.discovery.exists()
 
 

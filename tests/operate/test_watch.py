@@ -254,7 +254,7 @@ async def test_a_service_that_is_down_is_said_once_and_the_other_hears_everythin
             runs = [f"run-{number}" for number in range(5)]
             await feed.take([a_trial(run_id=run) for run in runs])
             await asyncio.to_thread(receiver.expect, *(f"{run} started" for run in runs))
-            word = b"notification service 1 (JSON) does not take"
+            word = b"notification service 1 (JSON) does not accept"
             said = partial(wait_for, lambda: word in log.read_bytes(), "that it is said", 120)
             await asyncio.to_thread(said)
     assert log.read_text().count("notification service 1") == 1

@@ -376,7 +376,7 @@ async def test_a_full_redis_is_told_once_and_said_to_take_writes_only_once_it_do
     finally:
         client.config_set("maxmemory", 0)
     await eventually(lambda: owner.sink.settled, "Redis takes writes")
-    assert [line.partition(" takes ")[2] for line in (await beat(2))[1:]] == ["writes again"]
+    assert [line.partition(" accepts ")[2] for line in (await beat(2))[1:]] == ["writes again"]
 
 
 async def test_a_run_too_large_for_redis_does_not_keep_back_the_others(

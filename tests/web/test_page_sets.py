@@ -225,7 +225,7 @@ def test_running_trials_have_an_age_and_the_end_and_the_cost_are_forecasts(
     page: Page, web: WebProcess, sets: None
 ) -> None:
     opened(page, web, SCREENS["six"])
-    running = page.get_by_role("region", name="Running trials")
+    running = page.get_by_role("region", name="Trials under way")
     expect(running.locator("tbody tr")).to_have_count(8)
     expect(running.locator("tbody tr").first).to_contain_text(re.compile(r"\d (min|h)$"))
     page.get_by_role("button", name=re.compile("Show all 48")).click()

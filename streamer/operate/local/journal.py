@@ -46,6 +46,7 @@ from aiokafka.record.util import calc_crc32c
 from streamer.client.capture import AppendOnlyFile, sync_directory
 from streamer.operate.local.processes import Connection, ProduceResult
 from streamer.storage.log import UNPACKERS, BatchTooLarge, UnreadableBatch
+from streamer.text import counted
 
 # -----------------------------------------------------------------------------
 # Kafka's record batches: checked before they are accepted, unpacked within limits, packed into larger ones.
@@ -515,7 +516,7 @@ class Journal:
         for line in torn:
             warn(line + ("" if short else " It was not acknowledged either."))
         if self._damaged and (missing := self._missing.total()):
-            warn(f"{missing:,} events of the journal in {self._directory} are missing for these reasons.")
+            warn(f"The journal in {self._directory} lacks {counted(missing, 'event')} for these reasons.")
         elif not self._damaged:
             short += self._missing
         for partition, events in sorted(short.items()):

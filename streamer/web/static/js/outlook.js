@@ -7,7 +7,7 @@ const SHOWN = 8;
 
 export class Running {
   constructor() {
-    this.table = new FoldedTable("Running trials", SHOWN);
+    this.table = new FoldedTable("Trials under way", SHOWN);
     this.element = card("Running trials", [], this.table.element, h("p", { class: "body" }, this.table.more));
     this.element.hidden = true;
   }
