@@ -210,7 +210,7 @@ def test_what_does_not_fit_a_port_is_one_line_that_says_why(secured: Secured) ->
         ({"ssl_cafile": unknown}, "certificate is not trusted", "STREAMER_SSL_CAFILE"),
         ({"ssl_cafile": None}, "certificate is not trusted"),
         ({"bootstrap": other_host}, "not valid for '127.0.0.1'"),
-        ({"sasl_mechanism": "PLAIN"}, "does not take PLAIN"),
+        ({"sasl_mechanism": "PLAIN"}, "does not accept PLAIN"),
     ):
         said = refused(secured, secured.given("publisher", **given))
         assert all(word in said for word in words), (given, said)
