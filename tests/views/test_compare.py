@@ -501,7 +501,7 @@ def test_of_a_run_that_ended_short_nothing_is_so_far_and_nothing_comes_yet() -> 
     assert pair.words[1].startswith(
         "a:m ahead in this run's final pass rate: +100.0 points in the results so far, ["
     )
-    assert pair.words[1].endswith("] had all arrived; 95 %, however often you look")
+    assert pair.words[1].endswith("] if all had arrived; 95 %, however often you look")
     few = the_pair([plan(), *trials({"a": "+-" * 3, "b": "+-" * 3}), ended])
     assert not any(" yet" in said for said in few.words), few.words
 

@@ -276,7 +276,7 @@ def _so_far(result: Paired, final: Ends, sign: int = 1) -> str:
     difference = _in_points(None if result.difference is None else sign * result.difference)
     ends = ends_in_points(*sorted((sign * final.low, sign * final.high)))
     if result.over:
-        return f"{difference} in the results so far, {ends} had all arrived"
+        return f"{difference} in the results so far, {ends} if all had arrived"
     return f"{difference} so far, {ends} in the end"
 
 
