@@ -137,7 +137,7 @@ class WebProcess:
 
 
 def publish(settings: Settings, lines: Sequence[bytes]) -> None:
-    """Publish event lines; on return Redis has their runs: a page that asks earlier is told of none."""
+    """Publish event lines and wait until Redis has their runs, so that a page opened next finds them."""
     records = [Outgoing.of(decode(line), line) for line in lines]
     with ThreadedPublisher(settings) as publisher:
         for record in records:

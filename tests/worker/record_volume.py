@@ -13,7 +13,6 @@ import json
 import sys
 import tarfile
 import tempfile
-import time
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from tests.worker.deployment import Deployment, trial_events
 
 NAMESPACE = "upgraded"
 EVENTS = 200
-"""Published at once: they come in full, again and again, until a kill finds some of them not committed."""
+"""Published at once, again and again, until a kill finds pages of them written and some not committed."""
 RUNS = 40
 """More than a round of publishing takes at once."""
 
@@ -53,9 +52,11 @@ def record(file: Path) -> None:
         deployment = Deployment(folder, kafka.bootstrap, server.url, NAMESPACE, embedded=False)
         worker = deployment.worker().start()
         for seed in count(1):
+            pages = len(deployment.records("trials-changelog"))
             deployment.publish(trial_events(EVENTS, runs=RUNS, seed=seed))
             if seed > 1:
-                time.sleep(0.1)
+                more = lambda n=pages: len(deployment.records("trials-changelog")) > n  # noqa: E731
+                worker.wait_until(more, "a page of these events is written")
                 worker.kill()
                 committed = deployment.committed()
                 if 0 < committed < len(deployment.published):
