@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -308,7 +308,7 @@ def _text(value: Any) -> str:
 
 
 # -----------------------------------------------------------------------------
-# The content of one write of a run: the changes since the previous write, or the whole run.
+# The runs that Redis lacks in part, and the content of the next write of each.
 #
 # Changes alone would corrupt a run that Redis has lost, or has from another worker: some keys would be new,
 # others old or missing. So each write leaves a mark, and Redis accepts changes only after the mark that they
@@ -327,62 +327,125 @@ class RunOwner(Protocol):
 class Write:
     """One call of the script; Redis must hold the mark `follows` ("": any), and then holds `mark`.
 
-    A `whole` write removes the run's keys that `entries` lacks.
+    Only `news`, some of the entries, add history and announcements. A `whole` write removes the run's keys
+    that `entries` lacks. `corrects`: the keys across runs may be wrong, too.
     """
 
     run_id: str
     entries: Sequence[KeyState]
-    unsent: Sequence[KeyState]
-    follows: str
-    mark: str
-    whole: bool
+    news: Sequence[KeyState]
+    follows: str = ""
+    mark: str = ""
+    whole: bool = False
+    corrects: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the values."""
+        return sum(len(entry.value or b"") for entry in self.entries)
 
 
-class Writes:
-    def __init__(self, owner: RunOwner | None) -> None:
+class Backlog:
+    """The waiting runs, each with its news: the latest entry of each key that changed.
+
+    A run whose mark is known lacks only its news in Redis. A run in doubt, or one never written before, is
+    sent whole. At most `limit` news are kept; then the oldest run loses its news and is in doubt. Without an
+    owner, the backlog keeps all news and sends nothing whole.
+    """
+
+    def __init__(self, owner: RunOwner | None, limit: int) -> None:
         self.owner = owner
+        self._limit = limit
         self._name = uuid.uuid4().hex[:12]
         self._numbers = count(1)
-        self._marks: dict[str, str] = {}
+        self._marks: dict[str, str] = {}  # "": in doubt
+        self._news: dict[str, dict[str, KeyState]] = {}
+        self._count = 0
 
-    def changes(self, run_id: str, unsent: Sequence[KeyState]) -> Write | None:
-        """The waiting values, or the whole run if the last write is unknown; None for a foreign run."""
-        if self.owner is None:
-            return Write(run_id, unsent, unsent, "", "", whole=False)
+    def __len__(self) -> int:
+        """Number of news."""
+        return self._count
+
+    def runs(self) -> list[str]:
+        return list(self._news)
+
+    def in_order(self, runs: Iterable[str]) -> list[str]:
+        """The waiting ones of these runs: few news first, so that huge runs delay no others, then those in
+        doubt without news.
+        """
+        return sorted(
+            filter(self._news.__contains__, runs), key=lambda run_id: len(self._news[run_id]) or inf
+        )
+
+    def put(self, entry: KeyState) -> None:
+        """Keep an entry unless there is a newer one of its key; an announcement stays one."""
+        if self.owner is not None and self._count >= self._limit:
+            self._make_room()
+        news = self._news.setdefault(entry.run_id, {})
+        other = news.get(entry.suffix)
+        if other is None:
+            self._count += 1
+            news[entry.suffix] = entry
+        elif not is_older(entry.version, other.version):
+            news[entry.suffix] = replace(entry, notify=entry.notify or other.notify)
+
+    def doubt(self, run_id: str) -> None:
+        """Send this run whole the next time."""
+        self._marks[run_id] = ""
+        self._news.setdefault(run_id, {})
+
+    def next_write(self, run_id: str, since: float | None) -> Write | None:
+        """The write after which the run waits no longer; None if there is nothing to write.
+
+        A foreign run is forgotten. So is one without news whose last event is before `since` (Unix seconds),
+        because it has expired.
+        """
+        news = list(self._news.get(run_id, {}).values())
         follows = self._marks.get(run_id)
-        if follows is None:
-            return self.whole(run_id, unsent)
-        return Write(run_id, unsent, unsent, follows, self._next_mark(), whole=False)
-
-    def whole(self, run_id: str, unsent: Sequence[KeyState] = ()) -> Write | None:
-        """A write of the whole run; only its waiting values add history and announcements."""
-        current = self.owner.current(run_id) if self.owner else None
-        if current is None or not current.summaries:
+        if self.owner is None:
+            return Write(run_id, news, news) if news else None
+        if follows and not news:
             return None
+        entries = news if follows else self._whole(self.owner, run_id, news)
+        expired = since is not None and not news and _last_event(entries) < since
+        if not entries or expired:
+            self._count -= len(self._news.pop(run_id, {}))
+            return None
+        # If the reply gets lost, the next changes follow a mark that Redis may lack, and it refuses them.
+        mark = self._marks[run_id] = f"{self._name}:{next(self._numbers)}"
+        return Write(run_id, entries, news, follows or "", mark, not follows, corrects=follows == "")
+
+    def done(self, write: Write) -> None:
+        """Redis has this write; what came meanwhile still waits."""
+        waiting = self._news.get(write.run_id, {})
+        for entry in write.news:
+            if waiting.get(entry.suffix) is entry:
+                del waiting[entry.suffix]
+                self._count -= 1
+        if not waiting and self._marks.get(write.run_id, "") == write.mark:
+            self._news.pop(write.run_id, None)
+
+    def _whole(self, owner: RunOwner, run_id: str, news: Iterable[KeyState]) -> list[KeyState]:
+        current = owner.current(run_id)
+        if not current.summaries:
+            return []
         entries = {entry.suffix: entry for entry in entries_of(current, notify=False)}
-        for entry in unsent:
+        for entry in news:
             other = entries.get(entry.suffix, entry)
             newer = other if is_older(entry.version, other.version) else entry
             entries[entry.suffix] = replace(newer, notify=entry.notify)
-        return Write(run_id, list(entries.values()), unsent, "", self._next_mark(), whole=True)
+        return list(entries.values())
 
-    def alive(self, run_ids: Iterable[str], since: float | None) -> Iterator[Write]:
-        """Writes of whole runs, except expired ones, whose last event is before `since` (Unix seconds)."""
-        for run_id in run_ids:
-            write = self.whole(run_id)
-            if write is not None and (since is None or _last_event(write.entries) >= since):
-                yield write
+    def _make_room(self) -> None:
+        """Drop the news of the oldest run; deleted runs come last, because their owner may forget them."""
+        having = [run_id for run_id, news in self._news.items() if news]
+        run_id = next((run_id for run_id in having if not self._is_deleted(run_id)), having[0])
+        self._count -= len(self._news.pop(run_id))
+        self.doubt(run_id)
 
-    def done(self, write: Write) -> None:
-        if write.mark:
-            self._marks[write.run_id] = write.mark
-
-    def forget(self, run_id: str) -> None:
-        """Forget the last write of a run, so that the next one sends it whole."""
-        self._marks.pop(run_id, None)
-
-    def _next_mark(self) -> str:
-        return f"{self._name}:{next(self._numbers)}"
+    def _is_deleted(self, run_id: str) -> bool:
+        entry = self._news[run_id].get(RUN_SUFFIX)
+        return entry is not None and entry.value is None
 
 
 def _last_event(entries: Iterable[KeyState]) -> float:
@@ -442,59 +505,3 @@ def write_heartbeat(keys: Keys, worker_id: str, status: bytes, at: str) -> tuple
 def read_workers(keys: Keys) -> tuple[str | int, ...]:
     """EVAL_RO of the script that reads heartbeats and Redis's time; read_workers.lua has the reply."""
     return ("EVAL_RO", WORKERS_SCRIPT, 1, keys.workers)
-
-
-# -----------------------------------------------------------------------------
-# The values that Redis does not have yet: the latest entry of each key.
-
-
-class Unsent:
-    """The latest entry per key, at most `limit`. Summaries are dropped first: a reconcile restores them."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._runs: dict[str, dict[str, KeyState]] = {}
-        self._count = 0
-        self.dropped = 0
-        """Entries dropped since the last reconcile."""
-        self.incomplete: set[str] = set()
-
-    def __len__(self) -> int:
-        return self._count
-
-    def put(self, entry: KeyState) -> None:
-        """Keep an entry unless there is a newer one of its key; an announcement stays one."""
-        keys = self._runs.setdefault(entry.run_id, {})
-        other = keys.get(entry.suffix)
-        if other is None:
-            self._make_room()
-            keys = self._runs.setdefault(entry.run_id, {})
-            self._count += 1
-            keys[entry.suffix] = entry
-        elif not is_older(entry.version, other.version):
-            keys[entry.suffix] = replace(entry, notify=entry.notify or other.notify)
-
-    def discard(self, entry: KeyState) -> None:
-        """Remove a sent entry, unless a newer one replaced it meanwhile."""
-        keys = self._runs.get(entry.run_id, {})
-        if keys.get(entry.suffix) is entry:
-            del keys[entry.suffix]
-            self._count -= 1
-            if not keys:
-                del self._runs[entry.run_id]
-
-    def runs(self) -> list[str]:
-        return list(self._runs)
-
-    def of(self, run_id: str) -> list[KeyState]:
-        return list(self._runs.get(run_id, {}).values())
-
-    def _make_room(self) -> None:
-        if self._count < self._limit:
-            return
-        oldest = next(iter(next(iter(self._runs.values())).values()))
-        entries = (entry for keys in self._runs.values() for entry in keys.values())
-        first = next((entry for entry in entries if entry.value is not None), oldest)
-        self.discard(first)
-        self.incomplete.add(first.run_id)
-        self.dropped += 1

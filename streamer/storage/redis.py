@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any, Self, TypeAlias, TypeVar, cast
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -41,13 +40,12 @@ from streamer.settings import Settings, mismatch
 from streamer.storage.entries import (
     NOT_TAKEN,
     RUN_SUFFIX,
+    Backlog,
     Keys,
     KeyState,
     RunOwner,
-    Unsent,
     Write,
     WriteRun,
-    Writes,
     as_text,
     entries_of,
     last_event_seconds,
@@ -437,72 +435,56 @@ class Heartbeats:
 
 log = logging.getLogger(__name__)
 
-ENTRIES_PER_ROUND_TRIP = 500
-"""Makes a pipeline of about 2 MiB."""
+BYTES_PER_ROUND_TRIP = 1 << 20
+"""Bytes of values; a run with more is sent alone, because all its keys change in one step."""
 
 
 class Sending:
-    """Sends the values in `unsent`, or whole runs; not for two tasks at once.
+    """Sends the runs of a backlog, many in a round trip; not for two tasks at once.
 
     Redis holds newer versions of the `outdated` keys. A run is `refused` if one of its keys has another type.
     """
 
-    def __init__(
-        self, client: Redis, keys: Keys, unsent: Unsent, writes: Writes, expire_seconds: int | None
-    ) -> None:
+    def __init__(self, client: Redis, keys: Keys, backlog: Backlog, expire_seconds: int | None) -> None:
         self.refused: set[str] = set()
         self.outdated: dict[str, set[str]] = {}
         self.refusals = 0
         self.rewrite_due: defaultdict[str, set[str]] = defaultdict(set)
         self._client = client
-        self._unsent = unsent
-        self._writes = writes
+        self._backlog = backlog
         self._write_run = WriteRun(keys, expire_seconds)
         self._across = AcrossRuns(client, keys, expire_seconds)
-        self._not_taken: set[str] = set()
 
-    async def send_unsent(self, runs: Collection[str] | None) -> None:
-        """Send the unsent values of these runs (None: all), or whole runs if Redis refuses the changes.
+    async def send(self, runs: deque[str], since: float | None) -> None:
+        """Take the first runs off, as many as fit a round trip, and send them; a refused run comes back to
+        be sent whole.
 
-        Raises ResponseError if Redis takes no writes at all, for example because it is read-only.
+        Runs without news are left out if their last event is before `since`. Raises ResponseError if Redis
+        takes no writes at all, for example because it is read-only.
         """
-        await self._send(self._waiting(self._unsent.runs() if runs is None else runs))
-        if not_taken := list(self._not_taken):
-            self._not_taken.clear()
-            await self._send(self._waiting(not_taken))
-        await self._rewrite()
-
-    async def send_whole(self, writes: Sequence[Write]) -> None:
-        """Send whole runs, and correct the keys across runs; raises ResponseError like `send_unsent`."""
-        for write in writes:
-            benchmark = self._across.benchmark(write.run_id)
-            self.rewrite_due[write.run_id] |= {benchmark} if benchmark else set()
-        await self._send(writes)
-        await self._rewrite()
-
-    def _waiting(self, runs: Collection[str]) -> Iterator[Write]:
-        """The writes of the unsent values, short ones first, so that huge runs delay no others."""
-        for run_id in sorted(runs, key=lambda run_id: len(self._unsent.of(run_id))):
-            if run_id in self._unsent.incomplete:
-                self._writes.forget(run_id)
-            entries = self._unsent.of(run_id)
-            write = self._writes.changes(run_id, entries) if entries else None
+        writes: list[Write] = []
+        size = 0
+        while runs and size < BYTES_PER_ROUND_TRIP:
+            write = self._backlog.next_write(runs.popleft(), since)
             if write is not None:
-                yield write
-            else:
-                self._forget(entries)
+                writes.append(write)
+                size += write.size
+        if size > BYTES_PER_ROUND_TRIP and len(writes) > 1:
+            await self._send(writes[:-1], runs)
+            writes = writes[-1:]
+        if writes:
+            await self._send(writes, runs)
 
-    async def _send(self, writes: Iterable[Write]) -> None:
-        """Send batch by batch. A run that Redis refuses for a foreign key does not delay the others."""
-        for batch in _batches(writes):
-            refusals = await self._round_trip(batch)
-            self.refused = (self.refused - {write.run_id for write in batch}) | refusals.keys()
-            for run_id, refusal in refusals.items():
-                if "WRONGTYPE" not in str(refusal):
-                    raise refusal
-                log.warning("Redis refuses run %s (%s): remove the other key; trying again", run_id, refusal)
+    async def _send(self, writes: Sequence[Write], again: deque[str]) -> None:
+        refusals = await self._round_trip(writes, again)
+        # A run that Redis refuses for a foreign key does not delay the others.
+        self.refused = (self.refused - {write.run_id for write in writes}) | refusals.keys()
+        for run_id, refusal in refusals.items():
+            if "WRONGTYPE" not in str(refusal):
+                raise refusal
+            log.warning("Redis refuses run %s (%s): remove the other key; trying again", run_id, refusal)
 
-    async def _round_trip(self, writes: Sequence[Write]) -> dict[str, Exception]:
+    async def _round_trip(self, writes: Sequence[Write], again: deque[str]) -> dict[str, Exception]:
         pipe = self._client.pipeline(transaction=False)
         sent = []
         for write in writes:
@@ -518,8 +500,8 @@ class Sending:
             if refusal:
                 refusals[write.run_id] = refusal
             elif int(replies[span.start][0]) == NOT_TAKEN:
-                self._writes.forget(write.run_id)
-                self._not_taken.add(write.run_id)
+                self._backlog.doubt(write.run_id)
+                again.append(write.run_id)
             else:
                 self._sent(write, replies[span.start], benchmark)
         return refusals
@@ -527,11 +509,12 @@ class Sending:
     def _sent(self, write: Write, reply: list[Any], benchmark: str | None) -> None:
         """Note that Redis has these entries or newer ones, and whether the keys across runs may be wrong."""
         refusals, before, run_id = int(reply[0]), reply[1].decode() or None, write.run_id
-        self._writes.done(write)
-        self._forget(write.unsent)
+        self._backlog.done(write)
         self._note_refusals(write, set(map(as_text, reply[2])))
         now = self._across.benchmark(run_id)
-        if refusals or before != now or benchmark not in (None, now):
+        moved = {before, benchmark} - {None, now}
+        joined = before is None and now is not None and not write.whole  # without its other agent:models
+        if write.corrects or refusals or moved or joined:
             self.rewrite_due[run_id] |= {name for name in (before, benchmark, now) if name}
 
     def _note_refusals(self, write: Write, refused: set[str]) -> None:
@@ -545,11 +528,8 @@ class Sending:
         if refused and not before:
             log.warning("Redis holds newer values of run %r and refuses %d lower ones", run_id, len(refused))
 
-    def _forget(self, entries: Iterable[KeyState]) -> None:
-        for entry in entries:
-            self._unsent.discard(entry)
-
-    async def _rewrite(self) -> None:
+    async def rewrite(self) -> None:
+        """Correct the keys across runs where they may be wrong."""
         if not self.rewrite_due:
             return
         due, self.rewrite_due = self.rewrite_due, defaultdict(set)
@@ -561,18 +541,6 @@ class Sending:
             raise
 
 
-def _batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
-    """Groups of writes that fit a round trip, created lazily; a write that does not fit is sent alone."""
-    batch: list[Write] = []
-    for write in writes:
-        if batch and sum(len(one.entries) for one in (*batch, write)) > ENTRIES_PER_ROUND_TRIP:
-            yield batch
-            batch = []
-        batch.append(write)
-    if batch:
-        yield batch
-
-
 # -----------------------------------------------------------------------------
 # Summaries to Redis: guarded, without blocking the worker, and converging after any failure of Redis.
 
@@ -580,8 +548,6 @@ def _batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
 MAX_UNSENT_KEYS = 100_000
 """Limit that needs 400 MiB of memory in the worst outage, at about 4 KiB a summary."""
 KEYS_AT_ONCE = 1_000
-RUNS_PER_RECONCILE = 50
-"""Runs sent whole before other writes get a turn."""
 
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
@@ -590,14 +556,14 @@ LAST_RETRY_SECONDS = 5.0
 class RedisSink:
     """The sink that keeps Redis in step with the workers' results.
 
-    It never raises because of Redis. Values that Redis did not take are kept, the latest per key, and sent
-    when it is back. Use it from one event loop; calls may overlap.
+    It never raises because of Redis. Runs that Redis did not take wait in a backlog until it is back. Use it
+    from one event loop; calls may overlap.
 
     Args:
         owner: knows the present runs of this worker, in case Redis lacks data. None: the sink only sends
             written values.
         expire_seconds: expiry of a run's keys after its last write; None: never.
-        max_unsent: most keys remembered while Redis is away; a reconcile restores dropped ones.
+        max_unsent: most keys whose news are remembered while Redis is away; runs with more are sent whole.
         clock: Unix seconds; runs that have expired by it are not sent again.
     """
 
@@ -615,20 +581,18 @@ class RedisSink:
     ) -> None:
         self._url = address(url)
         self._client = async_client(url, options or {}, timeout_seconds, self._connected)
-        self._owner = owner
-        self._writes = Writes(owner)
         self._expire_seconds = expire_seconds
         self._clock = clock
-        self._unsent = Unsent(max_unsent)
-        self._sending = Sending(self._client, keys, self._unsent, self._writes, expire_seconds)
+        self._backlog = Backlog(owner, max_unsent)
+        self._sending = Sending(self._client, keys, self._backlog, expire_seconds)
         # `Sending` serves one task at a time: two could send values of one key in the wrong order.
         self._lock = asyncio.Lock()
         self._away = False
         self._keys = keys
         self._told_away = False
         self._connections = 0
-        self._reconcile_due = False
-        self._reconciling = 0
+        self._all_in_doubt = False
+        self._flushing = 0
         self._recovery: asyncio.Task[None] | None = None
         self._heartbeats = Heartbeats(self._client, keys)
 
@@ -643,11 +607,11 @@ class RedisSink:
         )
 
     def serve(self, owner: RunOwner) -> None:
-        self._owner = self._writes.owner = owner
+        self._backlog.owner = owner
 
     @property
     def unsent(self) -> int:
-        return len(self._unsent)
+        return len(self._backlog)
 
     @property
     def away(self) -> bool:
@@ -660,20 +624,20 @@ class RedisSink:
     @property
     def outdated(self) -> list[str]:
         """Runs of this worker with newer values in Redis, which therefore refuses its writes."""
-        outdated = self._sending.outdated
-        return sorted(outdated.keys() & set(self._owner.run_ids())) if outdated and self._owner else []
+        outdated, owner = self._sending.outdated, self._backlog.owner
+        return sorted(outdated.keys() & set(owner.run_ids())) if outdated and owner else []
 
     @property
     def settled(self) -> bool:
         """Whether Redis is known to have everything published."""
         recovering = self._recovery is not None and not self._recovery.done()
-        return not (self._away or self.unsent or self._reconciling or recovering or self._is_due())
+        return not (self._away or self._flushing or recovering or self._is_due())
 
     async def write(self, updates: Sequence[RunUpdate]) -> None:
         """Send changes, history and announcements, one script per run; a background task retries."""
         for update in updates:
             for entry in entries_of(update, notify=True):
-                self._unsent.put(entry)
+                self._backlog.put(entry)
         runs = [
             run_id
             for run_id in dict.fromkeys(update.run_id for update in updates)
@@ -683,16 +647,12 @@ class RedisSink:
             await self._attempt(self._flush(runs))
 
     async def reconcile(self, run_ids: Iterable[str]) -> None:
-        """Send whole runs without announcements, to correct missing, older or surplus data in Redis.
-
-        If Redis is away, all runs of the owner are sent when it is back.
-        """
-        self._reconciling += 1
-        try:
-            if self._away or not await self._attempt(self._reconcile(run_ids)):
-                self._reconcile_due = True
-        finally:
-            self._reconciling -= 1
+        """Send whole runs without announcements, to correct missing, older or surplus data in Redis."""
+        doubtful = list(run_ids)
+        for run_id in doubtful:
+            self._backlog.doubt(run_id)
+        if not self._away:
+            await self._attempt(self._flush(doubtful))
 
     async def heartbeat(self, worker_id: str, status: Mapping[str, Any], *, at: datetime) -> None:
         """Write a heartbeat to field `worker_id` of `streamer:workers`: JSON of `status` and `at`.
@@ -734,7 +694,7 @@ class RedisSink:
             self._recovery.cancel()
             await asyncio.gather(self._recovery, return_exceptions=True)
         try:
-            await self._flush(None)
+            await self._flush(self._backlog.runs())
             await self._heartbeats.stop()
         except UNREACHABLE as error:
             log.warning("Redis still lacks %d keys (%s); the next worker sends them", self.unsent, error)
@@ -750,39 +710,40 @@ class RedisSink:
             self._start_recovery()
         return True
 
-    async def _flush(self, runs: Collection[str] | None) -> None:
-        async with self._lock:
-            await self._sending.send_unsent(runs)
-
-    async def _reconcile(self, run_ids: Iterable[str]) -> None:
-        """Send whole runs under a lock from reading to sending, so that nothing newer comes between."""
-        lifetime = self._expire_seconds
-        writes = self._writes.alive(run_ids, self._clock() - lifetime if lifetime else None)
-        while True:
+    async def _flush(self, run_ids: Iterable[str]) -> None:
+        """Send the waiting ones of these runs. A lock is held from reading a run to sending it, so that
+        nothing newer comes between; other calls get a turn after each round trip.
+        """
+        since = self._clock() - self._expire_seconds if self._expire_seconds else None
+        left = deque(self._backlog.in_order(run_ids))
+        self._flushing += 1
+        try:
+            while left:
+                async with self._lock:
+                    await self._sending.send(left, since)
             async with self._lock:
-                batch = list(islice(writes, RUNS_PER_RECONCILE))
-                await self._sending.send_whole(batch)
-            if not batch:
-                return
+                await self._sending.rewrite()
+        finally:
+            self._flushing -= 1
 
     def _is_due(self) -> bool:
-        return bool(
-            self._reconcile_due or self._unsent.dropped or self._sending.rewrite_due or self._sending.refused
-        )
+        """Whether something waits that no call is sending."""
+        waits = self._backlog.runs() and not self._flushing
+        return bool(waits or self._all_in_doubt or self._sending.rewrite_due)
 
     async def _beat(self, worker_id: str, status: Mapping[str, Any], at: datetime) -> None:
         async with self._lock:
             lost = await self._heartbeats.beat(worker_id, status, at)
         if lost:
             log.warning("Redis at %s lost its data; sending everything again", self._url)
-            self._reconcile_due = True
+            self._all_in_doubt = True
 
     async def _connected(self, connection: Connection) -> None:
         """Ask for a reconcile on each reconnection: Redis may have restarted, empty or with older data."""
         await connection.on_connect()
         self._connections += 1
         if self._connections > 1:
-            self._reconcile_due = True
+            self._all_in_doubt = True
 
     def _recover_from(self, error: Exception) -> None:
         if not self._told_away:
@@ -790,7 +751,7 @@ class RedisSink:
                 "Redis does not accept writes (%s); each key's latest value is kept until it does", error
             )
         self._told_away = True
-        self._away = self._reconcile_due = True
+        self._away = self._all_in_doubt = True
         self._start_recovery()
 
     def _start_recovery(self) -> None:
@@ -804,7 +765,7 @@ class RedisSink:
             try:
                 await cancellable(self._catch_up())
             except UNREACHABLE as error:
-                self._away = self._reconcile_due = True
+                self._away = self._all_in_doubt = True
                 log.debug("Redis is still down: %s", error)
             except Exception:
                 log.exception("Could not reconcile Redis; trying again")
@@ -814,15 +775,12 @@ class RedisSink:
             delay = min(2 * delay, LAST_RETRY_SECONDS)
 
     async def _catch_up(self) -> None:
-        await self._flush(None)
+        await self._flush(self._backlog.runs())
         if self._away:
             self._away = False
-            await self._flush(None)  # entries that came during the first one
-        if self._reconcile_due or self._unsent.dropped:
-            self._reconcile_due, self._unsent.dropped = False, 0
-            self._unsent.incomplete.clear()
-            try:
-                await self._reconcile(self._owner.run_ids() if self._owner else ())
-            except BaseException:
-                self._reconcile_due = True
-                raise
+            await self._flush(self._backlog.runs())  # news that came during the first one
+        if self._all_in_doubt:
+            for run_id in self._backlog.owner.run_ids() if self._backlog.owner else ():
+                self._backlog.doubt(run_id)
+            self._all_in_doubt = False
+            await self._flush(self._backlog.runs())

@@ -23,10 +23,10 @@ from streamer.schemas.summaries import TrialInFlight
 from streamer.schemas.wire import RUN as GROUP
 from streamer.schemas.wire import Record
 from streamer.settings import Settings
-from streamer.storage.entries import Keys, KeyState, Unsent, entry_of
+from streamer.storage.entries import Backlog, Keys, KeyState, entry_of
 from streamer.storage.redis import RedisSink
 from tests.storage.conftest import MakeSink
-from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
+from tests.support.builders import a_run_change, an_agent_model_change, an_update
 from tests.support.eventually import eventually
 from tests.support.examples import examples
 from tests.support.servers import RedisServer
@@ -533,48 +533,102 @@ def an_entry(run: str, version: int, *, deleted: bool = False, notify: bool = Tr
     return entry_of(a_run_change(run, version=version, deleted=deleted), notify=notify)
 
 
-def waiting(unsent: Unsent) -> list[tuple[str, int]]:
-    return [(entry.run_id, entry.version[1]) for run in unsent.runs() for entry in unsent.of(run)]
+class Published:
+    """An owner with one summary of each run."""
+
+    def __init__(self, *runs: str) -> None:
+        self.runs = runs
+
+    def run_ids(self) -> tuple[str, ...]:
+        return self.runs
+
+    def current(self, run_id: str) -> RunUpdate:
+        return RunUpdate(run_id, [a_run_change(run_id, version=7)] if run_id in self.runs else [])
+
+
+def waiting(backlog: Backlog) -> list[tuple[str, int, bool]]:
+    """Run, version and whether it is announced, of each entry that the next writes have."""
+    writes = [backlog.next_write(run_id, None) for run_id in backlog.runs()]
+    return [
+        (entry.run_id, entry.version[1], entry.notify)
+        for write in writes
+        if write is not None
+        for entry in write.entries
+    ]
 
 
 def test_the_latest_of_each_key_waits() -> None:
-    unsent = Unsent(limit=10)
+    backlog = Backlog(None, 10)
     for version in (1, 3, 2):
-        unsent.put(an_entry("r", version))
-    assert waiting(unsent) == [("r", 3)]
-    assert len(unsent) == 1
+        backlog.put(an_entry("r", version))
+    assert waiting(backlog) == [("r", 3, True)]
+    assert len(backlog) == 1
 
 
 def test_news_that_a_silent_entry_overtook_stay_news() -> None:
-    unsent = Unsent(limit=10)
-    unsent.put(an_entry("r", 1, notify=True))
-    unsent.put(an_entry("r", 2, notify=False))
-    assert unsent.of("r")[0].notify
+    backlog = Backlog(None, 10)
+    backlog.put(an_entry("r", 1, notify=True))
+    backlog.put(an_entry("r", 2, notify=False))
+    assert waiting(backlog) == [("r", 2, True)]
 
 
 def test_an_entry_that_changed_while_it_was_sent_still_waits() -> None:
-    unsent = Unsent(limit=10)
-    sent = an_entry("r", 1)
-    unsent.put(sent)
-    unsent.put(an_entry("r", 2))
-    unsent.discard(sent)
-    assert waiting(unsent) == [("r", 2)]
+    backlog = Backlog(Published("r"), 10)
+    backlog.put(an_entry("r", 1))
+    sent = backlog.next_write("r", None)
+    backlog.put(an_entry("r", 2))
+    assert sent is not None
+    backlog.done(sent)
+    assert waiting(backlog) == [("r", 2, True)]
 
 
-def test_when_it_is_full_summaries_go_before_tombstones_oldest_first() -> None:
-    unsent = Unsent(limit=2)
-    unsent.put(an_entry("deleted", 1, deleted=True))
+def test_a_run_that_came_into_doubt_while_it_was_sent_is_sent_whole() -> None:
+    backlog = Backlog(Published("r"), 10)
+    for doubtful in (False, True):
+        backlog.put(an_entry("r", 1))
+        sent = backlog.next_write("r", None)
+        if doubtful:
+            backlog.doubt("r")
+        assert sent is not None
+        backlog.done(sent)
+        assert backlog.runs() == ["r"] * doubtful
+        assert len(backlog) == 0
+    again = backlog.next_write("r", None)
+    assert again is not None
+    assert (again.whole, again.corrects, again.follows) == (True, True, "")
+    assert waiting(backlog) == []
+
+
+def test_changes_follow_the_write_before_them_even_if_its_reply_was_lost() -> None:
+    backlog = Backlog(Published("r"), 10)
+    backlog.put(an_entry("r", 1))
+    first, second = backlog.next_write("r", None), backlog.next_write("r", None)
+    assert first is not None
+    assert second is not None
+    assert (first.whole, first.corrects, first.follows) == (True, False, "")
+    assert (second.whole, second.follows) == (False, first.mark)
+
+
+def test_when_it_is_full_the_oldest_run_goes_whole_and_deleted_runs_come_last() -> None:
+    backlog = Backlog(Published("deleted", "a", "b", "c"), 2)
+    backlog.put(an_entry("deleted", 1, deleted=True))
     for run in ("a", "b", "c"):
-        unsent.put(an_entry(run, 1))
-    assert waiting(unsent) == [("deleted", 1), ("c", 1)]
-    assert (len(unsent), unsent.dropped, unsent.incomplete) == (2, 2, {"a", "b"})
+        backlog.put(an_entry(run, 1))
+    assert len(backlog) == 2
+    assert backlog.in_order(["a", "b", "c", "other"]) == ["c", "a", "b"]
+    told = [(run, notify) for run, _, notify in waiting(backlog)]
+    assert told == [("deleted", True), ("a", False), ("b", False), ("c", True)]
 
 
-def test_what_waits_is_asked_for_run_by_run() -> None:
-    unsent = Unsent(limit=100)
-    for run in ("a", "b"):
-        unsent.put(an_entry(run, 1))
-        unsent.put(entry_of(a_tier_change(run), notify=True))
-    assert unsent.runs() == ["a", "b"]
-    assert [entry.suffix for entry in unsent.of("b")] == ["run", "tier:T0"]
-    assert unsent.of("unknown") == []
+def test_without_an_owner_nothing_is_dropped() -> None:
+    backlog = Backlog(None, 2)
+    for run in ("a", "b", "c"):
+        backlog.put(an_entry(run, 1))
+    assert len(backlog) == 3
+
+
+def test_a_run_that_another_worker_owns_by_now_is_forgotten() -> None:
+    backlog = Backlog(Published("r"), 10)
+    backlog.put(an_entry("foreign", 1))
+    assert backlog.next_write("foreign", None) is None
+    assert (backlog.runs(), len(backlog)) == ([], 0)

@@ -155,7 +155,7 @@ async def test_unsent_is_bounded_and_what_was_dropped_comes_by_the_reconcile(
     owner = Owner(lambda **arguments: make_sink(**{**arguments, "max_unsent": 4}), runs=5)
     redis_server.kill()
     await owner.step()
-    assert owner.sink.unsent == 4
+    assert 0 < owner.sink.unsent <= 4
     redis_server.start()
     await converged(client, owner)
 
