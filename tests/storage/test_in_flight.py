@@ -632,3 +632,15 @@ def test_a_run_that_another_worker_owns_by_now_is_forgotten() -> None:
     backlog.put(an_entry("foreign", 1))
     assert backlog.next_write("foreign", None) is None
     assert (backlog.runs(), len(backlog)) == ([], 0)
+
+
+def test_a_run_that_has_expired_is_sent_only_with_news() -> None:
+    backlog, much_later = Backlog(Published("r"), 10), 4e9
+    backlog.doubt("r")
+    backlog.put(an_entry("r", 1))
+    with_news = backlog.next_write("r", much_later)
+    assert with_news is not None
+    backlog.done(with_news)
+    backlog.doubt("r")
+    assert backlog.next_write("r", much_later) is None
+    assert backlog.runs() == []
