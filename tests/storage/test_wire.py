@@ -288,6 +288,20 @@ async def test_a_sink_is_settled_while_redis_has_everything(
     await converged(client, owner)
 
 
+async def test_a_sink_is_not_settled_while_it_sends(make_sink: MakeSink, redis_server: RedisServer) -> None:
+    owner = Owner(make_sink)
+    await owner.step()
+    pause(redis_server.child.pid)
+    try:
+        writing = asyncio.create_task(owner.step())
+        await asyncio.sleep(0.1)
+        assert (owner.sink.away, owner.sink.settled) == (False, False)
+    finally:
+        redis_server.child.signal(signal.SIGCONT)
+    await writing
+    assert owner.sink.settled
+
+
 async def test_a_restart_nobody_saw_is_noticed_by_the_next_write(
     make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
 ) -> None:
