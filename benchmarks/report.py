@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import table
+from benchmarks.latency import P50_MS, P99_MS
 from benchmarks.sizing import as_sizes, markdown
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -146,8 +147,8 @@ def _latency(axes: Any, latency: dict[str, Any] | None) -> None:
     for engine, result in latency.items():
         percentiles = result["percentiles"]
         axes.plot(list(percentiles), list(percentiles.values()), marker="o", label=engine)
-    axes.axhline(15, linestyle=":", color="#888888", label="p50 <= 15 ms")
-    axes.axhline(60, linestyle="--", color="#888888", label="p99 <= 60 ms")
+    for value, style, name in ((P50_MS, ":", "p50"), (P99_MS, "--", "p99")):
+        axes.axhline(value, linestyle=style, color="#888888", label=f"{name} <= {_figure(value)} ms")
     axes.set_ylim(bottom=0)
     axes.legend()
 
