@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from math import comb, frexp, inf, isinf, isqrt
+from math import comb, frexp, inf, isfinite, isinf, isqrt
+from sys import float_info
 
 # -----------------------------------------------------------------------------
 # Exact numbers, rounded to a float once: quotients, roots and the middle of two values.
@@ -15,6 +16,8 @@ from math import comb, frexp, inf, isinf, isqrt
 
 
 FLOAT_BITS = 53
+
+LARGEST = float_info.max
 
 LARGEST_EXPONENT = 1023
 """The greatest whole exponent for which a power of two is a float."""
@@ -90,6 +93,27 @@ def whole(values: Sequence[float]) -> tuple[list[int], int]:
     ratios = [value.as_integer_ratio() for value in values]
     shift = max(denominator for _, denominator in ratios).bit_length() - 1
     return [(numerator << shift) // denominator for numerator, denominator in ratios], shift
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """The correctly rounded mean of at least one value; infinite or NaN with infinite values.
+
+    >>> mean_of([0.1, 0.2, 0.3]), mean_of([1.7e308, 1.7e308]), mean_of([1.0, inf]), mean_of([inf, -inf])
+    (0.2, 1.7e+308, inf, nan)
+    """
+    if not all(map(isfinite, values)):
+        return sum(value for value in values if not isfinite(value))
+    numerators, shift = whole(values)
+    return quotient(sum(numerators), len(values) << shift)
+
+
+def nearest_float(value: float | Fraction) -> float:
+    """The nearest finite float, because JSON and the models take no infinity.
+
+    >>> nearest_float(1.5), nearest_float(-inf)
+    (1.5, -1.7976931348623157e+308)
+    """
+    return float(max(-LARGEST, min(value, LARGEST)))
 
 
 # -----------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self, SupportsFloat, cast, get_args
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self, cast, get_args
 
 import msgspec
 from msgspec import Struct, field
@@ -29,6 +30,7 @@ from streamer.schemas.summaries import (
     state_of,
 )
 from streamer.schemas.wire import Version
+from streamer.statistics.exact import nearest_float
 
 Label = Annotated[str, Field(description="Label `agent:model`.")]
 TrialOutcome = Literal["passed", "failed", "fell_back", "no_verdict"]
@@ -293,9 +295,12 @@ class Ends(Message):
     high: float = Field(description="Upper end.")
 
     @classmethod
-    def of(cls, ends: Iterable[SupportsFloat] | None) -> Self | None:
-        """A lower and an upper end, if there are any."""
-        return None if ends is None else cls(**dict(zip(("low", "high"), map(float, ends), strict=True)))
+    def of(cls, ends: Iterable[float | Fraction] | None) -> Self | None:
+        """A lower and an upper end, if there are any; beyond the range of floats the nearest one."""
+        if ends is None:
+            return None
+        low, high = map(nearest_float, ends)
+        return cls(low=low, high=high)
 
 
 class Difference(Message):

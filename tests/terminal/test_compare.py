@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
 import json
+import random
 import subprocess
 from collections.abc import Iterable
 from functools import partial
@@ -14,9 +16,11 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from click.testing import CliRunner
 
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, partition_of_key
+from streamer.terminal import cli
 from tests.folding.matched import the_plan, trial
 from tests.house.repository import ROOT
 from tests.support.cli import COMMAND, DEADLINE_SECONDS, streamer
@@ -656,3 +660,61 @@ def test_a_verdict_that_cannot_be_printed_is_no_failed_gate_and_still_reaches_th
     assert done.returncode == 3
     assert b"streamer: pass, but stdout cannot be written: No space left on device" in done.stderr
     assert (tmp_path / "got").read_text() == "pass"
+
+
+# -----------------------------------------------------------------------------
+# Values at the ends of the floats, as a broken harness may report them: every command has an answer.
+
+
+LARGEST = 1.7976931348623157e308
+EXTREMES = (0.0, 1.0, 5e-324, 1e154, 1e300, LARGEST)
+
+
+def extreme_run(run_id: str, seed: int) -> list[Event]:
+    """Twelve shuffled tasks of two agents; metrics of both signs, and some values missing."""
+    rng = random.Random(f"{run_id} {seed}")
+    tasks, agents = [f"t{n}" for n in range(12)], ("a", "b")
+    plan = {"tasks": rng.sample(tasks, len(tasks)), "attempts": 1, "order_kind": "shuffled"}
+    plan |= {"agent_models": [f"{agent}:x" for agent in agents], "primary_metric": "metrics/m"}
+    values = rng.sample(EXTREMES, 3)
+    result: list[Event] = [{"type": "run_started", "run_id": run_id, **plan}]
+    for agent, task in itertools.product(agents, tasks):
+        known = {"cost_usd": rng.choice(values), "duration_seconds": rng.choice(values)}
+        known |= {"metrics": {"m": rng.choice(values) * rng.choice([-1, 1])}, "resolved": rng.random() < 0.5}
+        kept = {name: value for name, value in known.items() if rng.random() < 0.95}
+        slot = {"run_id": run_id, "task_id": task, "agent": agent, "model": "x"}
+        result.append({"type": "trial_result", **slot, **kept})
+    return [*result, {"type": "run_finished", "run_id": run_id, "revision": 1}]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_values_at_the_ends_of_the_floats_have_answers_everywhere(seed: int, tmp_path: Path) -> None:
+    a, b = (str(written(tmp_path, f"{name}.ndjson", extreme_run(name, seed))) for name in ("A", "B"))
+    sides = ["--a-agent", "a:x", "--b-agent", "b:x"]
+    commands = [
+        ["fold", a],
+        ["gate", a, "--race"],
+        ["gate", a, "--race", "--against", f"{b}/a:x"],
+        *(["report", "--from", a, "--format", format] for format in ("md", "html", "json")),
+    ]
+    for metric in ("metrics/m", "pass_rate", "cost_usd", "duration_seconds"):
+        commands += [["compare", a, b, "--files", "--metric", metric, "--format", "html"]]
+        commands += [["compare", a, a, *sides, "--files", "--metric", metric, "--json"]]
+        commands += [["gate", f"{a}/a:x", "--against", f"{b}/a:x", "--metric", metric]]
+    for metric in ("metrics/m", "total_cost", "mean_cost", "cost_of_pass", "mean_duration"):
+        commands += [["why", "--from", a, "--metric", metric]]
+    for arguments in commands:
+        done = CliRunner().invoke(cli, arguments)
+        assert done.exit_code in (0, 1, 3), (arguments, done.output)
+        assert "internal error" not in done.output, (arguments, done.output)
+
+
+def test_a_difference_beyond_the_floats_is_the_largest_one(tmp_path: Path) -> None:
+    a, b = (
+        written(tmp_path, name, [{**event, "metrics": {"m": value}} for event in events(name, 5)])
+        for name, value in (("A", -LARGEST), ("B", LARGEST))
+    )
+    done = streamer("compare", a, b, "--files", "--metric", "metrics/m", "--json")
+    difference = json.loads(done.stdout)["differences"]["metrics/m"]
+    assert difference["mean"] == LARGEST
+    assert difference["b_better"] == 10

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from math import fsum, isfinite
+from math import isfinite
 from typing import Any, Literal
 
 from pydantic import Field
@@ -20,7 +20,7 @@ from streamer.schemas.events import NAMED
 from streamer.schemas.provenance import Made
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunComparison
 from streamer.statistics.ability import Clusters, mean_interval
-from streamer.statistics.exact import quotient, sign_test
+from streamer.statistics.exact import mean_of, nearest_float, quotient, sign_test
 from streamer.statistics.pairs import (
     LEAST_TASKS_OF_A_MEAN,
     Attempts,
@@ -299,7 +299,7 @@ def _means(trials: Iterable[AnyRow], without_verdicts: Collection[str]) -> dict[
         for metric, value in known.items():
             if value is not None:
                 values.setdefault(metric, []).append(value)
-    return {metric: fsum(of) / len(of) for metric, of in values.items()}
+    return {metric: mean_of(of) for metric, of in values.items()}
 
 
 def _fields(means: Mapping[str, float | None]) -> dict[str, Any]:
@@ -552,7 +552,7 @@ def _totals(
 
 def _mean(values: Iterable[float]) -> float | None:
     numbers = list(values)
-    return fsum(numbers) / len(numbers) if numbers else None
+    return nearest_float(mean_of(numbers)) if numbers else None
 
 
 # -----------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from streamer.schemas.summaries import (
     TrialInFlight,
 )
 from streamer.statistics.ability import ErrorParts, JudgeError
+from streamer.statistics.exact import nearest_float
 from streamer.text import counted
 from streamer.views.cells import event_time_note, finite, place, share_of
 from streamer.views.columns import Board, Column, best_first, primary_of
@@ -514,7 +515,7 @@ def error_budget(agent: AgentModelSummary) -> ErrorBudget | None:
         return LargerRun(
             standard_error=parts.error_with(tasks, trials, attempts=attempts, more_tasks=more_tasks),
             trials=more,
-            usd=None if mean_cost is None else more * mean_cost,
+            usd=None if mean_cost is None else nearest_float(more * mean_cost),
         )
 
     without = agent.accuracy_excluding_infrastructure
