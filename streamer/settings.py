@@ -204,7 +204,7 @@ class Settings(BaseModel):
         if not self._decided_by_implicit_file:
             return None
         names = ", ".join(self._decided_by_implicit_file)
-        return f"{Path(DEFAULT_CONFIG_FILE).absolute()} decides where to connect: it sets {names}"
+        return f"{Path(DEFAULT_CONFIG_FILE).absolute()} says where to connect: it sets {names}"
 
     @field_validator("redis_cafile", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
     @classmethod
@@ -224,7 +224,7 @@ class Settings(BaseModel):
         if file is not None:
             password = str(info.field_name).removesuffix("_file")
             if info.data.get(password) is not None:
-                raise ValueError(f"{password} is set too; set only one of them")
+                raise ValueError(f"{password} is set too; set only one")
             secret_in(file)
         return file
 
@@ -294,9 +294,9 @@ def _from_file() -> tuple[bool, dict[str, Any]]:
     file = Path(DEFAULT_CONFIG_FILE if named is None else named).expanduser()
     if not file.is_file():
         if named:
-            what = "it is not a file" if file.exists() else "there is no such file"
+            what = "not a file" if file.exists() else "no such file"
             raise BadConfigurationFile(
-                f"STREAMER_CONFIG names {named}, but {what}. Name another file, or unset it"
+                f"STREAMER_CONFIG names {named}: {what}. Name another file, or unset it"
             )
         return False, {}
     try:

@@ -294,7 +294,7 @@ def test_commands_that_connect_name_the_found_file_once(tmp_path: Path) -> None:
     (tmp_path / "streamer.toml").write_text(f'redis = "redis://127.0.0.1:{port}/0"')
     done = streamer("query", "runs", cwd=tmp_path)
     named, away = done.stderr.decode().splitlines()
-    assert named == f"streamer: {tmp_path}/streamer.toml decides where to connect: it sets redis"
+    assert named == f"streamer: {tmp_path}/streamer.toml says where to connect: it sets redis"
     assert str(port) in away
     done = streamer("query", "runs", cwd=tmp_path, environment={"STREAMER_CONFIG": "streamer.toml"})
     assert len(done.stderr.splitlines()) == 1

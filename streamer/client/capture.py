@@ -154,7 +154,7 @@ def written(content: Mapping[str, Any], where: str = "") -> bytes | Reason:
     try:
         value = canonical_json(content if isinstance(content, dict) else dict(content), plain)
     except TypeError as error:  # orjson's JSONEncodeError
-        message = f"The event cannot be written as JSON: {error}. Use dicts, lists, strings, numbers, times."
+        message = f"The event cannot become JSON: {error}. Use dicts, lists, strings, numbers, times."
         return Reason("not_json", message)
     if b"null" in value and (place := _not_finite(content, where)):
         return Reason("not_finite", f"Field {place} is not a finite number; leave it out.")
@@ -603,8 +603,8 @@ class NotAccepted(Exception):
 
     def __init__(self, waiting: int, problem: str | None) -> None:
         super().__init__(
-            f"the event was not accepted: {waiting:,} events ({MAX_WAITING_BYTES // 2**20} MiB) already "
-            f"wait in memory ({problem or 'they arrive faster than they can be sent'}). Try again later"
+            f"the event was refused: {waiting:,} events ({MAX_WAITING_BYTES // 2**20} MiB) already "
+            f"wait in memory ({problem or 'they come faster than they can be sent'}). Try again later"
         )
 
 

@@ -165,23 +165,20 @@ class DeliveryStatus:
         return " and ".join(filter(None, (self._broker, self._disk))) or None
 
     def broker_fails(self, error: Exception) -> None:
-        problem = f"the broker at {self._bootstrap} does not accept events: {said_of(error)}"
+        problem = f"the broker at {self._bootstrap} accepts no events: {said_of(error)}"
         if self._broker is None:
             log.warning("%s. They are kept in %s until it does", problem, self._directory)
         self._broker = problem
 
     def broker_is_well(self) -> None:
         if self._broker is not None:
-            log.warning("The broker at %s accepts events again", self._bootstrap)
+            log.warning("Broker at %s accepts events again", self._bootstrap)
             self._broker = None
 
     def disk_fails(self, error: OSError) -> None:
         problem = f"cannot keep events in {self._directory}: {error.strerror or error}"
         if self._disk is None:
-            log.error(
-                "%s. Until that is fixed, or spill_dir names another directory, events stay in memory",
-                problem,
-            )
+            log.error("%s. Fix it, or set another spill_dir; until then events stay in memory", problem)
         self._disk = problem
 
     def disk_is_well(self) -> None:
@@ -276,7 +273,7 @@ class Delivery:
             raise EventsLost(len(left), self.problem)
         if counts.pending:
             log.warning(
-                "%d events have not reached the broker (%s). They are in %s; the next publisher for this "
+                "%d events did not reach the broker (%s). They are in %s; the next publisher for this "
                 "broker and namespace sends them, or use: streamer publish FILE",
                 counts.pending,
                 self.problem or "time ran out",
@@ -480,8 +477,8 @@ class _Publishing:
         """
         if self._forked:
             raise RuntimeError(
-                "the process has forked since this publisher was created, and its thread stayed in the "
-                "parent. Create a new one in the child"
+                "the process forked after this publisher was created, and its thread stayed in the parent. "
+                "Create one in the child"
             )
         try:
             taken = capture(event)

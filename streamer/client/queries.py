@@ -211,7 +211,7 @@ class RedisUnavailable(ReaderError):
         elif "CERTIFICATE_VERIFY_FAILED" in reason:
             said = (
                 f"has a certificate that is not trusted ({reason}). Set STREAMER_REDIS_CAFILE to the CA "
-                "that signed it, and use the host name in the certificate"
+                "that signed it, and use the certificate's host name"
             )
         else:
             said = (
@@ -241,7 +241,7 @@ class UnknownMetric(ReaderError):
 
     def __init__(self, metric: str) -> None:
         metrics = ", ".join(BOARD_METRICS)
-        super().__init__(f"There is no board for {metric!r}. Metrics: {metrics}, and metrics/NAME.")
+        super().__init__(f"No board for {metric!r}. Metrics: {metrics}, and metrics/NAME.")
 
 
 class UnknownBenchmark(ReaderError):

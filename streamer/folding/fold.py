@@ -468,7 +468,7 @@ class NoSuchRun(Exception):
         if not run_ids:
             text = "the file has no run. `streamer fold` says what is wrong with its lines"
         elif run_id is None:
-            text = f"the file has {len(run_ids)} runs ({shown}): say which one, or give a file with only one"
+            text = f"the file has {len(run_ids)} runs ({shown}): say which, or give a file with only one"
         else:
             close = get_close_matches(run_id, run_ids, n=5, cutoff=0.4)
             hint = f"Did you mean {', '.join(close)}?" if close else f"It holds {len(run_ids)}: {shown}."

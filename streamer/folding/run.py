@@ -325,7 +325,7 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
         raise type(error)(f"state page {key} {error}") from None
     as_of = header["as_of"]
     if type(as_of) is not int or not -1 <= as_of <= MAX_COUNT:
-        raise PageError(f"state page {key} has the offset {as_of!r}, which is not a valid offset.")
+        raise PageError(f"state page {key} has the offset {as_of!r}, which is invalid.")
     run.state_version = max(run.state_version, as_of)
     run.happened_at(header["at"])
     if header.get("deleted_to") is not None:

@@ -78,11 +78,11 @@ class Background:
             try:
                 work(self._publish)
             except Exception:
-                log.exception("%s: an event was not published; the harness continues", self._name)
+                log.exception("%s: an event was not published; the harness goes on", self._name)
         try:
             self._publisher.close()
         except Exception:
-            log.exception("%s: the publisher did not close cleanly", self._name)
+            log.exception("%s: the publisher failed to close", self._name)
 
     def _publish(self, event: Event) -> None:
         try:

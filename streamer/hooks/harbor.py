@@ -35,7 +35,7 @@ from streamer.sources.tail.scan import plan_events, read_part
 
 VARIABLE = "STREAMER_HARBOR"
 INACTIVE = (
-    "streamer is not publishing this job: no stack is running on this machine. Start one with `streamer "
+    "streamer does not publish this job: no stack runs on this machine. Start one with `streamer "
     f"up`, or set {VARIABLE}=1 and STREAMER_BOOTSTRAP=host:port"
 )
 
@@ -127,7 +127,7 @@ class HarborPlugin:
             job.on_trial_started(self._on_start)
             job.on_trial_ended(self._on_end)
         except Exception:
-            log.exception("harbor: the plug-in could not start; the job continues without it")
+            log.exception("harbor: the plug-in could not start; the job runs without it")
 
     async def on_job_end(self, job_result: Any) -> None:
         del job_result
@@ -137,14 +137,14 @@ class HarborPlugin:
                 await asyncio.to_thread(self._background.close)
             self._open.close()
         except Exception:
-            log.exception("harbor: the plug-in did not stop cleanly")
+            log.exception("harbor: the plug-in failed to close")
 
     def _follow(self, job: Path) -> JobFollower:
         ledger_file = LedgerFile(ledger_path(Settings(), job, None), job)
         try:
             return JobFollower(job, self._open.enter_context(ledger_file))
         except AlreadyFollowed:
-            log.info("harbor: `streamer tail` also follows %s, and withdraws deleted results", job)
+            log.info("harbor: `streamer tail` follows %s too and withdraws deleted results", job)
             return JobFollower(job)
 
     async def _on_start(self, event: Any) -> None:
@@ -160,4 +160,4 @@ class HarborPlugin:
                 follower, result = self._follower, event.result.model_dump(mode="json")
                 self._background.hand_over(lambda publish: work(follower, result, publish))
         except Exception:
-            log.exception("harbor: a trial was not published; the job continues")
+            log.exception("harbor: a trial was not published; the job goes on")

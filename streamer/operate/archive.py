@@ -123,7 +123,7 @@ class Archive:
         deleted run is still in Redis.
         """
         if not self.out.parent.is_dir():
-            raise CannotBeMoved(f"There is no directory {self.out.parent}. Create it first")
+            raise CannotBeMoved(f"There is no directory {self.out.parent}. Create it")
         for place in (self.out, self._journal):
             if place.is_symlink():
                 raise CannotBeMoved(f"{place} is a symbolic link, and would be replaced. Name another file")
@@ -213,7 +213,7 @@ class Archive:
             if standing.open_because:
                 raise CannotBeMoved(_unfinished(self.run_id, standing.open_because))
             if digest not in (None, standing.digest):
-                raise CannotBeMoved(f"{self.run_id} has changed since the plan was made: make a new plan")
+                raise CannotBeMoved(f"{self.run_id} has changed since the plan was made: make another")
             if _revision(latest) > now + MOST_AHEAD_NS:
                 raise CannotBeMoved(
                     f"{self.run_id} stays: its event at offset {latest.offset} has a revision a day ahead. "
@@ -250,7 +250,7 @@ class Archive:
                 os.fsync(file.fileno())
             with partial.open("rb") as file:
                 if damage := _damage(file, self.out.name):
-                    raise CannotBeMoved(f"{self.run_id}: the file has changed since it was written: {damage}")
+                    raise CannotBeMoved(f"{self.run_id}: the file is not what was written: {damage}")
             yield partial
         except (bundle.CannotBeBundled, CannotBeFolded, NotABundle) as error:
             raise CannotBeMoved(str(error)) from error
@@ -269,7 +269,7 @@ class Archive:
             beyond = self._beyond(Contents(file).records())
         if self.out.exists() and (beyond is None or any(map(_is_deletion, beyond))):
             raise CannotBeMoved(
-                f"{self.out} exists, and its events are not those in {self.run_id}. Choose another file: "
+                f"{self.out} exists and has events other than {self.run_id}'s. Choose another file: "
                 f"`streamer archive {self.run_id} OTHER`"
             )
         partial.replace(self.out)
@@ -319,7 +319,7 @@ class Archive:
             self._journal.unlink(missing_ok=True)
             raise CannotBeMoved(
                 f"{self.run_id} is archived in {self.out}, and has started again with later events. Once it "
-                f"has finished, archive it to another file: `streamer archive {self.run_id} OTHER`"
+                f"finishes, archive it to another file: `streamer archive {self.run_id} OTHER`"
             )
         with StateReader(self.settings) as reader:
             kept = left is not None
@@ -515,14 +515,14 @@ def restore(
             )
         wrong = differences_from(contents, settings, run_id, prices, wait_seconds=wait_seconds)
         if wrong:
-            raise NotDone(f"{run_id} is published, but differs from {name}: {wrong}")
+            raise NotDone(f"{run_id} is published, but not as in {name}: {wrong}")
     return {run_id: own.total() for run_id, own in expected.items()}, is_ours
 
 
 def _expected(contents: Contents, name: str) -> dict[str, Counter[str]]:
     if any(source["kind"] != "log" for source in contents.manifest["sources"]):
         raise CannotBeMoved(
-            f"{name} has events from files, which have no offset or time in a log. Unpack events.ndjson "
+            f"{name} has events from files, which have no log offset or time. Unpack events.ndjson "
             "with `tar -x`, and use `streamer publish`"
         )
     expected: dict[str, Counter[str]] = {}
@@ -559,7 +559,7 @@ def _held(settings: Settings, run_id: str, expected: Counter[str], name: str) ->
             deletions.append(event.revision)
     if deletions:
         raise CannotBeMoved(
-            f"{run_id} was deleted here up to revision {max(deletions)}, so its events would be ignored. "
+            f"{run_id} was deleted here up to revision {max(deletions)}: its events would be ignored. "
             "Restore it on another stack, or on this one in another --namespace"
         )
     if others:

@@ -399,17 +399,17 @@ def _parts(file: BinaryIO) -> Parts:
         except (ValueError, CannotBeBundled):
             is_right = False
         if not is_right:
-            raise NotABundle(f"At byte {at:,} there is no header for {name}, as a bundle should have")
+            raise NotABundle(f"At byte {at:,} the bundle's header for {name} is missing")
         begin, at = at + BLOCKSIZE, at + BLOCKSIZE + size + len(_padding(size))
         if at > total:
             raise NotABundle(f"{name} should have {size:,} bytes, but the file ends earlier")
         if _at(file, begin + size, at - begin - size) != _padding(size):
             raise NotABundle(f"There are extra bytes after {name}")
         if size > MOST_BYTES and name not in (EVENTS, RECORDS):
-            raise NotABundle(f"{name} has {size:,} bytes; at most {MOST_BYTES:,} are allowed")
+            raise NotABundle(f"{name} has {size:,} bytes; the limit is {MOST_BYTES:,}")
         parts[name] = (begin, size)
     if total - at != len(END) or _at(file, at, len(END)) != END:
-        raise NotABundle(f"After {SUMS} there is something other than the end of the archive")
+        raise NotABundle(f"After {SUMS} there is something other than the end of an archive")
     return parts
 
 
@@ -472,7 +472,7 @@ def _stored_summaries(lines: bytes) -> dict[tuple[str, str], bytes]:
         row = orjson.loads(line)
         at = str(row["run_id"]), str(row["key"])
         if at in stored:
-            raise NotABundle(f"{SUMMARIES} has {at[1]} for run {at[0]!r} twice")
+            raise NotABundle(f"{SUMMARIES} has {at[1]} of run {at[0]!r} twice")
         stored[at] = canonical_json(row["summary"])
     return stored
 
@@ -480,7 +480,7 @@ def _stored_summaries(lines: bytes) -> dict[tuple[str, str], bytes]:
 def _json(name: str, content: bytes) -> Json:
     value = orjson.loads(content)
     if not isinstance(value, dict):
-        raise NotABundle(f"{name} is not a JSON object")
+        raise NotABundle(f"{name} is not an object")
     return value
 
 

@@ -335,8 +335,7 @@ OTLP_NAMES = [
 class BadName(Exception):
     def __init__(self, text: str) -> None:
         super().__init__(
-            f"{text!r} does not rename anything that is sent. Write NAME=OTHER, where NAME is one of: "
-            f"{', '.join(OTLP_NAMES)}"
+            f"{text!r} renames nothing. Write NAME=OTHER, where NAME is one of: {', '.join(OTLP_NAMES)}"
         )
 
 
@@ -501,7 +500,7 @@ class Forwarder:
             except NotTaken as error:
                 self._waiting.setdefault(place, change)  # unless a newer one came meanwhile
                 if not failures:
-                    self._say(f"{self._sink.name} accepts no results ({error}); they wait. Check its address")
+                    self._say(f"{self._sink.name} gets no results ({error}); they wait. Check its address")
                 if once and failures >= len(RETRY_SECONDS):
                     raise
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
@@ -510,9 +509,9 @@ class Forwarder:
                 self.sent += 1
                 self._refused.discard(place)
                 if failures:
-                    self._say(f"{self._sink.name} accepts results again")
+                    self._say(f"{self._sink.name} gets results again")
                 failures = 0
         if self._refused:
             raise Refused(
-                f"{self._sink.name} refused {counted(len(self._refused), 'state')}; everything else was sent"
+                f"{self._sink.name} refused {counted(len(self._refused), 'state')}; the rest was sent"
             )

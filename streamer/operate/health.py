@@ -237,7 +237,7 @@ def _worker_problems(health: DeploymentHealth) -> list[str]:
         if outdated := worker.status.get("outdated"):
             problems.append(
                 f"Redis refuses values of worker {worker.worker_id} ({worker.status['refused']:,} so far). "
-                f"It holds newer ones for {counted(len(outdated), 'run')}, such as {outdated[0]!r}, perhaps "
+                f"It holds newer ones for {counted(len(outdated), 'run')}, like {outdated[0]!r}, perhaps "
                 "from another log. Stop the workers, run `streamer rebuild --switch`, and start them again"
             )
         problems += worker.status.get("log_faults", ())
@@ -510,7 +510,7 @@ def repair(settings: Settings, run_id: str, *, wait_seconds: float) -> None:
         while (outcome := _outcome(reader, request)) is None:
             if time.monotonic() > deadline:
                 raise NotRepaired(
-                    f"the request is written, but no worker has handled it within {wait_seconds:g} s: "
+                    f"the request is written, but no worker has done it within {wait_seconds:g} s: "
                     "`streamer status` shows whether one is running and how far it is"
                 )
             time.sleep(POLL_SECONDS)

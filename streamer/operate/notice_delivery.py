@@ -110,7 +110,7 @@ class Service:
             notice, done = item
             if self._delivered(notice):
                 if self._failing:
-                    self._say(f"{self.name} accepts notices again")
+                    self._say(f"{self.name} gets notices again")
                 self._failing = False
                 done()
             elif not self._closing.is_set():

@@ -413,7 +413,7 @@ def _judged(memory: RunMemory, run: Json, ledger: LedgerResult, one: LedgerCandi
         return None
     of = f"{named(one.baseline)}, in ledger {named(ledger.name)}"
     what = f"{named(one.agent_model)}: {'' if is_better else 'no longer '}better than {of}"
-    why = "" if is_better else "An older candidate arrived late, or results were corrected. "
+    why = "" if is_better else "An older candidate came late, or results were corrected. "
     body = f"{why}{counted(ledger.tried, 'candidate')} tried, {ledger.better} better"
     if one.evidence is not None and one.needed is not None:
         body += f"; evidence {amount(one.evidence)}, {amount(one.needed)} needed at place {one.place}"

@@ -219,7 +219,7 @@ class Commands:
     def add(self, *words: str) -> None:
         for word in words:
             if visible(word) != word:
-                raise CannotSelect(f"{visible(word)} has unprintable text, so it cannot be in a command")
+                raise CannotSelect(f"{visible(word)} has unprintable text, so no command can name it")
         self.lines.append(shlex.join(words))
 
     def safe(self, names: Iterable[str], what: str) -> list[str]:
@@ -227,9 +227,7 @@ class Commands:
         left_out = [name for name in every if visible(name) != name]
         if left_out:
             shown = ", ".join(map(visible, left_out[:3]))
-            self.remarks.append(
-                f"left out: {counted(len(left_out), what)} with unprintable text, such as {shown}"
-            )
+            self.remarks.append(f"left out as unprintable: {counted(len(left_out), what)}, such as {shown}")
         return [name for name in every if name not in left_out]
 
     def remove(self, files: Iterable[PurePosixPath | None]) -> None:
@@ -282,10 +280,10 @@ def inspect_commands(left: Unfinished, path: str | None) -> Commands:
 def swe_bench_commands(left: Unfinished, path: str | None) -> Commands:
     """Evaluate the instances again in the same run. The harness skips instances with a report."""
     if path is None:
-        raise CannotSelect("name the predictions file with --path, such as preds.jsonl")
+        raise CannotSelect("name the predictions file with --path, like preds.jsonl")
     models = sorted({trial.agent_model for trial in left.trials})
     if len(models) > 1:
-        raise CannotSelect(f"predictions belong to one model; name it with --agent: {', '.join(models)}")
+        raise CannotSelect(f"predictions are for one model; name it with --agent: {', '.join(models)}")
     commands = Commands()
     logs = PurePosixPath("logs", "run_evaluation")
     commands.remove(

@@ -675,7 +675,7 @@ class Switch:
         await sink.take_log_name(name)
         await sink.close()
         if sink.unsent:
-            raise CannotSwitch("Redis does not accept writes: fix that, then rebuild again")
+            raise CannotSwitch("Redis accepts no writes: fix that, then rebuild again")
 
 
 def _deletion(run_id: str, epoch: int) -> SummaryChange:

@@ -387,8 +387,7 @@ class Position:
             return cls(at=_TIME.validate_python(text))
         except ValidationError:
             raise BadPosition(
-                f"{text[:80]!r} is neither an offset, such as 41, nor a time with a zone, such as "
-                "2026-01-31T09:30:00Z"
+                f"{text[:80]!r} is neither an offset (41) nor a time with a zone (2026-01-31T09:30:00Z)"
             ) from None
 
     def includes(self, record: LogRecord) -> bool:
@@ -428,7 +427,7 @@ def up_to(records: Iterable[LogRecord], position: Position | None) -> Iterator[L
             yield record
     if position.offset is not None and last is not None and last.offset < position.offset:
         raise BadPosition(
-            f"there is nothing at offset {position.offset} yet: the last record is at offset {last.offset}"
+            f"there is nothing at offset {position.offset} yet: the last record is at {last.offset}"
         )
 
 

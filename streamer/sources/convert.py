@@ -350,7 +350,7 @@ def plugin_names(taken: Collection[str]) -> tuple[str, ...]:
 def load_all(taken: Collection[str]) -> list[Source]:
     """Every working connector of other packages. The reason why one does not work is reported once."""
     for name in _offers().keys() & set(taken):
-        _warn(f"{_described(name)} is left out: streamer already has a connector with that name; rename it")
+        _warn(f"{_described(name)} is left out: streamer has a connector with that name; rename it")
     return [source for name in plugin_names(taken) if (source := _loaded_or_warned(name))]
 
 
@@ -358,9 +358,7 @@ def load_all(taken: Collection[str]) -> list[Source]:
 def load(name: str) -> Source:
     """The connector of an entry point. Raises PluginError if it is ambiguous or unusable."""
     if len(_offers()[name]) > 1:
-        raise PluginError(
-            f"{_described(name)} is left out: two packages use that name; uninstall one of them"
-        )
+        raise PluginError(f"{_described(name)} is left out: two packages use that name; uninstall one")
     try:
         loaded = _offers()[name][0].load()
         source = loaded() if isinstance(loaded, type) else loaded
@@ -482,8 +480,8 @@ _NOT_CONTENT = frozenset({"revision", "message", "artifacts"})
 """Fields in which copies of a trial may differ: copy time, and files besides the result."""
 
 NOT_SHUFFLED = (
-    "run {}: its order is declared as shuffled, but its harness sorts the tasks itself. Declare a shuffle "
-    "only if you changed the harness"
+    "run {}: its order is declared as shuffled, but its harness orders tasks itself. Declare this only if "
+    "the harness was changed"
 )
 
 
@@ -524,8 +522,8 @@ def convert_plan(run: SourceRun, options: ConvertOptions, report: ConvertReport)
 def _equal_ids(originals: Mapping[str, Collection[str]]) -> list[str]:
     several = [(cleaned, texts) for cleaned, texts in originals.items() if len(texts) > 1]
     return [
-        f"{' and '.join(map(repr, sorted(texts)[:SHOWN]))} become one id, {cleaned!r}, because some "
-        "characters are not allowed. Rename one, or results replace each other"
+        f"{' and '.join(map(repr, sorted(texts)[:SHOWN]))} become {cleaned!r}: ids allow no such "
+        "characters. Rename one, or results replace each other"
         for cleaned, texts in several[:1]
     ]
 
@@ -675,7 +673,7 @@ class _Conversion:
         fitted, misfits = fit_event(event)
         if fitted is None:
             reasons = "; ".join(f"{name} {reason}" for name, reason in misfits.items())
-            self._report.unreadable.append(Unreadable(path, f"does not make a valid event: {reasons}"))
+            self._report.unreadable.append(Unreadable(path, f"is not a valid event: {reasons}"))
         else:
             zoneless = [name for name, reason in misfits.items() if reason == TIMES_WITHOUT_ZONE]
             if zoneless and "task_id" in fitted:

@@ -121,7 +121,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Row | str]]:
         while line := opened.readline(MAX_LINE_CHARACTERS):
             number += 1
             if len(line) == MAX_LINE_CHARACTERS:
-                raise FileError(f"line {number} has {len(line):,} characters or more, too long for a row")
+                raise FileError(f"line {number} has {len(line):,} characters or more: not a row")
             if line.strip():
                 yield number, _row(line)
 
@@ -135,7 +135,7 @@ def _row(line: str) -> Row | str:
         return f"holds a JSON {type(value).__name__} instead of an object"
     ids = {name: id_of(value.get(name)) for name in NEEDED}
     if missing := [name for name, named in ids.items() if named is None]:
-        return f"is not an Every Eval Ever row: it has no text under {', '.join(missing)}"
+        return f"is not an Every Eval Ever row: no text under {', '.join(missing)}"
     return {name: value[name] for name in _KEPT if name in value} | ids
 
 

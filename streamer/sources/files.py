@@ -115,7 +115,7 @@ def read_json(path: Path) -> Any:
     return parse_json(read_bytes(path))
 
 
-UNFINISHED = "it may be truncated, or still being written"
+UNFINISHED = "it may be cut off, or still being written"
 
 
 @contextmanager

@@ -139,7 +139,7 @@ def _add(scores: SampleScores, name: str, value: Any) -> None:
     if number is None:
         scores.left_out.append(f"the score {name!r} is {_kind(value)}")
     elif named in scores.metrics:
-        scores.left_out.append(f"the score {name!r} has the same name as another: {named!r}")
+        scores.left_out.append(f"the score {name!r} has another score's name: {named!r}")
     elif not named or len(scores.metrics) == MAX_METRICS:
         scores.left_out.append(
             f"the score {name!r} is one more than {MAX_METRICS}" if named else "a score has no name"
@@ -629,7 +629,7 @@ def _opened(path: Path) -> Iterator[_Archive]:
             yield _Archive(file, archive)
     except (BadZipFile, cramjam.DecompressionError, zlib.error, struct.error, EOFError) as error:
         raise FileError(
-            f"not a valid zip archive ({error}); it may be truncated, or still being written"
+            f"not a valid zip archive ({error}); is it cut off, or still being written?"
         ) from error
     except (NotImplementedError, RuntimeError) as error:  # another method, or a password
         raise FileError(f"a zip archive that cannot be unpacked: {error}") from error
@@ -728,7 +728,7 @@ class _Archive:
 
 SCORED = ("scored_samples", "unscored_samples")
 
-NO_SAMPLES = "has no samples, because its eval ran with --no-log-samples. The hook can publish such evals"
+NO_SAMPLES = "has no samples: its eval ran with --no-log-samples. The hook can publish such evals"
 
 
 class Inspect:

@@ -135,7 +135,7 @@ class StatsError(ValueError):
 
     @classmethod
     def unfit(cls, holder: str, value: object, allowed: str) -> StatsError:
-        return cls(f"{holder} does not take {value!r}; it takes {allowed}; count other values separately")
+        return cls(f"{holder} does not take {value!r}; it takes {allowed}; count others separately")
 
 
 # -----------------------------------------------------------------------------

@@ -110,13 +110,13 @@ async def _reason(settings: Settings, server: str) -> str | None:
         )
     except _REFUSED:
         return (
-            f"Kafka at {server} refuses user {settings.sasl_username!r} with {settings.sasl_mechanism}: "
+            f"Kafka at {server} refuses user {settings.sasl_username!r} ({settings.sasl_mechanism}): "
             "wrong name or password. Check STREAMER_SASL_USERNAME and STREAMER_SASL_PASSWORD (or "
             "..._PASSWORD_FILE)"
         )
     except _OTHER_MECHANISM:
         return (
-            f"Kafka at {server} does not accept {settings.sasl_mechanism} at this port. Check "
+            f"Kafka at {server} rejects {settings.sasl_mechanism} at this port. Check "
             "STREAMER_SASL_MECHANISM and STREAMER_SECURITY_PROTOCOL"
         )
     except (KafkaError, OSError, TimeoutError):
@@ -192,8 +192,8 @@ def is_away(error: Exception) -> bool:
 
 WRONG_CLOCK = (
     "the time of a record is too far from the broker's clock (limits: message.timestamp.after.max.ms and "
-    "message.timestamp.before.max.ms of the topic). Compare the clocks of this machine and the broker, "
-    "correct the wrong one, and try again"
+    "message.timestamp.before.max.ms of the topic). Compare the clocks of this machine and the broker, fix "
+    "the wrong one, and try again"
 )
 
 
@@ -238,7 +238,7 @@ class TopicUnreadable(TimeoutError):
             f"topic {topic!r}: partitions {partitions}" for topic, partitions in by_topic.items()
         )
         super().__init__(
-            f"{topics}: nothing arrived for {seconds:.0f} seconds, before their end. Check the broker, "
+            f"{topics}: nothing came for {seconds:.0f} seconds, before their end. Check the broker, "
             "then try again"
         )
 
@@ -355,13 +355,13 @@ def what_is_finite(topic: str, settings_there: dict[str, str] | None) -> str | N
     """The problem with the settings from `read_retention`, with advice; None if there is no problem.
 
     >>> print(what_is_finite("trial-events", {"retention.ms": "60000"}))
-    topic 'trial-events' loses events: retention.ms=60000. Set retention.ms=-1: everything is folded from it
+    topic 'trial-events' loses events: retention.ms=60000. Set retention.ms=-1: results come from it
     """
     if not settings_there:
         return None
     given = ", ".join(f"{name}={value}" for name, value in settings_there.items())
     unlimited = ", ".join(f"{name}={FOR_EVER[name]}" for name in settings_there)
-    return f"topic {topic!r} loses events: {given}. Set {unlimited}: everything is folded from it"
+    return f"topic {topic!r} loses events: {given}. Set {unlimited}: results come from it"
 
 
 # -----------------------------------------------------------------------------
@@ -411,7 +411,7 @@ def what_differs(counts: Mapping[str, int], configured: int | None = None) -> st
 
     >>> what_differs({"trial-events": 3, "run-summaries": 3}, 3)
     >>> print(what_differs({"trial-events": 3, "run-summaries": 3}, 5))
-    the topics have 3 partitions, but the settings say 5. Set STREAMER_PARTITIONS=3 everywhere
+    the topics have 3 partitions; the settings say 5. Set STREAMER_PARTITIONS=3 everywhere
     """
     different = set(counts.values())
     if len(different) > 1:
@@ -419,7 +419,7 @@ def what_differs(counts: Mapping[str, int], configured: int | None = None) -> st
         grown = ", ".join(repr(topic) for topic, count in counts.items() if count == most)
         others = ", ".join(map(str, sorted(different - {most})))
         return (
-            f"{grown} has {most} partitions, other topics have {others}: partitions were added, and Kafka "
+            f"{grown} has {most} partitions, other topics have {others}: partitions were added; Kafka "
             f"cannot remove any. Stop all workers, set STREAMER_PARTITIONS={most} everywhere, run "
             "`streamer rebuild --switch`, which adds them to every topic and folds the log again; then "
             "start them"
@@ -427,7 +427,7 @@ def what_differs(counts: Mapping[str, int], configured: int | None = None) -> st
     if configured is not None and different - {configured}:
         count = different.pop()
         return (
-            f"the topics have {count} partitions, but the settings say {configured}. Set "
+            f"the topics have {count} partitions; the settings say {configured}. Set "
             f"STREAMER_PARTITIONS={count} everywhere"
         )
     return None

@@ -291,7 +291,7 @@ class Outbox:
                 if self._keeps_time or usual_time is not None:
                     return lane.give_up(len(lane.due), error)
                 if self._usual_time is None:
-                    log.warning("%s. Until then, records have no timestamp", WRONG_CLOCK)
+                    log.warning("%s. Until then, records have no time", WRONG_CLOCK)
                 self._usual_time = NO_TIMESTAMP
                 return None
             except Exception as error:

@@ -78,7 +78,7 @@ RESP = 2
 class BadRedisUrl(ValueError):
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"The Redis URL cannot be used: {reason}. Write redis://HOST:PORT/0 (rediss:// for TLS, "
+            f"The Redis URL is not usable: {reason}. Write redis://HOST:PORT/0 (rediss:// for TLS, "
             "unix:///PATH for a socket, ?cluster=true for a cluster), in --redis or STREAMER_REDIS"
         )
 
@@ -665,7 +665,7 @@ class RedisSink:
             return
         if self._told_away and self.settled:
             self._told_away = False
-            log.warning("Redis at %s accepts writes again", self._url)
+            log.warning("Redis at %s is writable again", self._url)
 
     async def log_name(self) -> str | None:
         """The name of the log whose state Redis holds, if any; raises one of `UNREACHABLE`."""
@@ -747,9 +747,7 @@ class RedisSink:
 
     def _recover_from(self, error: Exception) -> None:
         if not self._told_away:
-            log.warning(
-                "Redis does not accept writes (%s); each key's latest value is kept until it does", error
-            )
+            log.warning("Redis accepts no writes (%s); each key's latest value is kept until it does", error)
         self._told_away = True
         self._away = self._all_in_doubt = True
         self._start_recovery()

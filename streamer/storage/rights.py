@@ -70,7 +70,7 @@ class BadName(Exception):
     def __init__(self, namespace: str, name: str) -> None:
         super().__init__(
             f"namespace {namespace!r} gives the name {name!r}, which Kubernetes does not allow. Use "
-            f"letters, digits and -, with a letter first, and names of at most {_MOST_CHARACTERS} "
+            f"letters, digits and -, a letter first, and names of at most {_MOST_CHARACTERS} "
             "characters"
         )
 

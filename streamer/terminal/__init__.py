@@ -357,7 +357,7 @@ def silence_stdout() -> None:
 COMMANDS = {
     "convert": ("harness", "Turn run directories of a harness into events, one JSON object per line."),
     "tail": ("harness", "Follow a run directory: publish each result as its file becomes complete."),
-    "shuffle": ("files", "Shuffle a task list, so that a run can be judged while it is in progress."),
+    "shuffle": ("files", "Shuffle a task list, so that a run can be judged before it ends."),
     "plan": ("files", "Estimate how many trials show that an agent got worse."),
     "fold": ("files", "Fold events into summaries, without a broker."),
     "query": ("query", "Ask for current state: runs, agents, tiers, trials, leaderboards."),
@@ -388,10 +388,7 @@ COMMANDS = {
     "watch": ("local", "Show live boards in this terminal."),
     "serve": ("local", "Show live boards in a browser, with a JSON API."),
     "mcp": ("local", "Answer questions of language models, by the Model Context Protocol; read-only."),
-    "notify": (
-        "local",
-        "Notify chat, mail and other services of starts, ends, grades, budgets, stalls; once each.",
-    ),
+    "notify": ("local", "Notify chat, mail and more of starts, ends, grades, budgets, stalls; once each."),
     "forward": ("local", "Send summaries as they change to MLflow, or by OTLP as events."),
     "live": ("harness", "Start everything here, follow a run directory, show the board."),
     "simulate": ("harness", "Write a job's directory as harbor does, to try things on."),

@@ -117,7 +117,7 @@ def _archive_plan(
     before = None if older_than is None else since(older_than)
     if before and before > datetime.now(UTC):
         raise click.UsageError(
-            f"--older-than {older_than} is in the future: give an age, such as 90d, or a past time"
+            f"--older-than {older_than} is in the future: give an age (90d) or a past time"
         )
     with StateReader(settings) as reader:
         runs = reader.runs()
@@ -134,7 +134,7 @@ def _archive_plan(
         return plan
     if plan_hash is not None:
         raise click.UsageError(
-            f"--yes {plan_hash} is out of date: the plan is now {plan.hash}. Run the command without --yes "
+            f"--yes {plan_hash} is outdated: the plan is now {plan.hash}. Run the command without --yes "
             "to see it"
         )
     for run_id, _, name in plan.runs:

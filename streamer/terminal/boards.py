@@ -201,7 +201,7 @@ def board_lines(table: Table, width: int) -> Iterator[str]:
     a-long-name
     b
     >>> left_out(few, 12)
-    'No room for: cost. --wide and --json show everything.'
+    'No room for: cost. --wide and --json show all.'
     """
     gap, kept, space = _fitted(table, width)
     if above := questions_line([(c.about(()), size) for c, size in kept], gap):
@@ -240,7 +240,7 @@ def left_out(table: Table, width: int) -> str:
     _, kept, _ = _fitted(table, width)
     shown = {column.key for column, _ in kept}
     missing = [column.title for at, column in enumerate(table.columns) if str(at) not in shown]
-    return f"No room for: {', '.join(missing)}. --wide and --json show everything." if missing else ""
+    return f"No room for: {', '.join(missing)}. --wide and --json show all." if missing else ""
 
 
 def _fitted(table: Table, width: int) -> tuple[int, list[tuple[DrawnColumn[Sequence[str]], int]], str]:

@@ -118,7 +118,7 @@ def _no_verdict(
     type=FiniteRange(min=0),
     default=0.0,
     show_default=True,
-    help="B may be worse by this much, in the metric's unit: 0.02 of a pass rate is 2 points.",
+    help="B may be worse by this much, in the metric's unit: 0.02 is 2 points of pass rate.",
 )
 @click.option(
     "--significance",
@@ -130,7 +130,7 @@ def _no_verdict(
 @_allow_option
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Tasks to list.")
 @click.option(
-    "--format", "chosen", type=click.Choice(DOCUMENT_FORMATS), help="Default: the suffix of --out, or text."
+    "--format", "chosen", type=click.Choice(DOCUMENT_FORMATS), help="Default: --out's suffix, or text."
 )
 @out_option
 @json_option
@@ -177,7 +177,7 @@ def compare_command(
             f"{out.suffix} is not a comparison format: end --out in md, html or json, or give --format"
         )
     if form == "text" and out is not None:
-        raise click.UsageError("text is for the terminal: with --out, choose md, html or json")
+        raise click.UsageError("text is for the terminal: for --out, choose md, html or json")
 
     def hint(error: Exception) -> str | None:
         if isinstance(error, NoSuchRun) and error.run_ids and files:
@@ -420,7 +420,7 @@ def _must_exist(result: gate.GateResult) -> None:
                 f"{source} > FILE` writes its events; judge FILE"
             )
         raise gate.NoSuchSide(
-            f"there is no file {source!r}, and the log has no run with that name. `streamer query runs` "
+            f"there is no file {source!r}, and the log has no such run. `streamer query runs` "
             "lists the runs; --timeout SECONDS waits for one that has not begun"
         )
 
@@ -519,7 +519,7 @@ STUDY = (
     type=exact_number("0"),
     default="0.02",
     show_default=True,
-    help="CANDIDATE may be worse by this much, in the metric's unit: 0.02 of a pass rate is 2 points.",
+    help="CANDIDATE may be worse by this much, in the metric's unit: 0.02 is 2 points of pass rate.",
 )
 @click.option(
     "--question",
@@ -534,7 +534,7 @@ STUDY = (
     default="0.95",
     show_default=True,
     help=(
-        "For final: probability that the verdict is never wrong, however early it comes. For ability: that "
+        "For final: probability that the verdict is never wrong, however early. For ability: that "
         "an agent no worse than BASELINE never fails early. An early failure shows that it is worse, not "
         "that it is worse by more than --max-drop."
     ),
@@ -571,8 +571,8 @@ STUDY = (
     "--on-verdict",
     metavar="CMD",
     help=(
-        "Run this on the verdict, without a shell; it gets the verdict as JSON on stdin and may stop the "
-        "harness. With --race it runs for each dropped candidate, named by RACE_RUN and RACE_AGENT_MODEL."
+        "Run this, without a shell, with the verdict as JSON on stdin; it may stop the harness. With "
+        "--race it runs for each dropped candidate, named by RACE_RUN and RACE_AGENT_MODEL."
     ),
 )
 @_allow_option
@@ -642,7 +642,7 @@ def _must_stand_alone(option: str, others: tuple[str, ...]) -> None:
     if names := [name for name, source in sources if source is not ParameterSource.DEFAULT]:
         listed = ", ".join(f"--{name.replace('_', '-')}" for name in names)
         raise click.UsageError(
-            f"{option} cannot be used with {listed}. It asks one question, about pass rates, at a level of "
+            f"{option} does not allow {listed}. It only compares pass rates, at a level of "
             "95 %" + ("; a ledger's runs name their baseline" if "against" in names else "")
         )
 

@@ -376,9 +376,7 @@ def _print_rejections(settings: Settings) -> None:
     codes = Counter(orjson.loads(record.value)["code"] for record in read_topic(settings, topic))
     if codes:
         kinds = ", ".join(f"{count} {code}" for code, count in sorted(codes.items()))
-        print_line(
-            f"Rejected, because they do not fit the schema: {counted(codes.total(), 'event')} ({kinds})"
-        )
+        print_line(f"Rejected for not fitting the schema: {counted(codes.total(), 'event')} ({kinds})")
 
 
 def _write_results(out: Path, lines: Sequence[bytes], summaries: Sequence[Mapping[str, Any]]) -> None:

@@ -591,9 +591,7 @@ NOT_FOR_TERMINAL_BENCH = (
 @click.option(
     "--for-comparison",
     is_flag=True,
-    help=(
-        "Start with tasks that told earlier agents apart; needs --history, without runs that will be a side."
-    ),
+    help="Start with tasks that told earlier agents apart; needs --history without runs to compare.",
 )
 @history_option
 @with_settings
@@ -633,11 +631,9 @@ def shuffle_command(
     from streamer.statistics.final import shuffled_rounds
 
     if for_comparison != bool(history):
-        raise click.UsageError("--for-comparison and --history RUN|FILE must be given together")
+        raise click.UsageError("give --for-comparison and --history RUN|FILE together")
     if harness is not None and (as_json or run_id is not None):
-        raise click.UsageError(
-            "--for cannot be combined with --json or --run-id; the plan is the same for all harnesses"
-        )
+        raise click.UsageError("use --for without --json or --run-id; the plan is the same for all harnesses")
     if harness == TERMINAL_BENCH:
         raise click.UsageError(NOT_FOR_TERMINAL_BENCH)
     if harness == INSPECT:
@@ -671,7 +667,7 @@ def _tasks(source: str) -> list[str]:
         with click.open_file(source, encoding="utf-8") as lines:
             tasks = list(filter(None, map(str.strip, lines)))
     if not tasks:
-        raise click.UsageError(f"{source} names no task; write one task per line")
+        raise click.UsageError(f"{source} names no task; write one per line")
     twice = [task for task, count in Counter(tasks).items() if count > 1]
     if twice:
         raise click.UsageError(
@@ -697,7 +693,7 @@ def _by_history(
         raise click.UsageError("No run in --history tried any of TASKS. Name runs of the same benchmark")
     if len(runs) > MAX_ORDER_HISTORY:
         raise click.UsageError(
-            f"--history has {len(runs):,} runs; a plan may name at most {MAX_ORDER_HISTORY:,}"
+            f"--history has {len(runs):,} runs; a plan names at most {MAX_ORDER_HISTORY:,}"
         )
     say(dead_words(of_tasks))
     run_ids = sorted(run.run_id for run in runs)

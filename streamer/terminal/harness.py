@@ -67,7 +67,7 @@ def _harnesses() -> Iterable[str]:
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "--harness", type=LazyChoice(_harnesses), default=AUTO, help="Who wrote it; detected automatically."
+    "--harness", type=LazyChoice(_harnesses), default=AUTO, help="Its harness; detected by default."
 )
 @click.option("--run-id", metavar="RUN", help="Pool all runs into this one; each becomes a shard of it.")
 @click.option("--agent", help="Agent of runs whose files name none.")
@@ -214,7 +214,7 @@ tail_options = bundled(
     _tail_options,
     click.argument("run_dir", type=_Place()),
     click.option(
-        "--harness", type=LazyChoice(_harnesses), default=AUTO, help="Who writes it; detected automatically."
+        "--harness", type=LazyChoice(_harnesses), default=AUTO, help="Its harness; detected by default."
     ),
     click.option("--run-id", metavar="RUN", help="Pool all runs into this one, as shards of it."),
     click.option("--agent", help="Agent of runs whose files name none."),
@@ -236,7 +236,7 @@ tail_options = bundled(
 
 @click.command()
 @tail_options
-@click.option("--once", is_flag=True, help="Publish existing results, then exit.")
+@click.option("--once", is_flag=True, help="Publish what exists, then exit.")
 @click.option(
     "--difficulty-from",
     metavar="RUN",

@@ -85,7 +85,7 @@ notify_options = bundled(
             f"Notify this service, an apprise URL; repeatable. Better in {URLS}: others see the command line."
         ),
     ),
-    click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Notify when a run costs more."),
+    click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Notify if a run costs more."),
     click.option(
         "--stalled-after",
         type=FiniteRange(min=0, min_open=True),
@@ -96,13 +96,13 @@ notify_options = bundled(
         "--rejection-rate",
         type=FiniteRange(min=0),
         metavar="N",
-        help="Notify when more than N records are rejected within a minute.",
+        help="Notify if more than N records are rejected within a minute.",
     ),
     click.option(
         "--target",
         type=FiniteRange(min=0, max=1),
         metavar="SHARE",
-        help="Notify when an agent is certain to end with this pass rate, 0 to 1, or can no longer reach it.",
+        help="Notify when an agent is sure to reach this pass rate, 0 to 1, or can no longer reach it.",
     ),
 )
 """Decorator for --notify and its rules, as `asked`; None without --notify."""
@@ -148,7 +148,7 @@ port_type = click.IntRange(1, 65535)
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the events are kept; default: your data directory.",
+    help="Event store; default: your data directory.",
 )
 @click.option("--ephemeral", is_flag=True, help="Keep nothing.")
 @click.option("--port", type=port_type, help="Port of the broker; a free one if not given.")
@@ -331,7 +331,7 @@ def watch_command(run_id: str | None, budget: float | None, settings: Settings) 
 
 @click.command()
 @click.argument("run_ids", metavar="[RUN]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="All runs, including future ones.")
+@click.option("--all", "every", is_flag=True, help="All current and future runs.")
 @notify_options
 @with_settings
 def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, settings: Settings) -> None:
@@ -342,7 +342,7 @@ def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, s
     is sent once, also over restarts.
     """
     if asked is None:
-        raise click.UsageError(f"no service given. Give --notify URL, or {URLS}")
+        raise click.UsageError(f"no URL yet. Give --notify URL, or {URLS}")
     chosen = _chosen(run_ids, every)
     check_urls(asked)
     import asyncio
@@ -352,7 +352,7 @@ def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, s
 
 def _chosen(run_ids: tuple[str, ...], every: bool) -> Callable[[str], bool]:
     if bool(run_ids) == every:
-        raise click.UsageError("name the runs to watch, or give --all")
+        raise click.UsageError("name the runs to watch, or use --all")
     return (lambda run_id: run_id in run_ids) if run_ids else (lambda run_id: True)
 
 
@@ -381,7 +381,7 @@ async def _send_notices(settings: Settings, asked: Asked, chosen: Callable[[str]
 @click.command()
 @click.argument("tool", metavar="TOOL", type=click.Choice(["mlflow", "otlp"]))
 @click.argument("run_ids", metavar="[RUN]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="All runs, including future ones.")
+@click.option("--all", "every", is_flag=True, help="All current and future runs.")
 @click.option(
     "--url",
     help="Its address. Default: MLFLOW_TRACKING_URI, or OTEL_EXPORTER_OTLP_ENDPOINT. A password belongs "
@@ -395,7 +395,7 @@ async def _send_notices(settings: Settings, asked: Asked, chosen: Callable[[str]
     metavar="NAME=OTHER",
     help="Send the event or attribute NAME as OTHER; repeatable.",
 )
-@click.option("--once", is_flag=True, help="Send the current state, then exit.")
+@click.option("--once", is_flag=True, help="Send the current state and exit.")
 @with_settings
 def forward_command(
     tool: str,

@@ -214,7 +214,7 @@ def _publish(settings: Settings, events: list[dict[str, Any]]) -> None:
 def kept_lines(settings: Settings, runs: list[RunSummary], run: str, revision: int) -> list[dict[str, Any]]:
     """The events that keep the run's lines in its ledger; [] if no ledger has it."""
     if not any(one.run_id == run for one in runs):
-        say(f"{run}: has no summary that says whether it is in a ledger, so none of its lines are kept")
+        say(f"{run}: has no summary to say whether it is in a ledger, so none of its lines are kept")
     if not any(one.ledger and run in f"{one.run_id} {one.ledger.baseline}" for one in runs):
         return []
     from streamer.terminal.replay import ledgers_upon, lines_kept  # which load what folds
@@ -269,7 +269,7 @@ def since(text: str) -> datetime:
         at = datetime.fromisoformat(text)
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(
-            f"{text!r} is neither a time, such as 2026-01-31T09:30Z, nor a span, such as 90m or 2d"
+            f"{text!r} is neither a time (2026-01-31T09:30Z) nor a span (90m or 2d)"
         ) from error
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
@@ -389,7 +389,7 @@ def requeue_(
     right = chosen_events if force else [again for again in chosen_events if not _still_wrong(again)]
     sent = requeue(settings, right) if right else 0
     refused = len(chosen_events) - len(right)
-    again = f"{refused:,} would be rejected again, so they were not sent"
+    again = f"{refused:,} would be rejected again and were not sent"
     say(f"{counted(sent, 'record')} requeued and acknowledged; {again}")
     fail_if(refused)
 
@@ -480,7 +480,7 @@ MessageFields = dict[str, Any]
 @click.argument("feed", metavar="FEED", type=click.Choice(list(FEEDS)))
 @click.option("--from-beginning", is_flag=True, help="Start with everything that the topic holds.")
 @click.option("--run", "run_id", metavar="RUN", help="Only what is about this run.")
-@click.option("--limit", type=click.IntRange(min=1), help="Stop after this many.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop at this many.")
 @json_option
 @with_settings
 def subscribe_command(

@@ -102,7 +102,7 @@ class FiniteRange(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value} is not an amount. Give a finite number, such as 40 or 0.5", param, ctx)
+            self.fail(f"{value} is not finite. Give a number, such as 40 or 0.5", param, ctx)
         return number
 
 
@@ -293,7 +293,7 @@ def open_records(file: Path) -> Iterator[Iterator[Record]]:
         start = stream.peek(2)[:2]
         if start in _UTF_16:
             raise click.UsageError(
-                f"{file} is UTF-16; events must be UTF-8 (in PowerShell: Out-File -Encoding utf8)"
+                f"{file} is UTF-16; events are UTF-8 (in PowerShell: Out-File -Encoding utf8)"
             )
         lines = _unpacked(file, stream) if start == _GZIP else _lines(file, stream)
         if (first := next(lines, b"")).startswith(_BUNDLE):
@@ -392,7 +392,7 @@ def label_key(context: click.Context, parameter: click.Parameter, value: str | N
     if value is None:
         return None
     if not value.startswith(_PREFIX) or value == _PREFIX:
-        raise click.BadParameter(f"{value!r} is not label:KEY, such as label:language")
+        raise click.BadParameter(f"{value!r} does not look like label:language")
     return value.removeprefix(_PREFIX)
 
 

@@ -123,7 +123,7 @@ def budget_forecast(outlook: Outlook) -> str:
 @click.option("--run", "run_id", metavar="RUN", help="Only this run; across all runs otherwise.")
 @click.option("--benchmark", help="Only runs of this benchmark.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
-@click.option("--all-benchmarks", "together", is_flag=True, help="One board for all benchmarks, mixed.")
+@click.option("--all-benchmarks", "together", is_flag=True, help="One board, all benchmarks mixed.")
 @click.option("--by-run", is_flag=True, help="A row for each run, without pooling or intervals.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most this many rows per board.")
 @click.option(
@@ -250,13 +250,13 @@ def query_command() -> None:
 @click.option(
     "--search", default="", metavar="TEXT", help="Only runs with this in id, name, benchmark or label."
 )
-@click.option("--offset", type=click.IntRange(min=0), default=0, help="Skip this many of the latest runs.")
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="Skip this many latest runs.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     default=RUNS_PER_PAGE,
     show_default=True,
-    help="At most this many runs.",
+    help="Up to this many runs.",
 )
 @as_of_time_option
 @json_option

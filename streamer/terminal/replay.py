@@ -239,9 +239,7 @@ def _is_confirmed(verdicts: list[Verdict]) -> bool:
 
 @click.command()
 @click.argument("run_id", metavar="[RUN]", required=False)
-@click.option(
-    "--format", "chosen", type=click.Choice(REPORT_FORMATS), help="Default: the suffix of --out, or md."
-)
+@click.option("--format", "chosen", type=click.Choice(REPORT_FORMATS), help="Default: --out's suffix, or md.")
 @out_option
 @from_option
 @label_option
@@ -276,7 +274,7 @@ def report_command(
     if form == "parquet" and out is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is binary: name a file with --out")
     if not trials and form in ("csv", "parquet"):
-        raise click.UsageError(f"{form} consists of trials: leave out --no-trials")
+        raise click.UsageError(f"{form} needs trials: leave out --no-trials")
     if events is None and run_id is None:
         raise click.UsageError("name a RUN, or give a file of events with --from")
     data, rejected = _data(

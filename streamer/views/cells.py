@@ -194,7 +194,7 @@ INCOMPLETE = "incomplete"
 """The words after a pass rate that lacks planned trials: during the run, and after its end."""
 
 REASONS = {
-    "no_plan": "the run has not declared a complete plan of its trials",
+    "no_plan": "the run declared no complete plan of its trials",
     "plan_undeclared_tiers": "the plan leaves out tiers or subtests that have results",
     "plan_exceeded": "there are more trials than planned",
     "order_changed": "the plans have several orders, and nothing says which was first",
@@ -203,7 +203,7 @@ REASONS = {
     "starts_missing": "some results came without a start, or more trials run at once than declared",
     "attempts_together": "all trials of a task are together in the order",
     "order_follows_difficulty": "the order follows the declared difficulty",
-    "order_follows_outcome": "passes come early or late in the order",
+    "order_follows_outcome": "passes are early or late in the order",
     "nothing_yet": "no trial has a final value",
     "empty": "no final pass rate agrees with all results: the assumptions do not hold",
     "order_undeclared": "no plan shows a shuffle declared before the first trial",
@@ -220,22 +220,22 @@ EXPLAINED = {
         "in percent. At most 5 in 100 of an agent's intervals ever miss, however often you look, unless "
         "results are corrected."
     ),
-    "changed": "A later plan for this run has a different order. The intervals keep the first one.",
+    "changed": "A later plan for this run changes the order. The intervals keep the first.",
     "bounds": (
-        "(low to high): once all planned trials have results, the pass rate will be in this range, unless "
+        "(low to high): once all planned trials have results, the pass rate is in this range, unless "
         "results are corrected."
     ),
-    "partial": "* next to pass@k: planned tasks with fewer than k attempts are left out.",
+    "partial": "* beside pass@k: planned tasks with fewer than k attempts are left out.",
     "decided": "decided: the grade can no longer change, unless results are corrected.",
     "declare": (
-        "A run has an interval if its tasks are shuffled (streamer shuffle) and the shuffle is declared "
-        "before the first trial starts: order_kind: shuffled in the plan, or streamer tail --order-kind "
+        "A run has an interval if its tasks are shuffled (streamer shuffle) and this is declared before "
+        "the first trial starts: order_kind: shuffled in the plan, or streamer tail --order-kind "
         "shuffled."
     ),
 }
 PLACES = (
-    "place: with 95 % probability, every agent's true rank is in its range, for all agents at once, "
-    "however often you look."
+    "place: with 95 % probability, every agent's true rank is in its range, all agents at once, however "
+    "often you look."
 )
 
 _NEARLY = 1e-9
@@ -360,9 +360,7 @@ def footnotes(groups: Sequence[Summary], *, short: bool = False) -> list[str]:
     judged = [counts for group in groups if (counts := judged_of(group))]
     if judged:
         scored, trials = map(sum, zip(*judged, strict=True))
-        lines.append(
-            f"A judge has scored {scored:,} of {trials:,} trials. Grade and composite use only these."
-        )
+        lines.append(f"A judge scored {scored:,} of {trials:,} trials. Grade and composite use only these.")
     undeclared = any(
         reason(group) in (REASONS["order_undeclared"], REASONS["order_unknown_in_part"]) for group in groups
     )

@@ -128,7 +128,7 @@ MARKS = {"*": "planned trials are missing", "?": "trials have no judge's score",
 GRADE_MARKS = "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
 OUTCOMES = {"passed": "passed", "failed": "failed", "fell_back": "fell back", "no_verdict": "no verdict"}
 
-MIXED = "No pass@k for mixed trials: each agent has its own, in tiered runs within each tier (R11)"
+MIXED = "No pass@k for mixed trials: each agent has its own, in tiered runs per tier (R11)"
 """The reason why pass@k is null although a group has trials."""
 
 
@@ -444,9 +444,7 @@ def metric(name: str, **changes: Any) -> Column:
 
 AGENT = Column("agent", "agent:model", "agent", ("agent_model",), sort="least", rank=0, least=22)
 GRADE = Column("grade", "grade", "grade", ("grade",), sort="least", rank=1, hint=GRADE_MARKS)
-BASIS = Column(
-    "basis", "rests on", "basis", ("grade_basis",), sort="least", rank=7, hint="What the grade is for"
-)
+BASIS = Column("basis", "rests on", "basis", ("grade_basis",), sort="least", rank=7, hint="What is graded")
 TRIALS_IN = Column("trials", "trials", "of", ("trials",), ("runs_planned",), "greatest", rank=6)
 INFRASTRUCTURE = Column(
     "infrastructure",
@@ -478,7 +476,7 @@ ESTIMATED_COST = Column(
     ("estimated_cost",),
     sort="greatest",
     rank=15,
-    hint="The part of the cost that is tokens x price, because the harness reported none",
+    hint="Cost that is tokens x price, because the harness reported none",
 )
 IN_FLIGHT = Column("in_flight", "in flight", "some", ("in_flight",), rank=9)
 DECIDED = Column("decided", "decided", "decided", ("uncertainty", "decided", "grade"), rank=7, on=("text",))
@@ -575,8 +573,8 @@ TIERS = Board(
         IN_FLIGHT,
         PASS_RATE,
         metric("composite_score"),
-        _gain("uplift", "gain_percent", 2, "The number behind the grade, over the baseline tier's, minus 1"),
-        _gain("delta", "gain", 12, "The number behind the grade, minus the baseline tier's"),
+        _gain("uplift", "gain_percent", 2, "Number behind the grade, over the baseline tier's, minus 1"),
+        _gain("delta", "gain", 12, "Number behind the grade, minus the baseline tier's"),
         Column("spread", "spread", "spread", ("statistics",), on=("page",)),
         Column("deviation", "std dev", "spread", ("statistics",), on=("page",)),
         metric("accuracy", on=("terminal", "text")),

@@ -752,7 +752,7 @@ def _apart(trial: Any) -> Element | None:
 
 FAILURE_GROUPS = (
     Column("count", "trials", "count", ("count",)),
-    Column("share", "share", "percent", ("share",), hint="Share of the trials that did not succeed"),
+    Column("share", "share", "percent", ("share",), hint="Share of all unsuccessful trials"),
     Column("mode", "failure", "name", ("failure_mode",), empty=""),
     Column("kind", "message", "name", ("kind",), empty=""),
     Column("agents", "agents", "name", ("agents",), empty=""),

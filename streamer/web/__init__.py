@@ -81,9 +81,7 @@ def check_tokens(host: str, token: str | None, publish_token: str | None) -> Non
         if given is not None and len(given) < MIN_TOKEN_CHARACTERS:
             raise ServeError(f"{option} is too short: it needs {MIN_TOKEN_CHARACTERS} characters or more")
     if token is not None and token == publish_token:
-        raise ServeError(
-            "--token and --publish-token are equal. Use different ones, so that viewers cannot publish"
-        )
+        raise ServeError("--token and --publish-token are the same. Use two, so that viewers cannot publish")
     if token is None and not is_loopback(host):
         raise ServeError(
             f"--host {host} is open to others: set a token of {MIN_TOKEN_CHARACTERS} or more characters, "

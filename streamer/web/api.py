@@ -410,7 +410,7 @@ async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummar
 
 @_get(
     "/api/runs/{run}/comparison",
-    "The agents of a run compared: the rank of each, and what you may conclude of every two.",
+    "The agents of a run compared: the rank of each, and the conclusion for each pair.",
 )
 async def comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
     compared = (await run_at(web, run, query.as_of).answers(*OF_COMPARISON)).compared
@@ -730,9 +730,7 @@ def _labels(texts: Iterable[str]) -> dict[str, str]:
             raise BadQuery(f"label={text!r}: write KEY=VALUE")
         if labels.setdefault(key, value) != value:
             one, other = f"{key}={labels[key]}", text
-            raise BadQuery(
-                f"label={one!r} and label={other!r}: no run has both. Ask for each value separately"
-            )
+            raise BadQuery(f"label={one!r} and label={other!r}: no run has both. Ask for one at a time")
     return labels
 
 

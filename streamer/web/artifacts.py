@@ -85,7 +85,7 @@ def read_below(home: Path, relative: str, limit: int, *, from_end: bool = False)
 @contextmanager
 def _opened(home: Path, relative: str) -> Iterator[int]:
     if not _RELATIVE.fullmatch(relative):
-        raise CannotBeOpened(f"{relative!r} is not a path inside a run's directory")
+        raise CannotBeOpened(f"{relative!r} is not inside a run's directory")
     *folders, name = [part for part in relative.split("/") if part != "."] or ["."]
     descriptors: list[int] = []
     try:
@@ -94,7 +94,7 @@ def _opened(home: Path, relative: str) -> Iterator[int]:
             descriptors.append(os.open(folder, _DIRECTORY, dir_fd=descriptors[-1]))
         descriptors.append(os.open(name, _FILE, dir_fd=descriptors[-1]))
         if not stat.S_ISREG(os.fstat(descriptors[-1]).st_mode):
-            raise CannotBeOpened(f"{relative!r} is not a regular file")
+            raise CannotBeOpened(f"{relative!r} is not a file")
         yield descriptors[-1]
     except FileNotFoundError:
         raise CannotBeOpened(f"{relative!r} is no longer in the run's directory") from None
@@ -114,11 +114,11 @@ LOOK_AGAIN_SECONDS = 5.0
 """The shortest time between two searches for an unknown run."""
 
 NOT_NAMED = (
-    "This server knows no directory for this run. Start it with --artifacts DIR, or follow the run with "
+    "The server knows no directory for this run. Start it with --artifacts DIR, or follow the run with "
     "`streamer tail` or `streamer live` on the same machine"
 )
 SEVERAL = (
-    "Several directories on the server's machine hold a run with this name, so it cannot tell whose file "
+    "Several directories on the server hold a run with this name, so it cannot tell whose file "
     "this is. Rename or remove all but one"
 )
 _RENAMED = {"agent": "", "model": ""}

@@ -190,7 +190,7 @@ def create_server(web: Web) -> Server[Any]:
 async def _answer(web: Web, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     tool = TOOLS.get(name)
     if tool is None:
-        raise BadQuery(f"There is no tool {name!r}; use {', '.join(TOOLS)}")
+        raise BadQuery(f"No tool {name!r}. Choose: {', '.join(TOOLS)}")
     given = dict(arguments)
     texts = tool.has_texts and given.pop("texts", False) is True
     missing = [one for one in tool.names if not isinstance(given.get(one), str)]

@@ -305,7 +305,7 @@ class LeaderboardQuery(BoardsQuery):
 
 
 class LeaderboardsQuery(BoardsQuery):
-    all_benchmarks: bool = optional("One board for all benchmarks, mixed.", False)
+    all_benchmarks: bool = optional("One board, all benchmarks mixed.", False)
 
 
 class TasksQuery(Query):

@@ -361,7 +361,5 @@ def _call(call: ToolCall) -> Element:
         {"class": "call"},
         h("summary", {}, failed, h("code", {}, _as_written(gist))),
         _written(call.arguments) if call.arguments else None,
-        h("p", {"class": "note"}, "The log has no output for it.")
-        if call.output is None
-        else _written(call.output),
+        h("p", {"class": "note"}, "No output in the log.") if call.output is None else _written(call.output),
     )

@@ -489,7 +489,7 @@ def _embedded(data: RunData) -> str:
 
 def _in_cells(rows: Sequence[TrialRow], agents: Sequence[Json]) -> Json:
     trials = [row.model_dump(mode="json") for row in rows]
-    drawn = draw_trials(trials, agents, caption="Trials in this cell")
+    drawn = draw_trials(trials, agents, caption="Trials in the cell")
     texts = ([text_of(cell) for cell in cells] for _, (_, _, *cells) in drawn.rows)
     placed = [
         [trial["agent_model"], trial["task_id"], trial["tier"], cells]

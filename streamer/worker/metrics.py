@@ -131,7 +131,7 @@ ProbeAnswer = tuple[str, str]
 class AddressUnusable(Exception):
     def __init__(self, address: str, error: Exception) -> None:
         super().__init__(
-            f"cannot answer probes at {address}: {error}. Stop the program that uses this address, or set "
+            f"cannot answer probes at {address}: {error}. Stop the program using this address, or set "
             "STREAMER_METRICS_ADDRESS to another HOST:PORT on this machine"
         )
 
@@ -204,4 +204,4 @@ def ready(metrics: Metrics, now: float) -> ProbeAnswer:
 def _why_not_ready(status: WorkerMoment | None) -> str:
     heartbeat = status.heartbeat if status else {"partitions": [], "catching_up": [], "waits": None}
     owned, behind = heartbeat["partitions"], heartbeat["catching_up"]
-    return heartbeat["waits"] or f"owns partitions {owned}, catching up with {behind}"
+    return heartbeat["waits"] or f"owns partitions {owned}, catching up on {behind}"

@@ -405,8 +405,8 @@ class Partition:
     def log_faults(self) -> list[str]:
         lost = self.checkpoint.what_is_lost(self.number)
         moved = (
-            f"partition {self.number}: something other than a worker moved its committed offset forward. "
-            "Its log was folded again from the beginning; this message stays until the worker restarts"
+            f"partition {self.number}: its committed offset was moved forward, but not by a worker. Its log "
+            "was folded again from the beginning; this stays until the worker restarts"
         )
         return [*([lost] if lost else []), *([moved] if self.moved else [])]
 

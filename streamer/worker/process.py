@@ -207,7 +207,7 @@ CHECK_SECONDS = 15.0
 class TopicDeleted(RuntimeError):
     def __init__(self, topics: list[str]) -> None:
         super().__init__(
-            f"topics {', '.join(topics)} were deleted. The worker ends; the next one recreates and fills them"
+            f"topics {', '.join(topics)} were deleted. The worker ends; the next recreates and fills them"
         )
 
 

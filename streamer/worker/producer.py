@@ -62,7 +62,7 @@ class RecordsRefused(Exception):
 
     def __init__(self, records: list[ProducerRecord]) -> None:
         self.records = records
-        super().__init__(f"the broker refuses {len(records)} records because of their size")
+        super().__init__(f"the broker refuses {len(records)} records as too large")
 
 
 def fitting(records: list[ProducerRecord]) -> list[ProducerRecord]:

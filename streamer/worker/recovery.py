@@ -289,7 +289,7 @@ class PartitionRecovery:
         """Fold everything again, because another client committed an offset beyond the folded events."""
         done, reached = partition.pipeline.as_of + 1, at.committed or 0
         log.error(
-            "partition %d: something other than a worker moved its committed offset to %d, but %d is "
+            "partition %d: its committed offset was moved to %d, not by a worker, but %d is "
             "folded; folding the log again from its beginning",
             partition.number,
             reached,
@@ -306,8 +306,7 @@ class PartitionRecovery:
                 names = self._names
                 raise StateLost(names.trials_changelog, names.trial_events, number, at.start, names.group)
             log.warning(
-                "partition %d: some of its state pages are missing; folding the log again from its beginning",
-                number,
+                "partition %d: some state pages are missing; folding the log again from its beginning", number
             )
         for run_id in pipeline.runs():  # a local disk may have pages that the changelog has lost
             pipeline.run(run_id).replace_pages()

@@ -115,7 +115,7 @@ def refuse_summary(kind: SummaryKind, key: str, value: bytes | None) -> None:
     with suppress(ValueError, IndexError):
         group = GroupId.of_topic_key(kind, key)
     if not run_id or group is None or group.kind != kind or group.topic_key(run_id) != key:
-        raise NoRow(f"has the key {key[:_SHOWN_KEY]!r}, which is not a summary's key in this topic")
+        raise NoRow(f"has the key {key[:_SHOWN_KEY]!r}, which no summary in this topic has")
     try:
         if value is not None:
             convert(orjson.loads(value), _SummaryRow)
@@ -552,7 +552,7 @@ class PatientRecovery(Recovery):
         claimed = {tp: offset for tp in tps if (offset := destination[tp]) is not None and offset >= 0}
         for tp, end in (await consumer.highwaters(*claimed) if claimed else {}).items():
             if claimed[TP(*tp)] >= (end or 0):
-                log.warning("%s: local rows are past its end and are dropped", TP(*tp))
+                log.warning("%s: local rows past its end are dropped", TP(*tp))
                 cast(Any, self.tp_to_table[TP(*tp)]).data.forget(tp.partition)
                 destination[TP(*tp)] = None
         await super()._build_offsets(consumer, tps, destination, title)

@@ -82,7 +82,7 @@ def test_a_deleted_agent_is_one_event_without_a_score() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("mlflow",), "name the runs to watch, or give --all"),
+        (("mlflow",), "name the runs to watch, or use --all"),
         (("otlp", "--all", "--otlp-name", "x=y"), "'x=y' does not rename anything that is sent"),
     ],
 )
@@ -204,7 +204,7 @@ def test_what_mlflow_refuses_for_good_is_said_once_and_holds_nothing_up(
     said = forwarded(monkeypatch, sink, [*changes(bad), *changes(good)])
     assert said == [
         "MLflow refuses a state of run bad for good (INVALID_PARAMETER_VALUE); a later one is sent again",
-        "ended: MLflow refused 1 state; everything else was sent",
+        "ended: MLflow refused 1 state; the rest was sent",
     ]
     assert kept(store)["good"].data.metrics["trials"] == 1
     later = changes(a_trial(run_id="bad"), version=(0, 2), at_ms=2000)
@@ -293,7 +293,7 @@ def test_mlflow_that_is_away_is_said_without_its_address(monkeypatch: pytest.Mon
     sink = MlflowSink(f"http://user:{SECRET}@127.0.0.1:{free_port()}", "e", "")
     said = forwarded(monkeypatch, sink, changes(a_trial()))
     assert len(said) == 2
-    assert said[0].startswith("MLflow accepts no results (")
+    assert said[0].startswith("MLflow gets no results (")
     assert SECRET not in "".join(said)
 
 
@@ -539,7 +539,7 @@ def test_a_collector_has_each_number_and_what_it_missed_comes_when_it_is_back(
                 lambda: any("streamer.deleted" in said for *_, said in received(out)), "the deletion", 60
             )
     assert SECRET not in log.read_text()
-    assert "OTLP accepts results again" in log.read_text()
+    assert "OTLP gets results again" in log.read_text()
     events = received(out)
     assert {name for name, *_ in events} == {"eval.result"}
     versions = [

@@ -97,7 +97,7 @@ def test_a_refused_notice_is_tried_again_within_bounds_and_that_is_said_once() -
         service.send(a_notice(3), said.done.release)
         said.wait_done()
         service.close(CLOSE_SECONDS)
-        assert said[1:] == ["notification service 2 (JSON) accepts notices again"]
+        assert said[1:] == ["notification service 2 (JSON) gets notices again"]
         assert receiver.titles == ["title 0", "title 3"]
 
 

@@ -428,7 +428,7 @@ def test_a_candidate_of_a_ledger_is_told_when_it_becomes_better_and_when_it_no_l
     assert better.body == "1 candidate tried, 1 better; evidence 93.3, 40.5 needed at place 1"
     assert lost.title == "r ＠b:m: no longer better than base, in ledger nightly"
     assert lost.body.startswith(
-        "An older candidate arrived late, or results were corrected. 1 candidate tried, 0 "
+        "An older candidate came late, or results were corrected. 1 candidate tried, 0 "
     )
     later = watching.again()
     later.take(run(2))

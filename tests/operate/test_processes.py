@@ -50,7 +50,7 @@ def test_a_server_that_failed_shows_the_end_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
     log.write_bytes(b"".join(b"line %d\n" % number for number in range(20)) + b"\xff\n")
     said = str(ServerFailed("The broker", "ended (1)", log))
-    assert said.startswith(f"The broker ended (1). Its log is {log}. Its last output:\nline 13\n")
+    assert said.startswith(f"The broker ended (1). Its log is {log}. Last output:\nline 13\n")
     assert said.endswith("line 19\n\N{REPLACEMENT CHARACTER}")
 
 

@@ -103,7 +103,7 @@ def test_a_paused_program_is_stopped_too(log: Path) -> None:
 
 
 def test_a_program_runs_once_and_one_that_never_ran_has_nothing_to_stop(stubborn: Child, log: Path) -> None:
-    with pytest.raises(RuntimeError, match="is already running as process"):
+    with pytest.raises(RuntimeError, match="is running as process"):
         stubborn.start()
     idle = a_child("", log)
     idle.stop()

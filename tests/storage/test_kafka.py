@@ -227,7 +227,7 @@ async def test_a_partition_that_gives_nothing_more_before_its_stop_is_given_up(
     place = (namespace, 0)
     await create_and_fill(settings, namespace, [(0, 2)])
     async with PartitionReader(settings, [place]) as reader:
-        with pytest.raises(TopicUnreadable, match=rf"'{namespace}': partitions \[0\]: nothing arrived for"):
+        with pytest.raises(TopicUnreadable, match=rf"'{namespace}': partitions \[0\]: nothing came for"):
             await offsets(reader.read({}, {place: 3}, patience_seconds=0.3))
 
 

@@ -544,9 +544,9 @@ def test_q_ends_the_demo_before_its_end_too_and_verifies_what_there_is() -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--all"], "no service given"),
-        (["--notify", "json://x"], "name the runs to watch, or give --all"),
-        (["r", "--all", "--notify", "json://x"], "name the runs to watch, or give --all"),
+        (["--all"], "no URL yet"),
+        (["--notify", "json://x"], "name the runs to watch, or use --all"),
+        (["r", "--all", "--notify", "json://x"], "name the runs to watch, or use --all"),
         (
             ["--all", "--notify", "json://x", "--notify", f"nosuch://{SECRET}"],
             "apprise does not know notification URL 2",

@@ -78,7 +78,7 @@ def test_the_demo_leaves_events_and_summaries_that_agree_with_its_directory(tmp_
     done = streamer("demo", "--fast", cwd=tmp_path, environment=elsewhere)
     folding = check_output(tmp_path / "demo-out", done)
     assert folding.runs() == [RUN]
-    assert b"Rejected, because they do not fit the schema: 3 events" in done.stdout
+    assert b"Rejected for not fitting the schema: 3 events" in done.stdout
     assert b"streamer publish demo-out/events.ndjson" in done.stdout
     lines = done.stdout.decode().splitlines()
     assert len(lines) <= SCREEN_LINES

@@ -353,15 +353,11 @@ def test_terminal_bench_can_be_given_no_order(tasks: Path) -> None:
     ("arguments", "given", "why"),
     [
         ([], b"", "TASKS is missing: a file, a directory, or - for standard input"),
-        (["-"], b"\n", "- names no task; write one task per line"),
+        (["-"], b"\n", "- names no task; write one per line"),
         (["-"], b"a\nb\na\n", "names 'a' more than once. Name each task once; --attempts N repeats them"),
         (["-", "--attempts", "0"], b"a", "0 is not in the range"),
-        (["-", "--json", "--for", "harbor"], b"a/b", "--for cannot be combined with --json or --run-id"),
-        (
-            ["-", "--run-id", "r", "--for", "harbor"],
-            b"a/b",
-            "--for cannot be combined with --json or --run-id",
-        ),
+        (["-", "--json", "--for", "harbor"], b"a/b", "use --for without --json or --run-id"),
+        (["-", "--run-id", "r", "--for", "harbor"], b"a/b", "use --for without --json or --run-id"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], given: bytes, why: str) -> None:

@@ -236,7 +236,7 @@ def test_lines_that_rest_on_a_truncated_log_say_so(
 
 def test_a_run_without_a_summary_says_that_no_lines_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
     assert kept(Settings(), Reads(*IN_LEDGER, without="c").runs(), "c", 1) == []
-    assert "c: has no summary that says whether it is in a ledger" in capsys.readouterr().err
+    assert "c: has no summary to say whether it is in a ledger" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("run", "is_baseline"), [("base", True), ("ba", False), ("base/a", False)])

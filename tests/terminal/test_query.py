@@ -96,7 +96,7 @@ def test_the_judge_s_part_of_an_error_is_read_from_the_log_where_it_is_asked_for
     published(stack, [a_plan(run_id=run, tasks=3, attempts=2), *results])
     settled(stack, run)
     once = call(stack, "query", "agents", run, "--judge").stdout.decode()
-    assert "the judge's share is not known, because no trial was judged more than once." in once
+    assert "the judge's share is unknown: no trial was judged more than once." in once
     published(stack, [a_late_score(run_id=run, task_id="t1", revision=1, score=0.375)])
     settled(stack, run)
 

@@ -543,7 +543,7 @@ def test_damaged_gzip_is_one_line(tmp_path: Path, cut: int) -> None:
 def test_utf_16_is_told_apart_from_garbage(tmp_path: Path, codec: str) -> None:
     (tmp_path / "events").write_bytes(("\ufeff" + b"\n".join(LINES).decode()).encode(codec))
     result = fold(tmp_path / "events")
-    assert "is UTF-16; events must be UTF-8" in result.stderr
+    assert "is UTF-16; events are UTF-8" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert result.exit_code == 2
 

@@ -237,7 +237,7 @@ def test_what_one_side_alone_says_is_said_and_forbids_nothing(tmp_path: Path) ->
     assert "known of A alone: seed, timeout" in sides.compare().output
     assert "known of the baseline alone: seed, timeout" in sides.gate().output
     assert sides.compare().exit_code == sides.gate().exit_code == 0
-    assert sides.board().differences == ["not known for every run: seed, timeout"]
+    assert sides.board().differences == ["unknown for some runs: seed, timeout"]
     silent = Sides.of(tmp_path, a_run("A", 1), a_run("B", 2, "b"))
     assert "known of" not in silent.compare().output + silent.gate().output
 

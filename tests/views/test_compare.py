@@ -407,7 +407,7 @@ def test_lists_end_with_how_many_more_there_are() -> None:
     assert cells(flips) == [
         {
             "passed by": "A alone",
-            "how the other failed": "timeout",
+            "the other's failure": "timeout",
             "tasks": "10",
             "which": "t00, and 9 more (--limit)",
         }

@@ -107,7 +107,7 @@ def test_at_the_end_ability_passes_only_if_the_interval_allows_it() -> None:
 def test_an_undeclared_order_decides_nothing_and_is_shown_with_its_condition() -> None:
     plans = [the_plan("r", order_kind=None), PLANS[1]]
     result = judged([*plans, *BASELINE, *ours(3, 9)], max_drop=Fraction("0.1"))
-    assert (result.final.basis, result.final.missing) == ("bounds", "the order was not declared as shuffled")
+    assert (result.final.basis, result.final.missing) == ("bounds", "the order is not declared as shuffled")
     assert result.final.unrelated.high < result.final.ends.high
 
 

@@ -203,7 +203,7 @@ def test_an_older_candidate_that_arrives_late_takes_a_verdict_away() -> None:
     assert result.candidates[0].evidence == later.candidates[1].evidence
     assert "an older candidate that arrives late may undo a verdict" in result.words
     assert [line for line in later.words if line.startswith("b:m of c: evidence of")] == [
-        "b:m of c: evidence of 93.3 would be enough for a single candidate (20), not for number 2 (153)"
+        "b:m of c: evidence of 93.3 is enough for one candidate (20), not for number 2 (153)"
     ]
 
 

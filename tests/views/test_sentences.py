@@ -123,13 +123,13 @@ CASES = {
         [plan(tasks=10, attempts=1, judged=True), *trials(10, 6), ENDED],
         FOLD,
         "a:m 60.0 % F",
-        "A judge has scored 0 of 10 trials",
+        "A judge scored 0 of 10 trials",
     ),
     "a report of a complete run that waits for all its scores (R13)": Case(
         [plan(tasks=10, attempts=1, judged=True), *trials(10, 6), ENDED],
         ["report", "--from", "-"],
         "| F",
-        "A judge has scored 0 of 10 trials",
+        "A judge scored 0 of 10 trials",
     ),
     "a finished run in which a trial has no verdict": Case(
         [plan(tasks=10, attempts=1, order_kind="shuffled"), *trials(9, 4), crashed("t9"), ENDED],
@@ -175,7 +175,7 @@ CASES = {
         [plan(tasks=9, attempts=1, order_kind="chosen"), *trials(5, 2), {**ENDED, "status": "cancelled"}],
         FOLD,
         "the final pass rate cannot leave this range",
-        "once all planned trials have results, the pass rate will be in this range",
+        "once all planned trials have results, the pass rate is in this range",
     ),
     "two equal runs": Case(
         sides(trials(89, 38), SPREAD), COMPARE, "B is worse than A", "nothing shows that it is worse"
@@ -197,7 +197,7 @@ CASES = {
         sides(trials(20, 12), trials(20, 8)), COMPARE, "a:m of A minus a:m of B", "a:m of B minus a:m of A"
     ),
     "two tasks that only one side passes": Case(
-        sides(trials(2, 2), trials(2, 0)), COMPARE, "no difference", "no interval, so nothing is proven", 3
+        sides(trials(2, 2), trials(2, 0)), COMPARE, "no difference", "no interval, so no conclusion", 3
     ),
 }  # fmt: skip
 

@@ -345,7 +345,7 @@ NONE = "No interval of the final pass rate: "
             BOUNDS,
             ["so far", "bounds", "partial", f"{NONE}the order was chosen."],
         ),
-        (None, BARE, ["so far", f"{NONE}the run has not declared a complete plan of its trials."]),
+        (None, BARE, ["so far", f"{NONE}the run declared no complete plan of its trials."]),
     ],
     ids=["shuffled", "not declared", "chosen", "no plan"],
 )

@@ -100,7 +100,7 @@ def test_a_server_that_is_away_leaves_the_last_numbers_in_grey_and_says_what_to_
         expect(banner).to_contain_text(
             "does not answer. Start it again with `streamer up` or `streamer serve`"
         )
-        expect(banner).to_contain_text("The numbers below are from")
+        expect(banner).to_contain_text("Numbers below are from")
         expect(page.locator("main")).to_have_class("stale")
         expect(page.locator("tbody tr").first).to_be_visible()
         web.start()
@@ -133,8 +133,8 @@ def test_a_redis_that_is_away_leaves_the_last_numbers_in_grey_until_it_is_back(
         redis_server.kill()
         expect(banner).to_contain_text("The server cannot reach Redis")
         expect(banner).to_contain_text(f"127.0.0.1:{redis_server.port}")
-        expect(banner).to_contain_text("Start Redis, or `streamer up`; this page resumes on its own.")
-        expect(banner).to_contain_text(re.compile(r"The numbers below are from \d\d:\d\d:\d\d"))
+        expect(banner).to_contain_text("Start Redis, or `streamer up`; this page resumes by itself.")
+        expect(banner).to_contain_text(re.compile(r"Numbers below are from \d\d:\d\d:\d\d"))
         expect(page.locator("main")).to_have_class("stale")
         expect(progress).to_contain_text("6 / 9")
         expect(page.get_by_role("region", name="Agents of this run").locator("tbody tr")).to_have_count(1)

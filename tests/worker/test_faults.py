@@ -256,7 +256,7 @@ def test_an_owner_publishes_again_what_others_put_older_values_over(on_embedded:
 SESSION = 6.0
 """Longer than a busy machine may keep a worker from running."""
 
-REFOLDED = "some of its state pages are missing"
+REFOLDED = "some state pages are missing"
 GARBAGE = [b"\xff", b"{", b'{"type": "?", "run_id": "r"}']
 
 

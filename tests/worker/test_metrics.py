@@ -131,7 +131,7 @@ def test_a_worker_that_hangs_is_not_healthy_and_one_that_recovers_is_not_ready()
     assert ready(metrics, 0.0)[0].startswith("503")
     metrics.status = WorkerMoment(100.0, STATUS, False, True)
     status, text = ready(metrics, 101.0)
-    assert (status[:3], text) == ("503", "not ready: owns partitions [0, 1], catching up with [1]")
+    assert (status[:3], text) == ("503", "not ready: owns partitions [0, 1], catching up on [1]")
     assert healthy(metrics, 100.0 + STUCK_SECONDS)[0] == "200 OK"
     assert healthy(metrics, 101.0 + STUCK_SECONDS)[0].startswith("503")
     metrics.status = WorkerMoment(100.0, STATUS | {"catching_up": []}, True, False)

@@ -21,9 +21,7 @@ async def test_another_partition_count_is_an_error_that_says_what_to_do(
 ) -> None:
     settings = Settings(bootstrap=embedded_broker, namespace=namespace, partitions=3, embedded=True)
     await ensure_topics(settings)
-    with pytest.raises(
-        TopicMismatch, match=r"have 3 partitions, but the settings say 5.*STREAMER_PARTITIONS=3"
-    ):
+    with pytest.raises(TopicMismatch, match=r"have 3 partitions; the settings say 5.*STREAMER_PARTITIONS=3"):
         await ensure_topics(settings.model_copy(update={"partitions": 5}))
 
 

@@ -423,13 +423,13 @@ def run_up(
             up.start()
             up.supervise()
     except Stopped:
-        echo("Everything ended." if ephemeral else "Everything has stopped; everything acknowledged is kept.")
+        echo("Everything ended." if ephemeral else "Everything stopped; acknowledged events are kept.")
         return 0
     except EmbeddedError as error:
         echo(str(error))
         return 1
     except OSError as error:
-        echo(f"`up` cannot continue: {error}. Check that disk and its permissions, then start again.")
+        echo(f"`up` must stop: {error}. Check that disk and its permissions, then start again.")
         return 1
     return 0
 
@@ -516,7 +516,7 @@ class Up:
             if time.monotonic() > deadline:
                 self._echo(
                     f"The worker has not folded the journal within {REPORT_SECONDS:g} s: results are not "
-                    f"complete yet (`streamer status` shows progress), or see {self._worker.log}."
+                    f"complete yet. See `streamer status` or {self._worker.log}."
                 )
                 break
             self._look(START_LOOK_SECONDS)

@@ -334,7 +334,7 @@ class DurableBroker:
             what = f"ended ({broker.exit_code}). {kept}: start `streamer up` again"
             raise ServerFailed(broker.name, what, broker.log)
         if not self._thread.is_alive():
-            raise EmbeddedError(f"The embedded broker cannot continue: {self._failure!r}.") from self._failure
+            raise EmbeddedError(f"The embedded broker must stop: {self._failure!r}.") from self._failure
 
     def stop(self) -> None:
         self._broker.stop()

@@ -522,7 +522,7 @@ class Journal:
         for partition, events in sorted(short.items()):
             warn(
                 f"{events:,} acknowledged events of partition {partition} are missing from the journal in "
-                f"{self._directory}: a file, or the end of one, is gone. Restore it from a copy, or publish "
+                f"{self._directory}: a file, or its end, is gone. Restore it from a copy, or publish "
                 "them again."
             )
 

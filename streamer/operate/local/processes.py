@@ -56,7 +56,7 @@ class ServerFailed(EmbeddedError):
     def __init__(self, name: str, what: str, log: Path | None) -> None:
         tail = last_lines(log)
         where = f" Its log is {log}." if log else ""
-        said = f" Its last output:\n{tail}" if tail else ""
+        said = f" Last output:\n{tail}" if tail else ""
         super().__init__(f"{name} {what}.{where}{said}")
 
 
@@ -106,7 +106,7 @@ class Child:
 
     def start(self) -> None:
         if self.alive:
-            raise RuntimeError(f"{self.name} is already running as process {self.pid}; stop it first")
+            raise RuntimeError(f"{self.name} is running as process {self.pid}; stop it first")
         argv = [sys.executable, "-I", "-S", parent_death.__file__, str(os.getpid()), *self.argv]
         with Path(self.log or os.devnull).open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603  (our own servers)
@@ -427,7 +427,7 @@ def claimed_port(port: int) -> socket.socket:
         why = error.strerror if isinstance(error, OSError) else error
         raise EmbeddedError(
             f"Port {port} of 127.0.0.1 cannot be used ({why}). Stop the program that uses it, or choose "
-            "another port (--port, --redis-port, --web-port)."
+            "another (--port, --redis-port, --web-port)."
         ) from None
     return listener
 

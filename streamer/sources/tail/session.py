@@ -56,7 +56,7 @@ class LagState:
     >>> [watch.look(waiting, workers, at) for workers, at in ((0, 0.0), (0, 9.0), (0, 10.0), (0, 20.0))]
     [None, None, 'no worker is running: 3 events wait in the log. Start one: streamer worker', None]
     >>> watch.look([PartitionLag(0, beginning=0, end=3, committed=3)], 1, 21.0)
-    'a worker accepts events again'
+    'a worker reads events again'
     """
 
     done: int = -1
@@ -70,7 +70,7 @@ class LagState:
         if done != self.done or not waiting:
             resumed = self.told
             self.done, self.since, self.told = done, now, False
-            return "a worker accepts events again" if resumed else None
+            return "a worker reads events again" if resumed else None
         if self.told or now - self.since < IDLE_SECONDS:
             return None
         self.told = True
@@ -220,9 +220,7 @@ class ServerCopy:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise ServerError(
-                f"{self._address}{path}: the answer is not a JSON object. Is it a Harbor server?"
-            )
+            raise ServerError(f"{self._address}{path}: not a JSON object. Is this a Harbor server?")
         return answer
 
     def _get(self, path: str) -> bytes:
@@ -235,7 +233,7 @@ class ServerCopy:
             hint = f". Set {KEY} to its key" if error.code in (401, 403) else ""
             raise ServerError(f"{self._address}{path}: HTTP status {error.code}{hint}") from error
         except (OSError, HTTPException, ValueError) as error:
-            raise ServerError(f"{self._address}: there is no Harbor server ({error})") from error
+            raise ServerError(f"{self._address}: no Harbor server answers ({error})") from error
         if len(content) > MAX_FILE_BYTES:
             raise ServerError(f"{self._address}{path}: the answer is larger than {MAX_FILE_BYTES:,} bytes")
         return content

@@ -518,7 +518,7 @@ class RunsScreen(LiveScreen):
     def _note(self, matching: int) -> str:
         parts = []
         if matching > MOST_RUNS:
-            parts.append(f"{matching - MOST_RUNS:,} older runs are not listed: use / to find them")
+            parts.append(f"{matching - MOST_RUNS:,} older runs not listed: use / to find")
         rejections = self.watching.rejections
         if rejections.problem:
             parts.append(f"rejections unknown: {rejections.problem}")
@@ -739,7 +739,7 @@ async def _kept(work: Coroutine[Any, Any, None], tell: Tell) -> None:
     try:
         await work
     except Exception as error:
-        logging.getLogger("streamer.watch").exception("The view cannot continue after this error")
+        logging.getLogger("streamer.watch").exception("The view stopped at this error")
         tell(f"internal error, {type(error).__name__}: {error}. Please report it")
 
 

@@ -277,7 +277,7 @@ async def _follow(
                 tasks.create_task(_take_all(begin, take, tell))
                 tasks.create_task(_until_away(settings))
         except* TopicMissing:
-            tell("the log has no topics yet: a worker creates them")
+            tell("the log has no topics yet: workers create them")
         except* (KafkaError, OSError):
             tell(no_broker_at(settings.bootstrap))
         await asyncio.sleep(RETRY_SECONDS)

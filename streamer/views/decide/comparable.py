@@ -34,8 +34,8 @@ ALLOWED = ("tasks", *sorted(HARNESS_CHANGING))
 """What a question may allow to differ: the tasks of the sides, and fields of provenance (R36)."""
 
 ABOUT_ALLOWED = (
-    "Judge even if the sides differ in this; repeatable. tasks: they ran different ones. Otherwise, a "
-    "field of provenance."
+    "Judge even if the sides differ in this; repeatable. tasks: they ran different ones. Else, a "
+    "provenance field."
 )
 
 
@@ -185,7 +185,7 @@ class Pool:
                 if known and len(known) < len(runs) and name not in unknown:
                     unknown.append(name)
                 words += _among(name, runs, known)
-        return words + ([f"not known for every run: {', '.join(unknown)}"] if unknown else [])
+        return words + ([f"unknown for some runs: {', '.join(unknown)}"] if unknown else [])
 
 
 def _among(name: str, runs: Mapping[str, Made], known: Mapping[str, Mapping[str, str]]) -> Iterable[str]:
@@ -257,7 +257,7 @@ def pair_words(
         said.append(f"{_so_far(result, final)}, {UNRELATED}")
     said = said or [*_of_places(a, b, ranks)]
     if not said and result.ended:
-        said = [f"{a} and {b}: no interval, so nothing is proven"]
+        said = [f"{a} and {b}: no interval, so no conclusion"]
     said = said or [f"{NOTHING} {a} and {b}{about}" + ("" if result.over else " yet")]
     if result.uneven:
         said.append(f"{result.uneven} of {result.tasks} tasks have unequal attempts: no test uses them")

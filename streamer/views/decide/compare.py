@@ -374,7 +374,7 @@ def compare_sides(
     if over and rates.open:
         words.append(
             f"{rates.open:,} of {counted(rates.tasks, 'task')} lack results: the interval and p for "
-            "pass rates count these both ways, and other means have no interval"
+            "pass rates count these both ways; other means have no interval"
         )
     if over and unscored:
         words.append("trials wait for a judge's score: composite_score has no interval and no p")
@@ -559,7 +559,7 @@ def _mean(values: Iterable[float]) -> float | None:
 # A comparison of two sides as a document: the same on the terminal, in Markdown and in HTML.
 
 
-OF_INTERVAL = "For the mean difference on tasks like these, clustered by task."
+OF_INTERVAL = "For a mean difference on tasks like these, clustered by task."
 
 COMPARED_BOARD = Board(
     "Metrics",
@@ -583,7 +583,7 @@ FLIPS = Board(
     (
         Column("passed_by", "passed by", "state", ("passed_by",)),
         Column("tier", "tier", "tier", ("tier",)),
-        Column("failure_mode", "how the other failed", "failure", ("failure_mode",)),
+        Column("failure_mode", "the other's failure", "failure", ("failure_mode",)),
         Column("count", "tasks", "count", ("count",)),
         Column("tasks", "which", "list", ("tasks",)),
     ),
@@ -611,8 +611,8 @@ NOT_COMMON = Board(
 STILL_OPEN = "No intervals and no p: trials are missing, or the sides are not comparable."
 METHODS = (
     "p: exact sign test over the tasks that differ, on the attempts that both sides have. 95 %: interval "
-    "of the difference on tasks like these, clustered by task, for pass rates from 5 tasks on and for "
-    "other means from 10. Each row is tested separately: one in 20 equal metrics looks different."
+    "of the difference on tasks like these, clustered by task, for pass rates from 5 tasks on and other "
+    "means from 10. Each row is tested separately: one in 20 equal metrics looks different."
 )
 
 

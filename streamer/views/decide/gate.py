@@ -287,9 +287,7 @@ def _ability_words(answer: AbilityAnswer, metric: str, level: str) -> str:
         told.append(f"only the whole plan counts, because {answer.missing}")
     if answer.verdict is GateVerdict.FAIL and answer.worse is not None:
         told.append("it is worse, but not by how much")
-    return (
-        f"{answer.verdict}, on tasks like these: {'; '.join(told) or 'no answer until all trials are final'}"
-    )
+    return f"{answer.verdict}, on tasks like these: {'; '.join(told) or 'open until all trials are final'}"
 
 
 def _target_words(answer: TargetAnswer) -> str:
@@ -463,7 +461,7 @@ def _final_of(matched: Matched, terms: Terms) -> FinalAnswer:
         return _final_answer(hard, terms, "bounds", REASONS["empty"])
     if matched.kind is OrderKind.SHUFFLED:
         return _final_answer(difference.ends(), terms, "interval")
-    answer = _final_answer(hard, terms, "bounds", "the order was not declared as shuffled")
+    answer = _final_answer(hard, terms, "bounds", "the order is not declared as shuffled")
     return answer.model_copy(update={"unrelated": Range.of(difference.ends())})
 
 

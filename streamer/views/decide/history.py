@@ -293,7 +293,7 @@ TASKS = Board(
         Column("attempts", "trials", "count", ("attempts",), rank=3),
         Column("agents", "agents", "count", ("agents",), rank=2),
         Column("runs", "runs", "count", ("runs",), rank=9),
-        Column("dead", "dead", "state", ("dead",), hint="All trials of all agents ended like this.", rank=1),
+        Column("dead", "dead", "state", ("dead",), hint="All agents' trials ended this way.", rank=1),
         Column("differs", "next differs", "percent", ("differs_at_most",), hint="At most, 95 %.", rank=5),
         Column("discrimination", "discrimination", "score", ("discrimination",), rank=6),
         Column("flips", "flips", "percent", ("flips",), rank=7),
@@ -444,12 +444,11 @@ class NothingToDetect(ValueError):
 
     def __init__(self, share: float | None, detect: float) -> None:
         super().__init__(
-            "no trial in the history has a verdict, so nothing is known about its tasks. Name runs with "
-            "verdicts"
+            "no trial in the history has a verdict, so nothing is known of its tasks. Name runs with verdicts"
             if share is None
             else (
                 f"earlier agents pass {percent(share)} of these tasks, so none can drop by "
-                f"{percent(detect)}. Ask for a smaller drop"
+                f"{percent(detect)}. Ask for less"
             )
         )
 
@@ -779,11 +778,11 @@ def decision_words(one: Decision) -> str:
     between = f"between {one.ahead} and {one.behind}"
     difference = points(one.difference).removeprefix("+")
     if one.pairs is None:
-        return f"estimate: at this rate nothing will be decided {between}, who are {difference} apart so far"
+        return f"estimate: at this rate nothing is decided {between}, who are {difference} apart so far"
     if one.pairs > one.pairs_left:
         return (
             f"estimate: at this rate a difference of {difference} {between} needs about {one.pairs:,} more "
-            f"pairs; this run has only {one.pairs_left:,} left, so it will not decide"
+            f"pairs; this run has {one.pairs_left:,} left, so it will not decide"
         )
     cost = None if one.cost_usd is None else f"${one.cost_usd:,.2f}"
     spent = "".join(f", {said}" for said in (cost, one.seconds and span(one.seconds)) if said)

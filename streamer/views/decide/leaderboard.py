@@ -509,7 +509,7 @@ ALL_RUNS = (
     "out while unfinished, or with fewer than 5 tasks or half of the largest run's. Their values cover the "
     "results so far."
 )
-NEWEST = "The value and its 95 % are from the newest finished run: only passes can be pooled over runs."
+NEWEST = "Value and 95 % are from the newest finished run: only passes can be pooled over runs."
 UNKNOWN = (
     "unknown: trials without a final value, for example without a verdict. The value counts them as not "
     "passed; place and change allow for both outcomes."

@@ -81,7 +81,7 @@ REASONS: dict[Missing, str] = {
     "tasks_differ": "the sides have different tasks",
     "not_comparable": "the sides were made in different ways; `streamer compare` lists them",
     "not_ahead": "the candidate is not ahead",
-    "begun_again": "archived, then started again under the same id",
+    "begun_again": "archived, then restarted under the same id",
 }
 """Why there is no verdict, or no better one, for people."""
 
@@ -433,7 +433,7 @@ def gate_of(result: LedgerResult, run_id: str, label: str) -> LedgerGate:
         return LedgerGate(verdict=verdict, ledger=result.name, tried=result.tried, candidate=one)
     raise NoSuchSide(
         f"{label} of run {run_id!r} is not a candidate in ledger {result.name!r}. Its run_started event "
-        "has to name the ledger, with another agent as baseline"
+        "must name the ledger, and another agent as baseline"
     )
 
 
@@ -574,7 +574,7 @@ class Race:
                 f"run {run.run_id!r} declares {counted(len(labels), 'candidate')}"
                 + (f", and declared {len(self._labels)} at first" if self._labels else "")
                 + (
-                    ". A race is between the agents that its run_started event names in agent_models "
+                    ". A race is between agents that its run_started event names in agent_models "
                     "before the first trial"
                 )
             )
@@ -584,7 +584,7 @@ class Race:
             named = ", ".join(late[:NAMED_CANDIDATES])
             raise NoSuchSide(
                 f"nothing shows that run {run.run_id!r} named {named} before its first trial. Name the "
-                "candidates in agent_models of a run_started event with planned_at, and give its trials "
+                "candidates in agent_models of run_started, with planned_at, and give its trials "
                 "times"
             )
         self._labels = labels
@@ -659,7 +659,7 @@ LEDGER = Board(
 def _words(result: LedgerResult) -> Iterator[str]:
     yield f"{counted(result.tried, 'candidate')} tried, {result.better} better than the baseline"
     yield (
-        f"at most {100 * (1 - result.level):.2g} % of all better verdicts are false on average, however "
+        f"at most {100 * (1 - result.level):.2g} % of better verdicts are false on average, however "
         "many candidates you try and however often you look"
     )
     if result.better:
@@ -667,8 +667,8 @@ def _words(result: LedgerResult) -> Iterator[str]:
     alone = [one for one in result.candidates if _would_do_alone(one)]
     for one in alone[:NAMED_CANDIDATES]:
         yield (
-            f"{one.agent_model} of {one.run_id}: evidence of {amount(one.evidence)} would be enough for a "
-            f"single candidate ({amount(float(1 / ALPHA))}), not for number {one.place} "
+            f"{one.agent_model} of {one.run_id}: evidence of {amount(one.evidence)} is enough for one "
+            f"candidate ({amount(float(1 / ALPHA))}), not for number {one.place} "
             f"({amount(one.needed)})"
         )
     left = len(alone) - NAMED_CANDIDATES

@@ -587,7 +587,7 @@ each task, including 12 % from the judge, by 20 of 45 judged trials that were ju
 
 def _judge_part(error: JudgeError) -> str:
     if error.judge is None:
-        return "the judge's share is not known, because no trial was judged more than once"
+        return "the judge's share is unknown: no trial was judged more than once"
     judge = f"{100 * error.judge:.0f} %"
     told = f"{judge} of its variance is from the judge"
     if error.repeats is not None:
@@ -838,11 +838,11 @@ AGENT_PAIRS = Board(
         Column("losses", "only b passed", "count", ("losses",)),
         Column("ties", "the same", "count", ("ties",)),
         Column("unknown", "unknown", "count", ("unknown",)),
-        Column("words", "what you may conclude", "state", ("words",)),
+        Column("words", "conclusion", "state", ("words",)),
     ),
 )
 MISSING: dict[ComparisonMissing, str] = {
-    "no_plan": "the run has not declared a complete plan of trials, tiers and subtests, and has not finished",
+    "no_plan": "the run declared no complete plan of trials, tiers and subtests, and has not finished",
     "plan_exceeded": "there are more trials than planned, and the run has not finished",
     "too_many_agents": "more than 60 agents",
     "too_many_trials": "too many trials to compare once a second",

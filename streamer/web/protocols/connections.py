@@ -276,9 +276,7 @@ class RequestChecks:
         """The refusal of another site's page, by Origin, which only browsers send."""
         ours = {f"http://{host}".lower(), f"https://{host}".lower()}
         if foreign := [origin for origin in headers.getlist("origin") if origin.lower() not in ours]:
-            return problem(
-                403, f"Pages from {ascii(foreign[0])[:200]} may not publish here. Leave out Origin"
-            )
+            return problem(403, f"Pages from {ascii(foreign[0])[:200]} may not publish here. Omit Origin")
         if self._publish_token is None:
             if self._token is None and is_loopback(_plain_name(host)):
                 return None
@@ -291,7 +289,7 @@ class RequestChecks:
             return None
         if self._may_view(headers):
             return problem(403, "This token is for viewing. To publish, send the --publish-token")
-        return _token_needed("Publishing needs the token for publishing: send Authorization: Bearer TOKEN")
+        return _token_needed("The publishing token is needed: send Authorization: Bearer TOKEN")
 
     def _exchange(self, scope: Scope) -> Response | None:
         """Exchange a token in the page's address for a cookie, once, and remove it from the address."""

@@ -188,8 +188,8 @@ class TooBusy(Refused):
 
     def __init__(self) -> None:
         super().__init__(
-            f"{MAX_PENDING_BYTES // 2**20} MiB of events already wait for the broker. Nothing from this "
-            "body was published. Send it again later"
+            f"{MAX_PENDING_BYTES // 2**20} MiB of events already wait for the broker. Nothing in this body "
+            "was published. Send it again later"
         )
 
 
@@ -212,7 +212,7 @@ class RefusedForSize(Refused):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(
-            f"The broker at {bootstrap} refuses an event because of its size; others may be published. "
+            f"The broker at {bootstrap} refuses an event as too large; others may be published. "
             "Send smaller events, or raise the event topic's max.message.bytes"
         )
 
@@ -222,7 +222,7 @@ class RefusedForGood(Refused):
 
     def __init__(self, bootstrap: str, error: Exception) -> None:
         super().__init__(
-            f"The broker at {bootstrap} refuses events for good: {said_of(error).rstrip('.')}. Others from "
+            f"The broker at {bootstrap} refuses events for good: {said_of(error).rstrip('.')}. Others in "
             "this body may be published. Sending it again does not help until the cause is fixed"
         )
 

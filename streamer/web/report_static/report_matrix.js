@@ -51,12 +51,12 @@ export class ReportMatrix {
   open({ agent, task, tier }) {
     if (!this.trials || agent === undefined || task === undefined) return this.opened.replaceChildren();
     const rows = this.trials.rows.filter(([by, on, at]) => by === agent && on === task && at === (tier ?? null));
-    const table = new DrawnTable("Trials in this cell");
+    const table = new DrawnTable("Trials in the cell");
     table.table.dataset.shown = Infinity;
     const drawn = Object.fromEntries(rows.map(([, , , cells], at) => [`row ${at}`, ["tr", {}, ...cells.map((cell, place) => [place ? "td" : "th", { "data-label": this.titles[place] }, cell])]]));
     table.take({ "": { heads: this.trials.heads, order: Object.keys(drawn), notes: [], empty: "No trial fits." }, ...drawn });
     const whose = h("p", { class: "body note" }, name(agent), " on ", name(task), tier === undefined ? null : [" in ", name(tier)]);
-    this.opened.replaceChildren(card("Trials in this cell", [], whose, table.element));
+    this.opened.replaceChildren(card("Trials in the cell", [], whose, table.element));
     this.opened.focus();
   }
 }

@@ -239,7 +239,7 @@ def test_a_publisher_may_start_before_the_broker_and_says_where_the_events_are(
     assert len(spilled_lines(tmp_path)) == 20
     [away, left] = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert str(tmp_path) in away
-    assert "20 events have not reached the broker" in left
+    assert "20 events did not reach the broker" in left
     assert str(counts.files[0]) in left
     with broker:
         make_topics(settings)

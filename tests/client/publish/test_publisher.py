@@ -24,7 +24,7 @@ def test_the_broker_is_complained_of_once_until_it_is_well_again(caplog: pytest.
     status = DeliveryStatus("away:9092", Path("spill"))
     for _ in range(3):
         status.broker_fails(TimeoutError("no\n answer"))
-    assert status.text == "the broker at away:9092 does not accept events: no answer"
+    assert status.text == "the broker at away:9092 accepts no events: no answer"
     assert [record.getMessage() for record in caplog.records] == [
         f"{status.text}. They are kept in spill until it does"
     ]
@@ -63,7 +63,7 @@ def test_broker_and_disk_are_told_together() -> None:
     status.broker_fails(TimeoutError())
     status.disk_fails(full())
     assert status.text == (
-        "the broker at away:9092 does not accept events: TimeoutError and cannot keep events in spill: No "
+        "the broker at away:9092 accepts no events: TimeoutError and cannot keep events in spill: No "
         "space left on device"
     )
     status.broker_is_well()

@@ -130,7 +130,7 @@ def test_a_redis_url_that_is_none_is_one_line_even_in_a_terminal() -> None:
         with Terminal(Path(folder), "watch", environment=given, size=SMALL) as terminal:
             wait_for(lambda: terminal.exit_code is not None, "it ends")
             screen = " ".join(terminal.screen.split())
-    assert "The Redis URL cannot be used" in screen
+    assert "The Redis URL is not usable" in screen
     assert "s3cr3t" not in screen
 
 

@@ -100,7 +100,7 @@ def test_a_cell_of_the_matrix_leads_to_its_trials_also_by_its_address(
     page = context.new_page()
     with watched(page) as said:
         page.goto(file.as_uri())
-        opened = page.get_by_role("region", name="Trials in this cell").last
+        opened = page.get_by_role("region", name="Trials in the cell").last
         assert opened.count() == 0
         colours = page.get_by_role("combobox", name="Colour").locator("option")
         expect(colours).to_have_text(["Outcome", "Cost"])

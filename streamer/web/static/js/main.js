@@ -58,7 +58,7 @@ function past(run, tab, as_of) {
 
 function unknown(parts) {
   const address = visible(`#/${parts.join("/")}`);
-  const said = h("p", { class: "error", role: "alert" }, `There is no page ${address}. The address may be truncated, or from another version.`);
+  const said = h("p", { class: "error", role: "alert" }, `There is no page ${address}. Is the link cut off, or from another version?`);
   return { element: card("No such page", [], said, h("p", { class: "body" }, h("a", { href: "#/" }, "All runs"))), still: true };
 }
 
@@ -87,7 +87,7 @@ function askForToken() {
   const onsubmit = async (event) => {
     event.preventDefault();
     if (await signIn(input.value)) show();
-    else wrong.textContent = "That token is wrong. The person who started the server has it: --token, or STREAMER_WEB_TOKEN.";
+    else wrong.textContent = "Wrong token. The person who started the server has it: --token, or STREAMER_WEB_TOKEN.";
   };
   const note = h("p", { class: "note" }, "Ask the person who started the server: it was set with --token or STREAMER_WEB_TOKEN. An address that ends in /?token=TOKEN opens without this question.");
   const form = h("form", { onsubmit, class: "body controls" }, field("Token", input), h("button", { class: "plain", type: "submit" }, "Open"), wrong, note);

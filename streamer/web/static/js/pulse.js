@@ -53,7 +53,7 @@ export class Pulse {
 
   tell() {
     this.waiting = null;
-    const since = this.at ? ` The numbers below are from ${second(this.at)}.` : "";
+    const since = this.at ? ` Numbers below are from ${second(this.at)}.` : "";
     const said = this.problem ?? "The stream of updates was interrupted; reopening it.";
     this.banner.replaceChildren(h("p", {}, said + since));
     this.banner.hidden = false;
@@ -73,13 +73,13 @@ async function problem(token) {
   try {
     const health = await get("/api/health");
     if (health.following) return null;
-    return `The server cannot reach Redis: ${visible(health.problem)}. Start Redis, or \`streamer up\`; this page resumes on its own.`;
+    return `The server cannot reach Redis: ${visible(health.problem)}. Start Redis, or \`streamer up\`; this page resumes by itself.`;
   } catch (error) {
     if (error.status === 401) {
       token();
       return null;
     }
     if (error.status) return `The server answers with an error: ${visible(error.message)}. Its log says more.`;
-    return `The server at ${location.host} does not answer. Start it again with \`streamer up\` or \`streamer serve\`; this page resumes on its own.`;
+    return `The server at ${location.host} does not answer. Start it again with \`streamer up\` or \`streamer serve\`; this page resumes by itself.`;
   }
 }

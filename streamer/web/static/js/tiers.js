@@ -14,7 +14,7 @@ export class Tiers {
     this.facts = h("dl", { class: "facts line" });
     this.choice = select("Spread of", [], "", again("spread"));
     const grouping = segments("Rows", [["false", "Pooled"], ["true", "By agent"]], "false", again("within"));
-    const key = h("p", { class: "note body" }, "Spread: line from minimum to maximum, band one standard deviation around the mean (dot), bar at the median.");
+    const key = h("p", { class: "note body" }, "Spread: line from min to max, band one standard deviation around the mean (dot), bar at the median.");
     const marks = h("span", { class: "note" }, WORDS.grade_marks);
     this.element = card("Tiers", [this.choice.element, grouping, marks], this.table.element, this.table.notes, this.facts, key);
   }

@@ -44,7 +44,7 @@ export class Asking {
 
   // error: of `get`. What the server will refuse again is not asked for again.
   tell(error) {
-    const words = error.status ? visible(error.message) : "The server does not answer. This part resumes on its own.";
+    const words = error.status ? visible(error.message) : "The server does not answer. This part resumes by itself.";
     if (!this.words) this.card.querySelector("header").after((this.words = h("p", { class: "error", role: "alert" })));
     if (this.words.textContent !== words) this.words.textContent = words;
     this.card.classList.add("stale");

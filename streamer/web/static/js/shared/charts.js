@@ -20,7 +20,7 @@ export class Charts {
       "div",
       { class: "two" },
       card("While trials came in", [this.line.element, this.along, this.kinds], h("div", { class: "body" }, this.chart.element)),
-      card("Cost against quality", [this.quality.element, this.cost.element], h("div", { class: "body" }, this.frontier.element, h("p", { class: "note" }, "Dashed: the Pareto frontier. No agent is both cheaper than one on it and at least as good."))),
+      card("Cost against quality", [this.quality.element, this.cost.element], h("div", { class: "body" }, this.frontier.element, h("p", { class: "note" }, "Dashed: the Pareto frontier. No agent is both cheaper than one on it and as good."))),
     );
   }
 

@@ -18,7 +18,7 @@ export class MatrixGrid {
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.link = h("a", { tabindex: "-1", "aria-hidden": "true", hidden: true }); // lies over the cell at hand
     this.space = h("div", { class: "space" }, this.canvas, this.link);
-    this.box = h("div", { class: "matrix", tabindex: "0", role: "application", "aria-label": "Agents by tasks", "aria-describedby": "matrix-cell", title: trials ? "Press Enter or click to open the trials" : null }, this.space);
+    this.box = h("div", { class: "matrix", tabindex: "0", role: "application", "aria-label": "Agents by tasks", "aria-describedby": "matrix-cell", title: trials ? "Enter or click opens the trials" : null }, this.space);
     this.status = h("p", { class: "note", id: "matrix-cell", role: "status" }, "");
     this.element = h("div", {}, this.box, h("div", { class: "body" }, this.status, legend()));
     this.box.addEventListener("scroll", () => this.drawSoon(), { passive: true });
@@ -248,7 +248,7 @@ function inks(element) {
 
 function legend() {
   const entry = (mark, text) => h("span", {}, h("i", { class: mark, "aria-hidden": "true" }), text);
-  return h("p", { class: "note key" }, entry("good", WORDS.outcomes.passed), entry("bad", `${WORDS.outcomes.failed} ×`), entry("warn", `${WORDS.outcomes.no_verdict} ?`), entry("going", "running …"), h("span", {}, "2/3: 2 of 3 trials passed. Arrow keys move."));
+  return h("p", { class: "note key" }, entry("good", WORDS.outcomes.passed), entry("bad", `${WORDS.outcomes.failed} ×`), entry("warn", `${WORDS.outcomes.no_verdict} ?`), entry("going", "running …"), h("span", {}, "2/3: 2 of 3 passed. Arrow keys move."));
 }
 
 // metrics: what a cell may be coloured by
@@ -259,4 +259,4 @@ export const matrixChoices = (chosen, change, metrics = Object.keys(COLOURS)) =>
 
 export const matrixCard = (grid, controls, note) => card("Agents by tasks", controls, grid.element, note);
 
-export const matrixShare = (matrix) => `${counted(matrix.tasks.length, "task")}, ${counted(matrix.agents.length, "agent")}; the hardest task was passed in ${percent(Math.min(1, ...matrix.tasks.map((task) => task.pass_rate ?? 1)))} of trials`;
+export const matrixShare = (matrix) => `${counted(matrix.tasks.length, "task")}, ${counted(matrix.agents.length, "agent")}; the hardest task passes in ${percent(Math.min(1, ...matrix.tasks.map((task) => task.pass_rate ?? 1)))} of trials`;

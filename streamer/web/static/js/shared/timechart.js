@@ -169,7 +169,7 @@ export class TimeChart {
     if (this.curves.version < 0 && !this.curves.problem) return ["Loading the curves…"];
     if (this.curves.problem) return [`${this.keys.length ? "Old curves" : "No curves"}: ${visible(this.curves.problem)}`];
     const grey = this.keys.length - this.keys.filter((key) => this.picks.has(key)).length;
-    return [[grey ? `${grey} grey: point to a line or its name.` : null, banded ? "Band: interval for the final pass rate." : null, this.along === "trials" ? "Along: trials done." : "Along: time, UTC.", this.zoom ? "Double-click: zoom out." : "Drag: zoom in."].filter(Boolean).join(" ")];
+    return [[grey ? `${grey} grey: point to a line or its name.` : null, banded ? "Band: final pass rate interval." : null, this.along === "trials" ? "Along: trials done." : "Along: time, UTC.", this.zoom ? "Double-click: zoom out." : "Drag: zoom in."].filter(Boolean).join(" ")];
   }
 
   describe() {
