@@ -164,10 +164,10 @@ def silence(what: str, announced: Any, count: int) -> str | None:
     """A sentence if the files announce a different number than was found; None if they agree (R35).
 
     >>> silence("trials", 3, 0), silence("trials", 3, 3), silence("trials", None, 3)
-    ('3 trials announced, only 0 found', None, None)
+    ('3 trials announced, 0 found', None, None)
     """
     said = count_of(announced)
-    return None if said in (None, count) else f"{said:,} {what} announced, only {count:,} found"
+    return None if said in (None, count) else f"{said:,} {what} announced, {count:,} found"
 
 
 def count_of(value: Any) -> int | None:

@@ -360,7 +360,7 @@ COMMANDS = {
     "shuffle": ("files", "Shuffle a task list, so that a run can be judged before it ends."),
     "plan": ("files", "Estimate how many trials show that an agent got worse."),
     "fold": ("files", "Fold events into summaries, without a broker."),
-    "query": ("query", "Ask for current state: runs, agents, tiers, trials, leaderboards."),
+    "query": ("query", "Show current state: runs, agents, tiers, trials, leaderboards."),
     "report": ("replay", "Write a report of a run: Markdown, HTML, CSV, Parquet or JSON."),
     "export": ("replay", "Write runs as a data set of Parquet files, and keep it up to date."),
     "compare": ("compare", "Compare two runs or agents task by task; the exit code says whether B is worse."),
@@ -373,25 +373,25 @@ COMMANDS = {
     "why": ("replay", "Say which trials moved a number, by how much, newest first."),
     "publish": ("files", "Publish events from a file or a pipe."),
     "subscribe": ("operate", "Follow summaries, grades, rejections or trials as they come."),
-    "rejections": ("operate", "Show what was rejected, and publish it again once it is right."),
+    "rejections": ("operate", "Show rejected records, and publish them again once right."),
     "events": ("operate", "Print the events of a run from the log, one JSON object per line."),
-    "prices": ("files", "Say which price of a model applies, and who says so."),
-    "verify": ("replay", "Fold the log again and compare with what Redis says."),
+    "prices": ("files", "Say which price applies to a model, and its source."),
+    "verify": ("replay", "Fold the log again and compare it with Redis."),
     "rebuild": ("replay", "Rebuild the state from the log: compare, then replace it."),
     "status": ("operate", "Broker, Redis, workers and lag."),
     "runs": ("operate", "Name and label runs; fold one again."),
-    "config": ("operate", "Which prices and formulas the workers publish with; make others current."),
+    "config": ("operate", "Show the prices and formulas of the workers; make others current."),
     "delete": ("operate", "Delete a run from every topic and from Redis."),
     "schema": ("files", "Write JSON Schema and AsyncAPI documents."),
     "worker": ("local", "Run a worker."),
     "up": ("local", "Run broker, Redis, a worker and the page on this machine."),
     "watch": ("local", "Show live boards in this terminal."),
     "serve": ("local", "Show live boards in a browser, with a JSON API."),
-    "mcp": ("local", "Answer questions of language models, by the Model Context Protocol; read-only."),
+    "mcp": ("local", "Answer language models over the Model Context Protocol; read-only."),
     "notify": ("local", "Notify chat, mail and more of starts, ends, grades, budgets, stalls; once each."),
-    "forward": ("local", "Send summaries as they change to MLflow, or by OTLP as events."),
+    "forward": ("local", "Send each change of a summary to MLflow, or as OTLP events."),
     "live": ("harness", "Start everything here, follow a run directory, show the board."),
-    "simulate": ("harness", "Write a job's directory as harbor does, to try things on."),
+    "simulate": ("harness", "Write a job directory as Harbor does, to try things out."),
     "demo": ("demo", "Start everything, stream a simulated benchmark, show the board."),
 }
 """Each command's module here and its line in `streamer --help`, in this order."""
@@ -438,8 +438,8 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Live, exact, replayable results for LLM-agent benchmarks.
 
-    Settings come from options, STREAMER_* variables or streamer.toml, in this order.
-    Exit codes: 0 done, 1 found something wrong, 2 used wrongly, 3 cannot be verified.
+    Settings come from options, STREAMER_* variables or streamer.toml, in this order. Exit codes: 0 done, 1
+    found something wrong, 2 usage error, 3 cannot be verified.
     """
 
 

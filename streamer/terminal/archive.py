@@ -35,7 +35,7 @@ from streamer.views.decide.gate import possible_runs
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
 @click.option("--yes", "plan_hash", metavar="HASH", help="Do what was shown with this hash.")
 @click.option(
-    "--without-rejected", is_flag=True, help="Records of a run that were rejected do not keep it here."
+    "--without-rejected", is_flag=True, help="Archive runs even if some of their records were rejected."
 )
 @wait_option(15.0, "How long to wait for results in flight, and for Redis.")
 @with_settings
@@ -52,12 +52,12 @@ def archive_command(
     """Write the finished RUN into the bundle OUT (RUN.tar if not given), then delete it from the stack.
 
     The file is synced, read back and folded again. Unless it is equal to Redis and to the log, the run stays.
-    A command that was killed is run again.
+    If a command was killed, run it again.
 
     With --older-than or --label the argument is a directory, OUTDIR, for the archives of all these runs. The
     command only says what it would do, with a hash, until it is called again with --yes HASH.
 
-    The lines that a ledger has of a run stay. The baseline of a ledger is not archived.
+    A ledger's lines for a run stay. The baseline of a ledger is not archived.
     """
     prices = price_table(settings.prices_file)
 

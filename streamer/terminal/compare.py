@@ -159,13 +159,13 @@ def compare_command(
 
     Two agents of one run: streamer compare RUN RUN --a-agent A:M --b-agent A:M.
 
-    B is worse where the whole 95 % interval of the difference on tasks like these lies beyond --tolerance.
-    While trials are missing, B is worse where evidence of 20 shows it, however often you look.
+    B is worse if the whole 95 % interval of the difference on tasks like these lies beyond --tolerance. While
+    trials are missing, B is worse if evidence of 20 shows it, however often you look.
 
-    Exit codes, for CI: 0 nothing shows that B is worse. 1 B is worse. 2 used wrongly. 3 they cannot be
+    Exit codes, for CI: 0 nothing shows that B is worse. 1 B is worse. 2 usage error. 3 they cannot be
     compared: the sides ran different tasks or were made in different ways, or there are too few tasks where
-    both know the metric. 3 also: no such run or agent, no server that answers, or a file that cannot be read
-    or written.
+    both know the metric. 3 also: no such run or agent, no server, or a file that cannot be read or
+    written.
     """
     if (a_run or b_run) and not files:
         raise click.UsageError("--a-run and --b-run belong to --files: without it, A and B are runs")
@@ -599,11 +599,11 @@ def gate_command(
     """Say whether CANDIDATE is at most --max-drop worse than BASELINE, as soon as that is certain.
 
     Each is a run, RUN/AGENT:MODEL, or a file that `streamer fold` reads; FILE/AGENT:MODEL and FILE/RUN name
-    one of several. Runs are followed in the event log until the verdict is certain or both are over.
+    one of several. Runs are followed in the event log until the verdict is certain or both end.
 
-    Exit codes, for CI: 0 pass. 1 fail. 2 used wrongly. 3 undecided: at the end, after --timeout, because
-    the sides ran different tasks or were made in different ways, or because something could not be read or
-    written. With --race 0 says that the race is over, and there is no 1.
+    Exit codes, for CI: 0 pass. 1 fail. 2 usage error. 3 undecided: at the end, after --timeout, because the
+    sides ran different tasks or were made in different ways, or because something could not be read or
+    written. With --race, 0 means the race is over, and there is no 1.
     """
     program = _program(on_verdict)
     if race or ledger is not None:

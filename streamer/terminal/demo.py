@@ -277,14 +277,14 @@ def demo_stack() -> Iterator[tuple[Settings, str]]:
 
 @click.command()
 @click.option("--data", type=click.Path(exists=True, path_type=Path), help="Stream real results instead.")
-@click.option("--fast", is_flag=True, help="Stream as fast as it goes.")
+@click.option("--fast", is_flag=True, help="Stream at full speed.")
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open the page, on a terminal.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("demo-out"),
     show_default=True,
-    help="Where the simulated run directory, the events and the final summaries are written.",
+    help="Directory for the simulated run, the events and the final summaries.",
 )
 @with_local_settings
 def demo_command(data: Path | None, fast: bool, browser: bool, out: Path, settings: Settings) -> None:

@@ -186,9 +186,7 @@ def _counts(folding: Folding) -> str:
 )
 @click.option("--cluster", default="kafka", show_default=True, help="Name of Strimzi's Kafka.")
 @click.option("--image", help="Image of worker and page; default: streamer with this version.")
-@click.option(
-    "--host-name", "host_names", multiple=True, help="Name by which people reach the page; repeatable."
-)
+@click.option("--host-name", "host_names", multiple=True, help="Host name of the page; repeatable.")
 @with_local_settings
 def schema_command(
     out: Path | None,
@@ -198,10 +196,10 @@ def schema_command(
     host_names: tuple[str, ...],
     settings: Settings,
 ) -> None:
-    """Write the JSON Schema of each message and one AsyncAPI document of all topics into a directory.
+    """Write the JSON Schema of each message and one AsyncAPI document for all topics into a directory.
 
-    With --format strimzi, write a deployment on Kubernetes, for `kubectl apply -f`. The settings namespace,
-    partitions and replication hold.
+    With --format strimzi, write a Kubernetes deployment, for `kubectl apply -f`. The settings namespace,
+    partitions and replication apply.
     """
 
     if chosen == "strimzi":
@@ -248,12 +246,11 @@ PriceRow = dict[str, Any]
 @prices_option
 @with_local_settings
 def prices_command(model: str | None, as_json: bool, prices: Path | None, settings: Settings) -> None:
-    """Say which price applies to MODEL, in USD per 1 million tokens, and from where it comes.
+    """Say which price applies to MODEL, in USD per 1 million tokens, and where it comes from.
 
-    Searched in this order: your table (--prices, or the setting prices_file), the built-in one (the
-    specification's prices, then fc-eval's), the list of the library genai-prices, as packaged. Without
-    MODEL, your table and the built-in one are listed. The exit code is 1 if no table has a price: such a
-    model has no cost, never $0.
+    Search order: your table (--prices, or the setting prices_file), the built-in one (the specification's
+    prices, then fc-eval's), the packaged list of the library genai-prices. Without MODEL, your table and the
+    built-in one are listed. The exit code is 1 if no table has a price: such a model has no cost, never $0.
     """
 
     from streamer.schemas.wire import canonical_json
@@ -485,7 +482,7 @@ def _runs_in(file: Path, prices: PriceTable) -> tuple[list[PastRun], int]:
     type=FiniteRange(0, 100, min_open=True, max_open=True),
     required=True,
     metavar="POINTS",
-    help="The drop of the pass rate that is to be found, in points.",
+    help="The drop in the pass rate to be detected, in points.",
 )
 @history_option
 @click.option(
@@ -502,7 +499,7 @@ def _runs_in(file: Path, prices: PriceTable) -> tuple[list[PastRun], int]:
     type=click.IntRange(2, 10_000),
     multiple=True,
     help=(
-        "Tasks in the plan; repeatable. Default: all that --history has. If more, each past task counts "
+        "Tasks in the plan; repeatable. Default: all in --history. If more, each past task stands "
         "for several like it."
     ),
 )
@@ -513,7 +510,7 @@ def _runs_in(file: Path, prices: PriceTable) -> tuple[list[PastRun], int]:
     show_default=True,
     help="Trials that run at once; used to compute the hours.",
 )
-@click.option("--seed", default="plan", show_default=True, help="Of the simulation.")
+@click.option("--seed", default="plan", show_default=True, help="Simulation seed.")
 @json_option
 @wide_option
 @with_settings
@@ -529,10 +526,10 @@ def plan_command(
 ) -> None:
     """Estimate how many trials show that a candidate passes --detect POINTS less than a finished baseline.
 
-    The tasks come from --history, with the difficulties, costs and durations that its runs had. Two agents
-    such as these are simulated, and judged as `streamer gate --question ability` judges. In the order
-    `history` the tasks come as `streamer shuffle --for-comparison` puts them. The exit code is 1 if lines of
-    a file could not be folded.
+    The tasks come from --history, with the difficulties, costs and durations that its runs had. Two such
+    agents are simulated, and judged as `streamer gate --question ability` does. The order `history` is the
+    one that `streamer shuffle --for-comparison` gives. The exit code is 1 if lines of a file could not be
+    folded.
     """
     from random import Random
 
@@ -586,7 +583,7 @@ NOT_FOR_TERMINAL_BENCH = (
     "--for",
     "harness",
     type=click.Choice([HARBOR, TERMINAL_BENCH, INSPECT]),
-    help="Print it as this harness takes it.",
+    help="Print it in this harness's format.",
 )
 @click.option(
     "--for-comparison",
@@ -606,9 +603,9 @@ def shuffle_command(
     history: tuple[str, ...],
     settings: Settings,
 ) -> None:
-    """Print TASKS in a random order, one a line; the same seed gives the same order.
+    """Print TASKS in random order, one per line; the same seed gives the same order.
 
-    TASKS is a file with one task a line, a directory with one directory a task, or - for standard input.
+    TASKS is a file with one task per line, a directory with one directory per task, or - for stdin.
 
     Give the list to the harness before the first trial starts, and declare it:
 
@@ -618,14 +615,14 @@ def shuffle_command(
       streamer publish PLAN.ndjson                    PLAN.ndjson is what --run-id RUN prints
       publisher.run_started(run_id=..., **plan)       from Python
 
-    --for harbor prints a job configuration: harbor run -c JOB.json. Its tasks are paths of a directory, or
-    names ORG/NAME. --for inspect prints the option with which Inspect shuffles by itself, and needs no TASKS.
-    Terminal-Bench and fc-eval sort tasks by themselves, so they cannot be given an order.
+    --for harbor prints a job configuration: harbor run -c JOB.json. Its tasks are paths in a directory, or
+    names ORG/NAME. --for inspect prints the option that makes Inspect shuffle, and needs no TASKS.
+    Terminal-Bench and fc-eval sort tasks themselves, so you cannot give them an order.
 
     --for-comparison decides a comparison with fewer trials. Tasks that 5 to 95 % of earlier agents pass come
-    first, shuffled, and the others behind. Such a run has no interval of its final pass rate. It has evidence
-    and ranks, unless a run of --history is one of the compared ones. --json and --run-id declare all of it.
-    The exit code is 1 if lines of a file of --history could not be folded.
+    first, shuffled, then the others. Such a run has no interval for its final pass rate. It has evidence and
+    ranks, unless a run of --history is itself compared. --json and --run-id declare all of it. The exit code
+    is 1 if lines of a file of --history could not be folded.
     """
 
     from streamer.statistics.final import shuffled_rounds

@@ -73,7 +73,7 @@ def _harnesses() -> Iterable[str]:
 @click.option("--agent", help="Agent of runs whose files name none.")
 @click.option("--model", help="Model of runs whose files name none.")
 @click.option("--trial-files-only", is_flag=True, help="Leave out trials found only in run-level files.")
-@click.option("--explain", is_flag=True, help="Say of each trial where its tokens, cost and length are from.")
+@click.option("--explain", is_flag=True, help="Show where each trial's tokens, cost and length come from.")
 @with_local_settings
 def convert_command(
     paths: tuple[Path, ...],
@@ -219,7 +219,7 @@ tail_options = bundled(
     click.option("--run-id", metavar="RUN", help="Pool all runs into this one, as shards of it."),
     click.option("--agent", help="Agent of runs whose files name none."),
     click.option("--model", help="Model of runs whose files name none."),
-    click.option("--keep-deleted", is_flag=True, help="A result stays when its file is deleted."),
+    click.option("--keep-deleted", is_flag=True, help="Keep a result when its file is deleted."),
     click.option(
         "--order-kind",
         type=click.Choice(ORDER_KINDS),
@@ -238,9 +238,7 @@ tail_options = bundled(
 @tail_options
 @click.option("--once", is_flag=True, help="Publish what exists, then exit.")
 @click.option(
-    "--difficulty-from",
-    metavar="RUN",
-    help="Declare how difficult tasks are: their share of failures in RUN.",
+    "--difficulty-from", metavar="RUN", help="Declare how difficult tasks are: the share of failures in RUN."
 )
 @with_settings
 def tail_command(
@@ -253,9 +251,9 @@ def tail_command(
 ) -> None:
     """Publish what is in RUN_DIR, then each result as its file becomes complete, until Ctrl-C.
 
-    RUN_DIR is a run directory or one above several, and need not exist yet; or the address of a Harbor
-    server, as http://127.0.0.1:8390. The log ends up saying what `streamer convert RUN_DIR` says at that
-    moment; starting again is always safe.
+    RUN_DIR is a run directory or a parent of several, and need not exist yet; or the address of a Harbor
+    server (http://127.0.0.1:8390). The log ends up with what `streamer convert RUN_DIR` prints at that
+    moment; restarting is always safe.
     """
 
     import asyncio  # the other commands here have no event loop
@@ -347,13 +345,13 @@ def _counts(status: FollowStatus) -> str:
     help="The run directory; its name is the run's id.",
 )
 @click.option("--trials", type=click.IntRange(min=1), default=40, show_default=True, help="How many.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of everything random.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Random seed.")
 @click.option(
     "--pace",
     type=FiniteRange(min=0),
     default=0.0,
     show_default=True,
-    help="Seconds that a trial takes on average; failures take twice as long as passes.",
+    help="Mean seconds per trial; failures take twice as long as passes.",
 )
 @click.option(
     "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Trials that run at once."
@@ -363,7 +361,7 @@ def _counts(status: FollowStatus) -> str:
 def simulate_command(
     out: Path, trials: int, seed: int, pace: float, concurrency: int, shuffle: bool, settings: Settings
 ) -> None:
-    """Write the directory of a job as harbor does: trial by trial, in place, with crashes, timeouts, retries.
+    """Write a job directory as Harbor does: trial by trial, in place, with crashes, timeouts, retries.
 
     A trial's directory appears when it starts, its result when it ends. Point `streamer tail` at the run
     directory while it is being written.
@@ -507,7 +505,7 @@ def _best(agents: list[Summary], primary: str) -> str:
 
 @click.command()
 @tail_options
-@click.option("--ephemeral", is_flag=True, help="If a stack is started: it keeps nothing.")
+@click.option("--ephemeral", is_flag=True, help="If a stack is started, it keeps nothing.")
 @notify_options
 @with_settings
 def live_command(
@@ -518,12 +516,12 @@ def live_command(
     asked: Asked | None,
     settings: Settings,
 ) -> None:
-    """Show the boards of the benchmark that writes into RUN_DIR, as it goes, until `q` or Ctrl-C.
+    """Show the boards of the benchmark that writes into RUN_DIR, as it runs, until `q` or Ctrl-C.
 
-    RUN_DIR may also be the address of a Harbor server, as http://127.0.0.1:8390.
+    RUN_DIR may also be the address of a Harbor server (http://127.0.0.1:8390).
 
-    Uses the stack that `streamer up` runs, or the servers that are named; without any it starts one, which
-    ends with this command and keeps its events. Other commands find it meanwhile.
+    Uses the stack of `streamer up`, or the servers you name; without either it starts a stack, which ends
+    with this command and keeps its events. Other commands find it meanwhile.
     """
     if asked:
         check_urls(asked)

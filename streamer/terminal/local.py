@@ -161,7 +161,7 @@ port_type = click.IntRange(1, 65535)
 @click.option(
     "--token",
     envvar="STREAMER_WEB_TOKEN",
-    help="Other machines must know it to open the page. Better in STREAMER_WEB_TOKEN.",
+    help="Other machines need it to open the page. Better in STREAMER_WEB_TOKEN.",
 )
 @notify_options
 @with_local_settings
@@ -227,12 +227,12 @@ def _access(host: str, port: int, token: str | None) -> WebAccess:
 @click.option(
     "--token",
     envvar="STREAMER_WEB_TOKEN",
-    help="Viewers must know it. Better in STREAMER_WEB_TOKEN: others see a command line.",
+    help="Viewers need it. Better in STREAMER_WEB_TOKEN: others see a command line.",
 )
 @click.option(
     "--publish-token",
     envvar="STREAMER_WEB_PUBLISH_TOKEN",
-    help="Programs that POST events must know it. Without any token only this machine may publish.",
+    help="Programs need it to POST events. Without any token, only this machine may publish.",
 )
 @click.option("--host-name", "host_names", multiple=True, help="Another name for the server.")
 @click.option(
@@ -240,14 +240,14 @@ def _access(host: str, port: int, token: str | None) -> WebAccess:
     type=click.IntRange(min=1),
     default=256,
     show_default=True,
-    help="Connections that one address may have, and as many streams. A proxy is one address, unless the "
+    help="Connections per address, and as many streams. A proxy is one address, unless the "
     "setting trusted_proxies names it.",
 )
 @click.option(
     "--artifacts",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory of a run, or above some: the page shows logs and trajectories in it. Repeatable.",
+    help="A run directory, or one above some: the page shows its logs and trajectories. Repeatable.",
 )
 @with_settings
 def serve_command(
@@ -262,7 +262,7 @@ def serve_command(
 ) -> None:
     """Show live boards in a browser, with a JSON API (/api/openapi.json), until Ctrl-C.
 
-    The API also takes events: POST /api/events.
+    To publish events: POST /api/events.
     """
     from streamer.web.app import run_server
 
@@ -286,10 +286,10 @@ def serve_command(
 @click.command()
 @with_settings
 def mcp_command(settings: Settings) -> None:
-    """Answer questions of a language model on stdin and stdout (MCP), until stdin ends.
+    """Answer a language model's questions on stdin and stdout (MCP), until stdin ends.
 
     A client starts it: {"command": "streamer", "args": ["mcp"]}. The page's server has the same tools at
-    /api/mcp. They read and change nothing. Texts that agents under test wrote are left out unless asked for.
+    /api/mcp. They are read-only. Texts that agents under test wrote are left out unless asked for.
     """
     import asyncio
 
@@ -307,7 +307,7 @@ def mcp_command(settings: Settings) -> None:
 @budget_option
 @with_settings
 def watch_command(run_id: str | None, budget: float | None, settings: Settings) -> None:
-    """Show live boards in this terminal: all runs, or RUN, which need not exist yet; `?` tells the keys.
+    """Show live boards in this terminal: all runs, or RUN, which need not exist yet; `?` shows keys.
 
     State comes from Redis as it changes; newest trials and rejections from the broker. It only reads.
     """
@@ -335,14 +335,14 @@ def watch_command(run_id: str | None, budget: float | None, settings: Settings) 
 @notify_options
 @with_settings
 def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, settings: Settings) -> None:
-    """Send notices of some runs, or of all, until Ctrl-C.
+    """Send notices about some or all runs until Ctrl-C.
 
-    There are notices of the start, the end with the board, every change of a grade, and an agent that can no
-    longer be overtaken. More notices come with --budget, --stalled-after, --rejection-rate and --target. Each
-    is sent once, also over restarts.
+    Notices tell of the start, the end with the board, each change of a grade, and an agent that can no longer
+    be overtaken. More notices come with --budget, --stalled-after, --rejection-rate and --target. Each is
+    sent once, even across restarts.
     """
     if asked is None:
-        raise click.UsageError(f"no URL yet. Give --notify URL, or {URLS}")
+        raise click.UsageError(f"no URL. Give --notify URL, or {URLS}")
     chosen = _chosen(run_ids, every)
     check_urls(asked)
     import asyncio
@@ -384,10 +384,12 @@ async def _send_notices(settings: Settings, asked: Asked, chosen: Callable[[str]
 @click.option("--all", "every", is_flag=True, help="All current and future runs.")
 @click.option(
     "--url",
-    help="Its address. Default: MLFLOW_TRACKING_URI, or OTEL_EXPORTER_OTLP_ENDPOINT. A password belongs "
-    "there: others see a command line.",
+    help=(
+        "Its address. Default: MLFLOW_TRACKING_URI, or OTEL_EXPORTER_OTLP_ENDPOINT. Put a password there: "
+        "others see the command line."
+    ),
 )
-@click.option("--experiment", default="streamer", show_default=True, help="Experiment of MLflow.")
+@click.option("--experiment", default="streamer", show_default=True, help="MLflow experiment.")
 @click.option(
     "--otlp-name",
     "otlp_names",
@@ -407,9 +409,9 @@ def forward_command(
     once: bool,
     settings: Settings,
 ) -> None:
-    """Send the state of some runs, or of all, and each change, to MLflow or by OTLP, until Ctrl-C.
+    """Send the state of some or all runs, and each change, to MLflow or by OTLP, until Ctrl-C.
 
-    Corrections and deletions are changes, also after the end of a run. What TOOL does not take waits.
+    Corrections and deletions are changes, even after a run ends. If TOOL is unavailable, changes wait.
     """
     from streamer.operate.forward import (
         BadAddress,

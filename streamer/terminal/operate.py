@@ -71,9 +71,9 @@ if TYPE_CHECKING:
 @json_option
 @with_settings
 def status_command(as_json: bool, settings: Settings) -> None:
-    """Show whether broker, Redis and workers are there, how far they are behind, which runs they set apart.
+    """Show whether broker, Redis and workers are up, how far behind they are, which runs are in quarantine.
 
-    The exit code is 1 if something is wrong; each problem is a line on stderr. Lag alone is no problem.
+    The exit code is 1 if something is wrong; each problem is a line on stderr. Lag alone is fine.
     """
 
     health = read_health(settings)
@@ -125,16 +125,16 @@ def _worker(worker: WorkerStatus) -> list[object]:
 
 @click.group()
 def runs_command() -> None:
-    """Name and label runs; fold one again that is in quarantine."""
+    """Name and label runs; fold a quarantined one again."""
 
 
 @runs_command.command("set")
 @click.argument("run")
-@click.option("--name", help="Name for people.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label; may be repeated.")
+@click.option("--name", help="Display name.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label; repeatable.")
 @with_settings
 def set_(run: str, name: str | None, labels: tuple[str, ...], settings: Settings) -> None:
-    """Give RUN a name and labels. Earlier ones stay, unless they are given again."""
+    """Give RUN a name and labels. Earlier ones stay unless you replace them."""
     if name is None and not labels:
         raise click.UsageError("nothing to set: give --name or --label KEY=VALUE")
     plan = {"display_name": name, "labels": dict(map(label_of, labels)) or None}
@@ -150,11 +150,11 @@ def set_(run: str, name: str | None, labels: tuple[str, ...], settings: Settings
 @wait_option(60.0, "How long to wait for the worker.")
 @with_settings
 def repair_(run: str, wait: float, settings: Settings) -> None:
-    """Fold RUN again from the log, and put what comes out in place of what there is.
+    """Fold RUN again from the log, and replace its summaries with the result.
 
-    For a run in quarantine: something went wrong while it was folded or published, so its events stay
-    in the log and are not counted. After an upgrade they may be. `streamer status` names such runs.
-    If it fails again, the exit code is 1 and the last good summaries stand.
+    For a run in quarantine: something went wrong while it was folded or published, so its events stay in the
+    log and are not counted. After an upgrade they may be. `streamer status` names such runs. If it fails
+    again, the exit code is 1 and the last good summaries stay.
     """
 
     repair(settings, run, wait_seconds=wait)
@@ -174,17 +174,17 @@ WAIT_SECONDS = 15.0
 @click.option(
     "--from-ledger",
     is_flag=True,
-    help="Its lines leave its ledger, too, and the error of the other verdicts is bounded no longer.",
+    help="Remove its ledger lines too; then the error of the other verdicts is no longer bounded.",
 )
 @with_settings
 def delete_command(run: str, yes: bool, from_ledger: bool, settings: Settings) -> None:
     """Delete RUN: its summaries, scores and boards vanish from the topics and from Redis.
 
     Its events stay in the log. Every result whose revision is not later than this moment is ignored from now
-    on, also if it is published again. Later results count.
+    on, even if it is published again. Later results count.
 
-    What a ledger said of the run's candidates stays: the run is listed as archived, without trials. The
-    baseline of a ledger is not deleted without --from-ledger.
+    A ledger's lines on the run's candidates stay: the run is listed as archived, without trials. The baseline
+    of a ledger is not deleted without --from-ledger.
     """
     from streamer.client.readers import StateReader
 
@@ -299,9 +299,9 @@ with_filters = bundled(
     "chosen",
     Chosen,
     click.option("--code", metavar="CODE", help="Only those with this reason code."),
-    click.option("--run", "run_id", metavar="RUN", help="Only what is about this run."),
+    click.option("--run", "run_id", metavar="RUN", help="Only this run."),
     click.option(
-        "--since", type=since, metavar="TIME", help="Only since then: a time (UTC), or 90m, 12h, 2d."
+        "--since", type=since, metavar="TIME", help="Only after this: a time (UTC), or 90m, 12h, 2d."
     ),
 )
 
@@ -319,7 +319,7 @@ def rejections_command() -> None:
 @json_option
 @with_settings
 def list_(chosen: Chosen, as_json: bool, settings: Settings) -> None:
-    """List rejections. With --json, each as an object with its id and everything that it holds."""
+    """List rejections. With --json, each as an object with its id and all its fields."""
     if as_json:
         for rejected in chosen.read(settings):
             print_json(canonical_json(_as_json(rejected)))
@@ -333,11 +333,11 @@ def list_(chosen: Chosen, as_json: bool, settings: Settings) -> None:
 
 @rejections_command.command()
 @click.argument("place", metavar="ID", type=_rejection_id)
-@click.option("--raw", is_flag=True, help="Write the original bytes, and nothing else, as they are.")
+@click.option("--raw", is_flag=True, help="Write only the original bytes, as they are.")
 @json_option
 @with_settings
 def show(place: LogPosition, raw: bool, as_json: bool, settings: Settings) -> None:
-    """Show one rejection with the original bytes, escaped; --raw > FILE writes them to be corrected."""
+    """Show one rejection with the original bytes, escaped; --raw > FILE saves them for correction."""
 
     if raw and sys.stdout.isatty():
         raise click.UsageError("--raw writes bytes that may control a terminal; redirect them: --raw > FILE")
@@ -352,15 +352,15 @@ def show(place: LogPosition, raw: bool, as_json: bool, settings: Settings) -> No
 
 @rejections_command.command("requeue")
 @click.argument("place", metavar="[ID]", type=_rejection_id, required=False)
-@click.option("--all", "everything", is_flag=True, help="Every rejection, or those that --code ... choose.")
+@click.option("--all", "everything", is_flag=True, help="Every rejection, or those that --code ... select.")
 @click.option(
     "--with",
     "corrected",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
-    help="Publish the event in FILE (- is stdin) in the place of the original.",
+    help="Publish the event in FILE (- is stdin) in place of the original.",
 )
-@click.option("--force", is_flag=True, help="Publish also what would be rejected again.")
+@click.option("--force", is_flag=True, help="Also publish what would be rejected again.")
 @with_filters
 @with_settings
 def requeue_(
@@ -371,10 +371,10 @@ def requeue_(
     chosen: Chosen,
     settings: Settings,
 ) -> None:
-    """Publish rejected records again: one by its ID, or --all that are right by now.
+    """Publish rejected records again: one by its ID, or --all that are valid now.
 
-    That is of use after an upgrade, or with a correction. They count as if they had come right the first
-    time. What this version would reject again stays where it is, and makes the exit code 1.
+    Use it after an upgrade, or with a correction. They count as if they had been right the first time. What
+    this version would reject again stays where it is, and makes the exit code 1.
     """
 
     if everything == (place is not None) or (everything and corrected) or not (everything or chosen.all):
@@ -478,8 +478,8 @@ MessageFields = dict[str, Any]
 
 @click.command()
 @click.argument("feed", metavar="FEED", type=click.Choice(list(FEEDS)))
-@click.option("--from-beginning", is_flag=True, help="Start with everything that the topic holds.")
-@click.option("--run", "run_id", metavar="RUN", help="Only what is about this run.")
+@click.option("--from-beginning", is_flag=True, help="Start at the beginning of the topic.")
+@click.option("--run", "run_id", metavar="RUN", help="Only this run.")
 @click.option("--limit", type=click.IntRange(min=1), help="Stop at this many.")
 @json_option
 @with_settings
@@ -633,15 +633,14 @@ _SUGGESTED = 5
 
 @click.command()
 @click.argument("run")
-@click.option("--json", is_flag=True, expose_value=False, help="What is printed anyway; for symmetry.")
+@click.option("--json", is_flag=True, expose_value=False, help="No effect: JSON is always printed.")
 @with_settings
 def events_command(run: str, settings: Settings) -> None:
     """Print the events of RUN from the log, one JSON object per line, as they were received.
 
-    Everything up to the present end of the log is printed, corrections, duplicates and retractions included.
-    The order is the order of arrival, within each partition where producers have spread a run over several.
-    The order does not matter for what they add up to. Records that were rejected are left out and counted. So
-    a finished run is priced again by
+    Everything up to the current end of the log is printed, including corrections, duplicates and retractions.
+    The order is the order of arrival, within each partition if producers spread a run over several. The order
+    does not affect the totals. Rejected records are left out and counted. To price a finished run again:
 
         streamer events RUN | streamer fold - --prices FILE
 
@@ -708,19 +707,19 @@ FIRST_LINES = 100
     "--history",
     multiple=True,
     metavar="RUN|FILE",
-    help="Put this in, too, as what a plan or an order rests on; it is not judged. Repeatable.",
+    help="Include this as the basis of a plan or an order; it is not judged. Repeatable.",
 )
 @prices_option
 @with_settings
 def bundle_command(
     sources: tuple[str, ...], out: Path, history: tuple[str, ...], prices: Path | None, settings: Settings
 ) -> None:
-    """Write runs into the file OUT, so that a stranger can check what you claim with `streamer check OUT`.
+    """Write runs into the file OUT, so that anyone can check what you claim with `streamer check OUT`.
 
     What exists as a file or directory is read: events, or the files of a harness, as `streamer fold` and
     `streamer convert` read them. Any other name is a run in the event log.
 
-    OUT has the events as they stand in the log, plans, provenance, prices, summaries and verdicts. It has no
+    OUT has the events as they are in the log, plans, provenance, prices, summaries and verdicts. It has no
     settings. The same input gives the same bytes. The exit code is 1 if something could not be read.
     """
     from streamer.operate.bundle import write_bundle
@@ -772,8 +771,8 @@ def check_command(file: Path, as_json: bool, settings: Settings) -> None:
     """Fold the runs of a bundle again, without any server, and compare each number that it claims.
 
     Exit codes: 0 equal, 1 something differs, 3 cannot be checked: FILE is not a bundle, is damaged, or was
-    made by another version of the semantics. Of a bundle by another release, sentences are not compared; a
-    line says so.
+    made by another semantics version. For a bundle from another release, sentences are not compared; a line
+    says so.
     """
     from streamer.operate.bundle import NotABundle, check_bundle
     from streamer.terminal.replay import end_with
@@ -801,8 +800,8 @@ def check_command(file: Path, as_json: bool, settings: Settings) -> None:
 def config_command() -> None:
     """One configuration for all workers: their prices, grading profiles and formulas.
 
-    Each summary names, as `made_with`, the fingerprint of the configuration behind its numbers. Workers
-    with another one than the group's wait.
+    Each summary names, as `made_with`, the fingerprint of the configuration behind its numbers. Workers with
+    a different one wait.
     """
 
 
@@ -830,8 +829,8 @@ def show_configuration(as_json: bool, settings: Settings) -> None:
 def adopt_(fingerprint: str | None, settings: Settings) -> None:
     """Make a configuration current: this command's own (its version and prices file), or FINGERPRINT.
 
-    Workers that have it begin, and publish every run again by it. Workers that have another one end;
-    started again, they wait.
+    Workers that have it start, and publish every run again with it. Workers that have another one stop;
+    restarted, they wait.
     """
     configurations, own = read_configurations(settings), _own_configuration(settings)
     chosen = fingerprint or own

@@ -85,13 +85,13 @@ def position_option(name: str, help: str) -> Callable[[Command], Command]:
 
 as_of_option = position_option(
     "--as-of",
-    "Count only events up to this offset (`state_version`; of a file the line's number from 0) or time.",
+    "Count only events up to this offset (`state_version`; in a file, the line number from 0) or time.",
 )
 """Decorator for `as_of: Position | None`."""
 
 as_of_time_option = position_option(
     "--as-of",
-    "Count only events up to this time; folds the whole log again. OFFSET is of one run, so not of all.",
+    "Count only events up to this time; folds the whole log again. OFFSET is for one run, not for all.",
 )
 """Decorator for `as_of` of several runs, which cannot be an offset."""
 
@@ -366,7 +366,7 @@ def is_file(name: str) -> bool:
 prices_option = click.option(
     "--prices",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML price table of yours.",
+    help="Your own TOML price table.",
 )
 
 

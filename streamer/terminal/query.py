@@ -150,8 +150,8 @@ def leaderboard(
 ) -> None:
     """Agents by a metric, best first: a board for each benchmark, its finished runs pooled.
 
-    Pass rates have an interval, and each agent the places that it may truly have. Unfinished and tiny runs
-    stand below, marked. Baselines are left out.
+    Pass rates have an interval, and each agent its possible true ranks. Unfinished and tiny runs are below,
+    marked. Baselines are left out.
     """
     labels_given = dict(map(label_of, labels))
     if by_run and (html or together):
@@ -301,7 +301,7 @@ def run(
     as_json: bool,
     settings: Settings,
 ) -> None:
-    """One run: its summary; as tables also its agents and tiers.
+    """One run: its summary; tables also show agents and tiers.
 
     With --by it is broken down by a label of its trials. Both --by and --as-of fold the run's log again.
     """
@@ -354,7 +354,7 @@ def agents(
 ) -> None:
     """The agents of a run. With --errors and --json, each has fields `error_budget` and `judge_errors`.
 
-    Null is what is not known. With --judge or --as-of the log says what judges bring to the errors.
+    Null means unknown. With --judge or --as-of, the log shows what judges add to the errors.
     """
     errors, in_log = errors or judge, judge or (errors and as_of is not None)
     answers, judged = _with_judge(settings, run_id, as_of, in_log, "agent_model", COMPARISONS)
@@ -420,7 +420,7 @@ def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, se
 @wide_option
 @with_settings
 def comparisons(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
-    """The agents of a run compared: where each may truly stand, and every two of them."""
+    """The agents of a run compared: the possible ranks of each, and every pair."""
     compared = answers_at(settings, run_id, as_of, *OF_COMPARISON).compared
     if as_json:
         _print_json([] if compared.comparison is None else _published([compared.comparison]))
@@ -481,8 +481,8 @@ def tasks(
     """The tasks of BENCHMARK, over its latest 400 runs: how often they pass, and which are dead.
 
     A task is dead if all trials of two agents or more passed, or none did: it tells no agents apart. With
-    --history in place of BENCHMARK only these runs count, also from files without a server. The exit code is
-    1 if lines of a file could not be folded.
+    --history in place of BENCHMARK, only these runs count; files need no server. The exit code is 1 if lines
+    of a file could not be folded.
     """
     from streamer.terminal.files import past_runs, stored_runs
 
@@ -530,8 +530,8 @@ def unfinished(
 ) -> None:
     """The trials of RUN that are left to run, and the commands that run exactly these again.
 
-    Left are planned trials that are missing or in flight, trials without a verdict, and trials that the
-    infrastructure failed. The run's log is folded again; with --from a file is.
+    These are planned trials that are missing or in flight, trials without a verdict, and infrastructure
+    failures. The run's log is folded again, or with --from a file.
     """
     from streamer.terminal.options import answered, price_table, run_as_of  # only this folds
 

@@ -87,10 +87,10 @@ SUMMARIES = "summary", "summaries"
 def verify_command(
     run: str | None, every: bool, topics: bool, wait: float, as_json: bool, settings: Settings
 ) -> None:
-    """Fold the event topic again and compare each digest of RUN with what Redis holds.
+    """Fold the event topic again and compare each digest of RUN with Redis.
 
-    Exit codes: 0 equal, 1 something differs, 3 cannot be verified. The last means: the log is truncated, the
-    broker or Redis is away or empty, the log does not know the run, or results are still in flight.
+    Exit codes: 0 equal, 1 something differs, 3 cannot be verified. 3 means: the log is truncated, the broker
+    or Redis is down or empty, the log does not have the run, or results are still in flight.
     """
     if (run is None) != every:
         raise click.UsageError("name one RUN, or give --all")
@@ -180,11 +180,11 @@ def _short(digest: str | None) -> str:
 @json_option
 @with_settings
 def rebuild_command(switch: bool, wait: float, as_json: bool, settings: Settings) -> None:
-    """Fold the whole event log again, compare with the topics and Redis, and replace what stands there.
+    """Fold the whole event log again, compare with the topics and Redis, and replace what is there.
 
     To replace it, stop all workers first. The next worker to start folds the log from its beginning and
-    publishes under the next epoch; readers keep the old summaries until then. Runs of which the log holds
-    nothing are removed.
+    publishes under the next epoch; readers keep the old summaries until then. Runs that are not in the log
+    are removed.
 
     Exit codes: 0 equal or replaced, 1 something differs or workers are running, 3 the log is not complete or
     cannot be read.
@@ -260,9 +260,9 @@ def report_command(
 ) -> None:
     """Write a report of RUN as Markdown, HTML, CSV, Parquet or JSON.
 
-    Summaries come from Redis; single trials, which csv and parquet are made of and html and json list,
-    from the topic `scored-trials`. With --from, RUN may be left out if the file holds one run. With --as-of
-    the command folds the events of FILE, or the events of RUN in the log.
+    Summaries come from Redis; single trials, for all formats but md, from the topic `scored-trials`. With
+    --from, RUN may be left out if the file holds one run. With --as-of the command folds the events of FILE,
+    or the events of RUN in the log.
     """
     from streamer.web.report import FORMATS, WITHOUT_TRIALS, format_of
 
@@ -331,13 +331,13 @@ def _say_if_moving(data: RunData) -> None:
 
 @click.command()
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--runs", "pattern", metavar="GLOB", default="*", help="Only these runs, as 'nightly-*'.")
+@click.option("--runs", "pattern", metavar="GLOB", default="*", help="Only these runs ('nightly-*').")
 @click.option(
     "--from",
     "files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of events, instead of the servers. May be given again.",
+    help="A file of events, instead of the servers; repeatable.",
 )
 @click.option(
     "--format",
@@ -355,12 +355,12 @@ def export_command(
     chosen: Literal["parquet", "every-eval-ever", "junit"],
     settings: Settings,
 ) -> None:
-    """Write runs as Parquet files into OUT, or bring what an earlier export wrote up to date.
+    """Write runs as Parquet files into OUT, or update what an earlier export wrote.
 
-    Only runs that changed are folded and written; a run that was deleted goes. What is written is never
-    changed: OUT/current moves to the new data in one step. OUT/views.sql has a view for each table. The exit
-    code is 1 if a run cannot be folded; its old rows stay. The other formats write the files of all chosen
-    runs again, each in one step.
+    Only runs that changed are folded and written; a deleted run is removed. Written files never change:
+    OUT/current moves to the new data in one step. OUT/views.sql has a view for each table. The exit code is 1
+    if a run cannot be folded; its old rows stay. The other formats write the files of all chosen runs again,
+    each in one step.
     """
     from streamer.operate.rows import rows_folded, rows_in_log
 
@@ -423,7 +423,7 @@ SHOWN = 20
     show_default=True,
     help=f"One of {', '.join(BOARD_METRICS)}, or metrics/NAME.",
 )
-@position_option("--since", "Only what moved it after this offset or time.")
+@position_option("--since", "Only moves after this offset or time.")
 @as_of_option
 @from_option
 @click.option("--limit", type=click.IntRange(min=1), default=SHOWN, show_default=True, help="Rows to list.")
@@ -444,8 +444,8 @@ def why_command(
     """Say which events moved a number of RUN's agents, by how much, newest first.
 
     The run's log is folded again, event by event. Each row has the number before and after one event, and
-    below stands what all of them add up to. The last number is the published one, or with --as-of the one
-    then. With --from, RUN may be left out if the file holds one run.
+    their total is below. The last number is the published one, or with --as-of the one then. With --from, RUN
+    may be left out if the file holds one run.
     """
     from streamer.views.why import MetricMoves, Question, UnknownAgent, metric_of, why_in
 
@@ -551,10 +551,10 @@ def ledger_command(
     as_json: bool,
     settings: Settings,
 ) -> None:
-    """Say which candidates of ledger NAME are better than their baseline; without NAME list the ledgers.
+    """Say which candidates of ledger NAME are better than their baseline; without NAME, list ledgers.
 
-    A run enters its agents by the field `ledger` of its run_started event, before its first trial. Of all
-    "better" verdicts at most 5 % are false on average, however many candidates come, whenever you look.
+    A run enters its agents in the field `ledger` of its run_started event, before its first trial. On average
+    at most 5 % of "better" verdicts are false, however many candidates come, whenever you look.
     """
     from streamer.client.folded import fold_states  # only this needs them
     from streamer.client.readers import StateReader

@@ -100,7 +100,7 @@ def test_after_its_deletion_nothing_stands_and_before_it_everything(log: Setting
 
 
 def test_nothing_is_known_beyond_the_end_or_in_the_future(log: Settings) -> None:
-    with pytest.raises(BadPosition, match="the last record is at offset 4"):
+    with pytest.raises(BadPosition, match="the last record is at 4"):
         fold_run(log, "run-1", PRICES, Position(offset=5))
     with pytest.raises(BadPosition, match="in the future"):
         fold_run(log, "run-1", PRICES, Position(at=datetime.now(UTC) + timedelta(days=1)))

@@ -137,7 +137,7 @@ def test_without_a_stack_it_asks_for_nothing_and_says_why(
     asyncio.run(plugin.on_job_start(job))
     asyncio.run(plugin.on_job_end(None))
     assert job.hooks == []
-    assert "no stack is running on this machine" in caplog.text
+    assert "no stack runs on this machine" in caplog.text
 
 
 def test_no_error_reaches_harbor(

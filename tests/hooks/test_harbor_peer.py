@@ -180,7 +180,7 @@ def test_harbor_lists_the_plug_in_and_it_says_when_it_publishes_nothing(
     assert "streamer" in listed.stdout
     nowhere = variables | {"STREAMER_DISCOVERY": str(tmp_path / "none.json")}
     job, said = run_job(harbor, tmp_path, nowhere, "--plugin", "streamer")
-    assert "streamer is not publishing this job" in said
+    assert "streamer does not publish this job" in said
     assert len(trials_of(converted(job)[0])) == 28
 
 

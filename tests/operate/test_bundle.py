@@ -222,9 +222,9 @@ def member(name: str, content: bytes) -> bytes:
     ("content", "words"),
     [
         (b"", "no header for events.ndjson"),
-        (WHOLE[:-1], "the end of the archive"),
+        (WHOLE[:-1], "the end of an archive"),
         (WHOLE[: len(WHOLE) // 2], "the file ends earlier"),
-        (WHOLE + b"\0", "the end of the archive"),
+        (WHOLE + b"\0", "the end of an archive"),
         (WHOLE.replace(b"events.ndjson", b"../events.nds", 1), "no header for events.ndjson"),
         (WHOLE.replace(b"ustar", b"pax\0\0", 1), "no header for events.ndjson"),
         (member(EVENTS, b""), "do not match"),

@@ -83,7 +83,7 @@ def test_a_deleted_agent_is_one_event_without_a_score() -> None:
     ("arguments", "said"),
     [
         (("mlflow",), "name the runs to watch, or use --all"),
-        (("otlp", "--all", "--otlp-name", "x=y"), "'x=y' does not rename anything that is sent"),
+        (("otlp", "--all", "--otlp-name", "x=y"), "'x=y' renames nothing"),
     ],
 )
 def test_wrong_use_is_one_line(arguments: tuple[str, ...], said: str) -> None:

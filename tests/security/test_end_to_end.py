@@ -130,7 +130,7 @@ def test_a_worker_that_is_not_let_in_ends_with_one_line(secured: Secured, tmp_pa
 def test_a_worker_with_a_wrong_redis_password_goes_on_and_says_so(secured: Secured, tmp_path: Path) -> None:
     given = secured.given("worker", redis_password_file=None, redis_password="not-the-password")
     with a_worker(tmp_path, given) as worker:
-        worker.wait_until(lambda: "Redis does not accept writes" in worker.output, "it says so")
+        worker.wait_until(lambda: "Redis accepts no writes" in worker.output, "it says so")
         assert "invalid username-password pair" in worker.output
     assert "not-the-password" not in worker.output
 
@@ -210,7 +210,7 @@ def test_what_does_not_fit_a_port_is_one_line_that_says_why(secured: Secured) ->
         ({"ssl_cafile": unknown}, "certificate is not trusted", "STREAMER_SSL_CAFILE"),
         ({"ssl_cafile": None}, "certificate is not trusted"),
         ({"bootstrap": other_host}, "not valid for '127.0.0.1'"),
-        ({"sasl_mechanism": "PLAIN"}, "does not accept PLAIN"),
+        ({"sasl_mechanism": "PLAIN"}, "rejects PLAIN"),
     ):
         said = refused(secured, secured.given("publisher", **given))
         assert all(word in said for word in words), (given, said)

@@ -565,8 +565,8 @@ def test_r35_only_a_run_that_lacks_what_its_files_announce_is_interrupted() -> N
     plan = RunPlan("r", started={"plan_complete": False}, notes=["two ids are one"])
     plan.finished = {"type": "run_finished", "status": "completed"}
     assert plan.end == plan.finished
-    plan.lacks("the files announce 3 trials, but only 1 were found")
+    plan.lacks("3 trials announced, 1 found")
     assert plan.end == {"type": "run_finished", "status": "interrupted"}
     plan.finished = {"type": "run_finished", "status": "cancelled"}
     assert plan.end == plan.finished
-    assert plan.notes == ["two ids are one", "the files announce 3 trials, but only 1 were found"]
+    assert plan.notes == ["two ids are one", "3 trials announced, 1 found"]

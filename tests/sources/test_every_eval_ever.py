@@ -103,5 +103,5 @@ def test_r35_rows_that_the_evaluation_counts_and_that_are_not_there_are_said(tmp
     file = a_file(tmp_path / "x_samples.jsonl", a_row())
     write_json(tmp_path / "x.json", {"detailed_evaluation_results": {"total_rows": 3}})
     events, report = converted(file)
-    assert report.notes == ["run bench/acme_m/1700000000: the files announce 3 rows, but only 1 were found"]
+    assert report.notes == ["run bench/acme_m/1700000000: 3 rows announced, 1 found"]
     assert plan_of(events)["plan_complete"] is False

@@ -276,7 +276,7 @@ def test_r35_two_ids_that_become_one_are_named(tmp_path: Path, harness: str) -> 
         [folder] = filter(Path.is_dir, other.iterdir())
         shutil.copytree(folder, home / folder.name.replace("t", "u"))
     notes = converted(home)[1].notes
-    assert any("'a\\nb' and 'a\\rb' become one id, 'a\ufffdb'" in note for note in notes), notes
+    assert any("'a\\nb' and 'a\\rb' become 'a\ufffdb'" in note for note in notes), notes
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
@@ -322,7 +322,7 @@ def test_r35_a_run_whose_files_announce_more_than_there_is_is_not_complete(
         write_json(home / "run_metadata.json", {"end_time": ENDED})
     events, report = converted(home)
     [note] = report.notes
-    assert "the files announce 3 " in note
+    assert ": 3 " in note
     assert len(trials_of(events)) == 1
     assert plan_of(events)["plan_complete"] is False
     assert [event["status"] for event in events if event["type"] == "run_finished"] == ["interrupted"]

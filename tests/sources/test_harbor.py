@@ -414,7 +414,7 @@ def test_a_job_that_counts_trials_without_files_says_how_many_and_is_not_complet
     assert [event["type"] for event in events] == ["run_started", "run_finished"]
     assert (events[0]["plan_complete"], events[1]["status"]) == (False, "interrupted")
     name = "job-without-trial-files"
-    assert report.notes == [f"run {name}: the files announce 3 trials with a result, but only 0 were found"]
+    assert report.notes == [f"run {name}: 3 trials with a result announced, 0 found"]
 
 
 def test_some_trial_files_that_are_gone_are_counted_once_the_job_has_finished(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_some_trial_files_that_are_gone_are_counted_once_the_job_has_finished(tm
     write_json(job / "result.json", whole)
     events, report = converted(job)
     assert len(trials_of(events)) == 2
-    assert report.notes == ["run job: the files announce 5 trials with a result, but only 2 were found"]
+    assert report.notes == ["run job: 5 trials with a result announced, 2 found"]
     write_json(job / "result.json", {**whole, "finished_at": None})
     assert not converted(job)[1].notes
 
@@ -433,9 +433,7 @@ def test_a_job_that_stopped_without_an_end_says_the_trials_that_it_counts(tmp_pa
     """R35. Beside files it may run: a retry deletes the files of its trial for a while."""
     stats = {"n_total_trials": 5, "stats": {"n_completed_trials": "3"}}
     write_json(tmp_path / "job" / "result.json", stats)
-    assert converted(tmp_path)[1].notes == [
-        "run job: the files announce 3 trials with a result, but only 0 were found"
-    ]
+    assert converted(tmp_path)[1].notes == ["run job: 3 trials with a result announced, 0 found"]
     a_job(tmp_path / "job", a_trial_result(name="t0"))
     assert converted(tmp_path)[1].notes == []
 
@@ -794,7 +792,7 @@ def test_a_servers_key_goes_to_no_other_place(
 
 def test_what_is_no_harbor_server_is_said(address: str, tmp_path: Path) -> None:
     Answers.answers["/jobs"] = (200, {}, b"<html>")
-    with pytest.raises(ServerError, match="Is it a Harbor server"):
+    with pytest.raises(ServerError, match="Is this a Harbor server"):
         ServerCopy(address, tmp_path).update()
-    with pytest.raises(ServerError, match="there is no Harbor server"):
+    with pytest.raises(ServerError, match="no Harbor server answers"):
         ServerCopy("http://127.0.0.1:9", tmp_path).update()

@@ -102,9 +102,7 @@ def test_the_plan_of_the_dryrun_has_its_tiers_subtests_and_end() -> None:
     events, report = converted(dryrun())
     plan = plan_of(events)
     tiers = [f"T{k}" for k in range(7)]
-    assert report.notes == [
-        f"run {plan['run_id']}: the files announce 7 trials with a result, but only 4 were found"
-    ]
+    assert report.notes == [f"run {plan['run_id']}: 7 trials with a result announced, 4 found"]
     assert (plan["tasks"], plan["attempts"], plan["tiers"]) == (["test-001"], 1, tiers)
     assert plan["subtests"] == dict.fromkeys(tiers, 1)
     assert plan["agent_models"] == ["claude-code:claude-sonnet-4-5-20250929"]
@@ -264,7 +262,7 @@ def test_runs_that_the_checkpoint_counts_and_that_are_not_there_are_said(tmp_pat
     ended = {"T0": {"00": {"1": "passed", "2": "failed", "3": "agent_complete"}}}
     write_json(path / "checkpoint.json", {"status": "completed", "completed_runs": ended})
     events, report = converted(path)
-    assert report.notes == ["run exp: the files announce 2 trials with a result, but only 1 were found"]
+    assert report.notes == ["run exp: 2 trials with a result announced, 1 found"]
     assert plan_of(events)["plan_complete"] is False
 
 

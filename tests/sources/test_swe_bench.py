@@ -86,8 +86,8 @@ def test_r35_counts_that_the_lists_do_not_reach_are_said_and_the_plan_is_not_com
     write_json(tmp_path / "acme.run.json", REPORT | counts)
     events, report = converted(tmp_path)
     assert report.notes == [
-        "run run: the files announce 9 instances in all, but only 4 were found",
-        "run run: the files announce 5 resolved instances, but only 1 were found",
+        "run run: 9 instances in all announced, 4 found",
+        "run run: 5 resolved instances announced, 1 found",
     ]
     assert plan_of(events)["plan_complete"] is False
 

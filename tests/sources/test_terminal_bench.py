@@ -310,7 +310,7 @@ def test_r35_trials_that_the_results_count_and_that_are_nowhere_are_said(tmp_pat
     run = a_run(tmp_path / "run1", [a_result()], lock={"dataset": {"task_ids": ["oom", "b", "c"]}})
     write_json(run / "results.json", {"results": [], "n_resolved": 2, "n_unresolved": 1})
     events, report = converted(run)
-    assert report.notes == ["run run1: the files announce 3 trials with a result, but only 1 were found"]
+    assert report.notes == ["run run1: 3 trials with a result announced, 1 found"]
     assert plan_of(events)["plan_complete"] is False
     write_json(run / "results.json", {"results": [a_result()], "n_resolved": 1, "n_unresolved": 0})
     assert converted(run)[1].notes == []

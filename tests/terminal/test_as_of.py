@@ -217,10 +217,10 @@ def test_a_time_counts_the_records_up_to_it_and_the_state_is_that_of_the_time(lo
 @pytest.mark.parametrize(
     ("position", "code", "said"),
     [
-        ("999999", 2, "there is nothing at offset 999999 yet: the last record is at offset"),
+        ("999999", 2, "there is nothing at offset 999999 yet: the last record is at"),
         ("2999-01-01T00:00:00Z", 2, "is in the future"),
         ("2020-01-01T00:00:00Z", 1, "its first event is at offset"),
-        ("yesterday", 2, "neither an offset, such as 41, nor a time with a zone"),
+        ("yesterday", 2, "neither an offset (41) nor a time with a zone"),
         ("2026-01-01T00:00:00", 2, "nor a time with a zone"),
         ("-1", 2, "neither an offset"),
     ],
@@ -320,7 +320,7 @@ def test_of_a_file_a_time_or_a_line_beyond_its_end_is_a_usage_error(
     file = tmp_path / "events.ndjson"
     file.write_bytes(ndjson([a_trial()]))
     ask = partial(streamer, *command, file, "--as-of")
-    for position, said in (("1", "last record is at offset 0"), ("2026-01-01T00:00:00Z", "has no timestamp")):
+    for position, said in (("1", "last record is at 0"), ("2026-01-01T00:00:00Z", "has no timestamp")):
         done = ask(position)
         assert (done.returncode, done.stdout) == (2, b"")
         assert said in done.stderr.decode()
@@ -544,7 +544,7 @@ def test_q_ends_the_demo_before_its_end_too_and_verifies_what_there_is() -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--all"], "no URL yet"),
+        (["--all"], "no URL. Give"),
         (["--notify", "json://x"], "name the runs to watch, or use --all"),
         (["r", "--all", "--notify", "json://x"], "name the runs to watch, or use --all"),
         (

@@ -360,7 +360,7 @@ def test_a_file_is_there_as_a_whole_and_nothing_beside_it(tmp_path: Path) -> Non
 
 
 # -----------------------------------------------------------------------------
-# `streamer prices`: which price applies, and who says so (R2, E9, E10).
+# `streamer prices`: which price applies, and its source (R2, E9, E10).
 
 
 TABLE = """

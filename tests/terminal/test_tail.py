@@ -159,7 +159,7 @@ def test_a_declaration_that_the_lock_contradicts_is_remarked_on(tails: Tails) ->
         with tails.running("--once", *options) as process:
             assert process.wait(DEADLINE_SECONDS) == 0
     assert [plan["order_kind"] for plan in plans(tails)] == ["chosen", "shuffled"]
-    assert "its harness sorts the tasks itself" in tails.printed
+    assert "its harness orders tasks itself" in tails.printed
 
 
 def test_difficulty_comes_from_the_trials_of_another_run(tails: Tails) -> None:
@@ -422,7 +422,7 @@ def test_json_has_the_moves_the_sums_and_infinite_numbers_as_text(file: Path) ->
     ("arguments", "code", "said"),
     [
         ([], 2, "name a RUN, or give a file of events with --from"),
-        (["--metric", "reward"], 2, "There is no board for 'reward'"),
+        (["--metric", "reward"], 2, "No board for 'reward'"),
         (["--agent", "who"], 2, "the run has no agent 'who'; it has nop:nop, other:gpt-5, terminus:gpt-5"),
         (["missing"], 1, "the file has no run 'missing'"),
         (["--since", "then"], 2, "neither an offset"),

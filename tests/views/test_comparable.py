@@ -328,7 +328,7 @@ def test_the_help_says_why_there_may_be_no_verdict() -> None:
     )
     for said in (compare, gate):
         assert "the sides ran different tasks or were made in different ways" in said
-    assert "With --race 0 says that the race is over" in gate
+    assert "With --race, 0 means the race is over" in gate
 
 
 def test_a_trials_field_replaces_that_of_its_run(tmp_path: Path) -> None:

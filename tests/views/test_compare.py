@@ -704,7 +704,7 @@ def test_tables_show_places_and_sentences_with_names_escaped() -> None:
     assert pairs.rows[0][2:6] == ["15", "0", "0", "5"]
     assert not any("\u202e" in cell for table in (ranks, pairs) for row in table.rows for cell in row)
     without = comparison_tables(compared(trials({"a": "+", "b": "-"})))[0]
-    assert without.note.startswith("No ranks: the run has not declared a complete plan")
+    assert without.note.startswith("No ranks: the run declared no complete plan")
     own = comparison_tables(
         compared([plan(order_kind="chosen", order_history=[plan()["run_id"]]), *events[1:]])
     )[0]

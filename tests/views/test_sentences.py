@@ -79,13 +79,13 @@ FIVE_EACH = [
 
 CASES = {
     "a tiered run without a plan, all assumed trials in": Case(
-        TIERS, FOLD, "has not said how many trials it plans", "the run has not declared a complete plan"
+        TIERS, FOLD, "has not said how many trials it plans", "the run declared no complete plan"
     ),
     "a plan that is still growing": Case(
         [plan(tasks=20, attempts=1, plan_complete=False), *trials(5, 2)],
         FOLD,
         "has not said how many trials it plans",
-        "the run has not declared a complete plan",
+        "the run declared no complete plan",
     ),
     "one agent in two tiers": Case(TIERS, FOLD, "pass@k by agent only", "pass@k within tiers"),
     "numbers without verdicts beside verdicts": Case(

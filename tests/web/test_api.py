@@ -439,13 +439,13 @@ async def test_what_is_left_to_run_is_listed_now_and_as_of_an_earlier_position(
 
 
 PROBLEMS = [
-    ("?as_of=yesterday", 400, "neither an offset, such as 41, nor a time with a zone"),
-    ("?as_of=99", 400, "the last record is at offset 2"),
+    ("?as_of=yesterday", 400, "neither an offset (41) nor a time with a zone"),
+    ("?as_of=99", 400, "the last record is at 2"),
     ("?as_of=2999-01-01T00:00:00Z", 400, "in the future"),
     ("?as_of=2001-01-01T00:00:00%2B01:00", 404, "its first event is at offset 0"),
     ("?as_of=" + "1" * 65, 400, "at most 64 characters"),
     ("/why?since=yesterday", 400, "neither an offset"),
-    ("/why?metric=reward", 400, "There is no board for 'reward'"),
+    ("/why?metric=reward", 400, "No board for 'reward'"),
     ("/why?agent=who", 404, "no agent 'who'; it has b:gpt-5, terminus:gpt-5"),
     ("/why?limit=0", 400, "limit"),
 ]

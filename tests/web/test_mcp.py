@@ -103,7 +103,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("board", {"run": "r9"}, "There is no run 'r9'. Did you mean r1?"),
     ("agents", {"run": "r1", "asof": "2"}, "asof: Extra inputs are not permitted. Allowed: run, as_of"),
     ("agents", {"run": "r1", "as_of": "never"}, "never"),
-    ("delete", {"run": "r1"}, "There is no tool 'delete'; use board, runs"),
+    ("delete", {"run": "r1"}, "No tool 'delete'. Choose: board, runs"),
 ]
 
 

@@ -657,7 +657,7 @@ def test_a_server_with_a_token_asks_for_it_once(unlocked_page: Page, logged: Set
         expect(unlocked_page.get_by_role("heading", name="This server asks for a token")).to_be_visible()
         unlocked_page.get_by_role("textbox", name="Token").fill("wrong")
         unlocked_page.get_by_role("button", name="Open").click()
-        expect(unlocked_page.get_by_role("alert")).to_contain_text("That token is wrong.")
+        expect(unlocked_page.get_by_role("alert")).to_contain_text("Wrong token.")
         unlocked_page.get_by_role("textbox", name="Token").fill(TOKEN)
         unlocked_page.get_by_role("button", name="Open").click()
         live(unlocked_page)

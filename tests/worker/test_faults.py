@@ -554,7 +554,7 @@ def test_a_request_to_repair_waits_for_the_next_worker(on_embedded: Deployment) 
     worker.kill()
     asked = run_cli(on_embedded, "runs", "repair", SICK, "--wait", "0")
     assert asked.returncode == 1
-    assert "no worker has handled it" in asked.stderr.decode()
+    assert "no worker has done it" in asked.stderr.decode()
     on_embedded.publish([sick_trial("later")])
     on_embedded.wait_until_equal(on_embedded.worker().start())
 

@@ -79,8 +79,8 @@ def test_offsets_reset_to_the_latest_are_noticed_and_lose_nothing(on_kafka: Depl
     asyncio.run(commit(on_kafka, ends(on_kafka)))
     worker.start()
     on_kafka.wait_until_equal(worker)
-    assert "moved its committed offset to" in worker.output
-    worker.wait_until(lambda: problems(on_kafka, "moved its committed offset forward"), "status tells")
+    assert "its committed offset was moved to" in worker.output
+    worker.wait_until(lambda: problems(on_kafka, "its committed offset was moved forward"), "status tells")
     assert outcomes(on_kafka) == {"equal"}
     worker.wait_until(lambda: on_kafka.committed() == 320, "all offsets are committed")
     assert worker.stop() == 0
@@ -88,7 +88,7 @@ def test_offsets_reset_to_the_latest_are_noticed_and_lose_nothing(on_kafka: Depl
     on_kafka.publish(trial_events(20, seed=3))
     on_kafka.wait_until_equal(worker)
     worker.wait_until(
-        lambda: not problems(on_kafka, "moved its committed offset forward"), "a restart ends it"
+        lambda: not problems(on_kafka, "its committed offset was moved forward"), "a restart ends it"
     )
 
 

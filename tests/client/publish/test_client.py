@@ -547,7 +547,7 @@ def test_in_a_forked_child_the_parents_publisher_refuses_and_a_new_one_works(
     if child == 0:
         code = 1
         try:
-            with pytest.raises(RuntimeError, match="Create a new one in the child"):
+            with pytest.raises(RuntimeError, match="Create one in the child"):
                 publisher.trial(run_id="r", task_id="never")
             with TrialPublisher(settings, spill_dir=tmp_path / "child") as fresh:
                 fresh.trial(run_id="r", task_id="task-1")
