@@ -34,9 +34,7 @@ from streamer.views.decide.gate import possible_runs
 )
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
 @click.option("--yes", "plan_hash", metavar="HASH", help="Do what was shown with this hash.")
-@click.option(
-    "--without-rejected", is_flag=True, help="Archive runs even if some of their records were rejected."
-)
+@click.option("--without-rejected", is_flag=True, help="Archive a run even if it has rejected records.")
 @wait_option(15.0, "How long to wait for results in flight, and for Redis.")
 @with_settings
 def archive_command(

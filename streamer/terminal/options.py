@@ -392,7 +392,7 @@ def label_key(context: click.Context, parameter: click.Parameter, value: str | N
     if value is None:
         return None
     if not value.startswith(_PREFIX) or value == _PREFIX:
-        raise click.BadParameter(f"{value!r} does not look like label:language")
+        raise click.BadParameter(f"{value!r} is not label:KEY (label:language)")
     return value.removeprefix(_PREFIX)
 
 

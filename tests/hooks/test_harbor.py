@@ -158,10 +158,10 @@ def test_no_error_reaches_harbor(
 
     asyncio.run(run())
     assert len(job.hooks) == 2
-    assert "the job continues" in caplog.text
+    assert "the job goes on" in caplog.text
     assert [event["type"] for event in published] == ["run_started", "trial_result"]
     asyncio.run(HarborPlugin().on_job_start(SimpleNamespace()))
-    assert "continues without it" in caplog.text
+    assert "runs without it" in caplog.text
 
 
 harbor_background = harbor.Background

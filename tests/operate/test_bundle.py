@@ -221,12 +221,12 @@ def member(name: str, content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no header for events.ndjson"),
+        (b"", "header for events.ndjson is missing"),
         (WHOLE[:-1], "the end of an archive"),
         (WHOLE[: len(WHOLE) // 2], "the file ends earlier"),
         (WHOLE + b"\0", "the end of an archive"),
-        (WHOLE.replace(b"events.ndjson", b"../events.nds", 1), "no header for events.ndjson"),
-        (WHOLE.replace(b"ustar", b"pax\0\0", 1), "no header for events.ndjson"),
+        (WHOLE.replace(b"events.ndjson", b"../events.nds", 1), "header for events.ndjson is missing"),
+        (WHOLE.replace(b"ustar", b"pax\0\0", 1), "header for events.ndjson is missing"),
         (member(EVENTS, b""), "do not match"),
         (member(RECORDS, b""), "more bytes than records.ndjson counts"),
         (member(RECORDS, b"[]\n"), "ValidationError"),
@@ -236,7 +236,7 @@ def member(name: str, content: bytes) -> bytes:
         (member(PRICES, b"x = " + b"[" * 100_000), "not valid TOML"),
         (member(SUMMARIES, b"[1]\n"), "TypeError"),
         (member(SUMMARIES, members_of(WHOLE)[SUMMARIES] * 2), "twice"),
-        (member(VERDICTS, b"[]"), "not a JSON object"),
+        (member(VERDICTS, b"[]"), "is not an object"),
         (member(VERDICTS, b"[" * 100_000), "JSONDecodeError"),
         (member(MANIFEST, b"{}"), "has bundle None"),
         (member(MANIFEST, b"\xff"), "JSONDecodeError"),
@@ -284,7 +284,7 @@ def test_nothing_is_read_because_a_header_says_that_it_is_there(tmp_path: Path) 
     sparse(file, at + 512 + GIB)
     with file.open("r+b") as stream:
         stream.write(WHOLE[:at] + info.tobuf(tarfile.USTAR_FORMAT))
-        with pytest.raises(NotABundle, match=f"{PRICES} has 1,073,741,824 bytes; at most"):
+        with pytest.raises(NotABundle, match=f"{PRICES} has 1,073,741,824 bytes; the limit"):
             check_bundle(stream, "b.tar")
     assert list(members) == list(MEMBERS)
 

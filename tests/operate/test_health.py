@@ -185,7 +185,7 @@ def test_all_that_a_worker_tells_of_is_a_problem(deployment: Deployment) -> None
     assert waits == "worker w waits for the configuration"
     assert unsent == "worker w has 1,000 keys that Redis does not have yet"
     assert refused.startswith(
-        "Redis refuses values of worker w (7 so far). It holds newer ones for 2 runs, such as 'r'"
+        "Redis refuses values of worker w (7 so far). It holds newer ones for 2 runs, like 'r'"
     )
     assert fault == "a fault"
 

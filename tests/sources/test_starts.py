@@ -417,7 +417,7 @@ def test_a_file_that_stays_half_is_reported_and_published_when_it_is_mended(tmp_
         assert [event["task_id"] for event in following.trials] == ["b"]
         assert len(following.said) == 1
         assert str(broken) in following.said[0]
-        assert "may be truncated" in following.said[0]
+        assert "may be cut off" in following.said[0]
         write_json(broken, a_result())
         following.wait_until_converted()
     assert len(following.trials) == 2

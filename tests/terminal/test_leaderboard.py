@@ -242,7 +242,7 @@ async def test_a_run_whose_plan_alone_is_known_has_a_report(feed: Feed, settings
     ("arguments", "code", "said"),
     [
         (["--format", "csv"], 2, "name a RUN"),
-        (["r", "--format", "csv", "--no-trials"], 2, "consists of trials"),
+        (["r", "--format", "csv", "--no-trials"], 2, "needs trials"),
         (["r", "--format", "docx"], 2, "docx"),
         (["--from", "two.ndjson"], 1, "2 runs (q, r)"),
         (["s", "--from", "two.ndjson"], 1, "no run 's'"),

@@ -37,5 +37,5 @@ def test_several_servers_may_be_given() -> None:
 
 @pytest.mark.parametrize("wrong", ["nan", "inf", "1e999"])
 def test_an_amount_that_is_no_finite_number_is_refused_with_what_is_allowed(wrong: str) -> None:
-    with pytest.raises(click.BadParameter, match="is not an amount"):
+    with pytest.raises(click.BadParameter, match="is not finite"):
         FiniteRange(min=0).convert(wrong, None, None)

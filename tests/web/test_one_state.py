@@ -117,7 +117,7 @@ BOTH = {"STREAMER_WEB_TOKEN": TOKEN, "STREAMER_WEB_PUBLISH_TOKEN": TOKEN, "STREA
         (["--host", "0.0.0.0", "--token", "short"], {}, b"--token is too short: it needs 16"),
         (["--publish-token", "short"], {}, b"--publish-token is too short: it needs 16"),
         (["--host", "0.0.0.0", "--publish-token", TOKEN], {}, b"--token"),
-        ([], BOTH, b"are equal"),
+        ([], BOTH, b"are the same"),
     ],
 )
 def test_an_address_that_others_can_reach_needs_a_long_token_for_each_use(
