@@ -526,7 +526,7 @@ def test_a_collector_has_each_number_and_what_it_missed_comes_when_it_is_back(
 
     with forwarding(stack, tmp_path / "log", *given) as log:
         publish(stack.settings, [a_trial(task_id="t1", resolved=True, **own)])
-        wait_for(lambda: "accepts no results" in log.read_text(), "that nobody listens", 90)
+        wait_for(lambda: "gets no results" in log.read_text(), "that nobody listens", 90)
         with serving(tmp_path / "collector.log", command, tmp_path, f"http://127.0.0.1:{port}/"):
             wait_for(lambda: scores("accuracy")[-1:] == [1.0], "what waited", 90)
             ended = {"type": "run_finished", "run_id": "otlp-run", "status": "completed"}

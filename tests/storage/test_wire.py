@@ -379,7 +379,7 @@ async def test_a_full_redis_is_told_once_and_said_to_take_writes_only_once_it_do
         for _ in range(times):
             await owner.sink.heartbeat("w", {}, at=datetime.now(UTC))
             await asyncio.sleep(0.05)
-        return [record.message for record in caplog.records if "writes" in record.message]
+        return [record.message for record in caplog.records if "writ" in record.message]
 
     await owner.step()
     assert await beat(2) == []
@@ -390,7 +390,7 @@ async def test_a_full_redis_is_told_once_and_said_to_take_writes_only_once_it_do
     finally:
         client.config_set("maxmemory", 0)
     await eventually(lambda: owner.sink.settled, "Redis takes writes")
-    assert [line.partition(" accepts ")[2] for line in (await beat(2))[1:]] == ["writes again"]
+    assert [line.partition(" is ")[2] for line in (await beat(2))[1:]] == ["writable again"]
 
 
 async def test_a_run_too_large_for_redis_does_not_keep_back_the_others(

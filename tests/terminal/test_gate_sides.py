@@ -96,7 +96,7 @@ def test_a_run_that_has_not_begun_is_waited_for_only_for_a_time(stack: Online) -
     published(stack, [*run_of(old, "b", 18), END | {"run_id": old}])
     absent = call(stack, "gate", new, "--against", old)
     assert absent.returncode == 3
-    assert b"the log has no run with that name" in absent.stderr
+    assert b"the log has no such run" in absent.stderr
     directory = call(stack, "gate", ROOT / "tests", "--against", old)
     assert directory.returncode == 3
     assert f"`streamer convert {ROOT / 'tests'} > FILE`".encode() in directory.stderr

@@ -137,7 +137,7 @@ def test_a_budget_is_judged_by_the_known_cost_and_its_forecast(query: Query) -> 
     assert said.startswith("forecast: about $162.00 in all, $")
     assert said.endswith("; forecast: the budget of $9.00 is passed")
     assert query("run", OPEN, "--budget", "9", "--by", "label:team").exit_code == 2
-    for wrong, said in (("-1", "x>=0"), ("nan", "not an amount")):
+    for wrong, said in (("-1", "x>=0"), ("nan", "not finite")):
         refused = query("run", DONE, "--budget", wrong)
         assert (refused.exit_code, said in refused.output) == (2, True)
 
