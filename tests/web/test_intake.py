@@ -473,7 +473,7 @@ def test_a_refusal_that_will_not_pass_is_raised_and_keeps_the_events(
     file = tmp_path / "spill.ndjson"
     with Serving(topics, publish_token="staple-correct-horse") as serving:
         url = f"http://127.0.0.1:{serving.port}"
-        with pytest.raises(RuntimeError, match="token for publishing"):
+        with pytest.raises(RuntimeError, match="publishing token is needed"):
             an_object(url, file, token="wrong").publish(trial(0))
         assert json.loads(file.read_bytes())["task_id"] == "task-0"
         assert an_object(url, file, token="staple-correct-horse").send() is True
