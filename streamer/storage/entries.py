@@ -341,8 +341,8 @@ class Write:
 
     @property
     def size(self) -> int:
-        """Bytes of the values."""
-        return sum(len(entry.value or b"") for entry in self.entries)
+        """Bytes of the script and the values."""
+        return len(SCRIPT) + sum(len(entry.value or b"") for entry in self.entries)
 
 
 class Backlog:
@@ -400,13 +400,13 @@ class Backlog:
         A foreign run is forgotten. So is one without news whose last event is before `since` (Unix seconds),
         because it has expired.
         """
-        news = list(self._news.get(run_id, {}).values())
-        follows = self._marks.get(run_id)
-        if self.owner is None:
-            return Write(run_id, news, news) if news else None
-        if follows and not news:
+        if run_id not in self._news:
             return None
-        entries = news if follows else self._whole(self.owner, run_id, news)
+        news = list(self._news[run_id].values())
+        if self.owner is None and news:
+            return Write(run_id, news, news)
+        follows = self._marks.get(run_id)
+        entries = news if follows or self.owner is None else self._whole(self.owner, run_id, news)
         expired = since is not None and not news and _last_event(entries) < since
         if not entries or expired:
             self._count -= len(self._news.pop(run_id, {}))
@@ -425,6 +425,11 @@ class Backlog:
         if not waiting and self._marks.get(write.run_id, "") == write.mark:
             self._news.pop(write.run_id, None)
 
+    def failed(self, write: Write) -> None:
+        """Redis may lack this write. Changes show it by their mark; a whole write is repeated."""
+        if write.whole and write.run_id in self._news:
+            self.doubt(write.run_id)
+
     def _whole(self, owner: RunOwner, run_id: str, news: Iterable[KeyState]) -> list[KeyState]:
         current = owner.current(run_id)
         if not current.summaries:
@@ -438,8 +443,8 @@ class Backlog:
 
     def _make_room(self) -> None:
         """Drop the news of the oldest run; deleted runs come last, because their owner may forget them."""
-        having = [run_id for run_id, news in self._news.items() if news]
-        run_id = next((run_id for run_id in having if not self._is_deleted(run_id)), having[0])
+        oldest = next(run_id for run_id, news in self._news.items() if news)
+        run_id = next((r for r, news in self._news.items() if news and not self._is_deleted(r)), oldest)
         self._count -= len(self._news.pop(run_id))
         self.doubt(run_id)
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Self, TypeAlias, TypeVar, cast
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -211,6 +212,10 @@ class AcrossRuns:
 
     def benchmark(self, run_id: str) -> str | None:
         return self._benchmarks.get(run_id)
+
+    def remember(self, run_id: str, benchmark: str | None) -> None:
+        """Assume the benchmark from before a write that may have failed, so that the next one corrects it."""
+        self._benchmarks[run_id] = benchmark
 
     def commands(self, run_id: str, entries: Sequence[KeyState]) -> Iterator[RedisCommand]:
         for entry in entries:
@@ -436,7 +441,9 @@ class Heartbeats:
 log = logging.getLogger(__name__)
 
 BYTES_PER_ROUND_TRIP = 1 << 20
-"""Bytes of values; a run with more is sent alone, because all its keys change in one step."""
+"""Bytes of scripts and values; a run with more is sent alone, because all its keys change in one step."""
+RUNS_PER_REWRITE = 1_000
+"""Runs whose keys across runs are corrected before other calls get a turn."""
 
 
 class Sending:
@@ -464,16 +471,21 @@ class Sending:
         """
         writes: list[Write] = []
         size = 0
-        while runs and size < BYTES_PER_ROUND_TRIP:
-            write = self._backlog.next_write(runs.popleft(), since)
-            if write is not None:
-                writes.append(write)
-                size += write.size
-        if size > BYTES_PER_ROUND_TRIP and len(writes) > 1:
-            await self._send(writes[:-1], runs)
-            writes = writes[-1:]
-        if writes:
-            await self._send(writes, runs)
+        try:
+            while runs and size < BYTES_PER_ROUND_TRIP:
+                write = self._backlog.next_write(runs.popleft(), since)
+                if write is not None:
+                    writes.append(write)
+                    size += write.size
+            if size > BYTES_PER_ROUND_TRIP and len(writes) > 1:
+                await self._send(writes[:-1], runs)
+                del writes[:-1]
+            if writes:
+                await self._send(writes, runs)
+        except BaseException:
+            for write in writes:
+                self._backlog.failed(write)
+            raise
 
     async def _send(self, writes: Sequence[Write], again: deque[str]) -> None:
         refusals = await self._round_trip(writes, again)
@@ -493,13 +505,25 @@ class Sending:
             for command in self._across.commands(write.run_id, write.entries):
                 pipe.execute_command(*command)
             sent.append((write, benchmark, slice(start, len(pipe))))
-        replies = await pipe.execute(raise_on_error=False)
+        try:
+            replies = await pipe.execute(raise_on_error=False)
+        except BaseException:
+            for write, benchmark, _ in sent:
+                benchmarks = {benchmark, self._across.benchmark(write.run_id)}
+                self.rewrite_due[write.run_id] |= {name for name in benchmarks if name}
+                self._across.remember(write.run_id, benchmark)
+            raise
         refusals = {}
         for write, benchmark, span in sent:
             refusal = next((reply for reply in replies[span] if isinstance(reply, Exception)), None)
             if refusal:
                 refusals[write.run_id] = refusal
+                self._across.remember(write.run_id, benchmark)
+                self._backlog.failed(write)
             elif int(replies[span.start][0]) == NOT_TAKEN:
+                # The keys across runs took the changes, even if the run belongs to another worker by now.
+                benchmarks = {benchmark, self._across.benchmark(write.run_id)}
+                self.rewrite_due[write.run_id] |= {name for name in benchmarks if name}
                 self._backlog.doubt(write.run_id)
                 again.append(write.run_id)
             else:
@@ -529,10 +553,11 @@ class Sending:
             log.warning("Redis holds newer values of run %r and refuses %d lower ones", run_id, len(refused))
 
     async def rewrite(self) -> None:
-        """Correct the keys across runs where they may be wrong."""
+        """Correct the keys across runs where they may be wrong, for the first of the runs that are due."""
         if not self.rewrite_due:
             return
-        due, self.rewrite_due = self.rewrite_due, defaultdict(set)
+        first = list(islice(self.rewrite_due, RUNS_PER_REWRITE))
+        due = {run_id: self.rewrite_due.pop(run_id) for run_id in first}
         try:
             await self._across.rewrite(due)
         except BaseException:
@@ -721,8 +746,9 @@ class RedisSink:
             while left:
                 async with self._lock:
                     await self._sending.send(left, since)
-            async with self._lock:
-                await self._sending.rewrite()
+            while self._sending.rewrite_due:
+                async with self._lock:
+                    await self._sending.rewrite()
         finally:
             self._flushing -= 1
 

@@ -23,7 +23,7 @@ from streamer.schemas.summaries import TrialInFlight
 from streamer.schemas.wire import RUN as GROUP
 from streamer.schemas.wire import Record
 from streamer.settings import Settings
-from streamer.storage.entries import Backlog, Keys, KeyState, entry_of
+from streamer.storage.entries import SCRIPT, Backlog, Keys, KeyState, entry_of
 from streamer.storage.redis import RedisSink
 from tests.storage.conftest import MakeSink
 from tests.support.builders import a_run_change, an_agent_model_change, an_update
@@ -607,6 +607,53 @@ def test_changes_follow_the_write_before_them_even_if_its_reply_was_lost() -> No
     assert second is not None
     assert (first.whole, first.corrects, first.follows) == (True, False, "")
     assert (second.whole, second.follows) == (False, first.mark)
+
+
+def test_a_whole_write_that_failed_is_made_again_and_failed_changes_show_by_their_mark() -> None:
+    backlog = Backlog(Published("r"), 10)
+    backlog.doubt("r")
+    for _ in range(2):
+        whole = backlog.next_write("r", None)
+        assert whole is not None
+        assert (whole.whole, whole.corrects) == (True, True)
+        backlog.failed(whole)
+    backlog.done(whole)
+    assert backlog.runs() == ["r"]
+    again = backlog.next_write("r", None)
+    assert again is not None
+    backlog.done(again)
+    backlog.failed(again)
+    assert backlog.runs() == []
+    backlog.put(an_entry("r", 8))
+    changes = backlog.next_write("r", None)
+    assert changes is not None
+    backlog.failed(changes)
+    following = backlog.next_write("r", None)
+    assert following is not None
+    assert (following.whole, following.follows) == (False, changes.mark)
+
+
+def test_a_doubtful_run_without_an_owner_waits_no_longer() -> None:
+    backlog = Backlog(None, 10)
+    backlog.doubt("r")
+    assert backlog.next_write("r", None) is None
+    assert backlog.runs() == []
+
+
+def test_a_run_that_does_not_wait_has_no_write() -> None:
+    backlog = Backlog(Published("r"), 10)
+    assert backlog.next_write("r", None) is None
+    backlog.doubt("r")
+    assert backlog.next_write("r", 4e9) is None
+    assert backlog.next_write("r", None) is None
+
+
+def test_deleted_runs_count_in_a_round_trip_although_they_have_no_bytes() -> None:
+    backlog = Backlog(None, 10)
+    backlog.put(an_entry("r", 1, deleted=True))
+    write = backlog.next_write("r", None)
+    assert write is not None
+    assert write.size >= len(SCRIPT)
 
 
 def test_when_it_is_full_the_oldest_run_goes_whole_and_deleted_runs_come_last() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import redis
 
+from streamer.folding.slots import RunUpdate, SummaryChange
 from streamer.operate.local.processes import (
     MAX_FRAME_BYTES,
     NEWEST,
@@ -427,6 +428,114 @@ async def test_a_foreign_key_in_one_run_does_not_keep_back_the_others(
     assert client.hget(KEYS.versions("run 2"), "run") == "1:1"
     client.delete(KEYS.tiers("run 1"))
     await converged(client, owner)
+
+
+def of_two_agents(run: str = "r") -> list[SummaryChange]:
+    agents = [an_agent_model_change(run, agent=agent, mean_cost=1.0) for agent in ("a", "b")]
+    return [*agents, a_run_change(run, benchmark="b")]
+
+
+@pytest.mark.parametrize(
+    "key", [KEYS.versions("r"), KEYS.agent_models("r"), KEYS.runs, KEYS.benchmark_board("b", "mean_cost")]
+)
+@pytest.mark.parametrize("with_news", [False, True])
+async def test_a_whole_run_that_a_foreign_key_kept_out_is_sent_whole_again(
+    make_sink: MakeSink, client: redis.Redis, key: str, with_news: bool
+) -> None:
+    owner = Owning(of_two_agents())
+    sink = make_sink(owner=owner)
+    await sink.write([an_update(*of_two_agents())])
+    client.flushdb()
+    client.set(key, "not ours")
+    await reconcile(sink, owner)
+    if with_news:
+        news = [
+            an_agent_model_change("r", agent="a", version=1, mean_cost=1.0),
+            a_run_change("r", version=1, benchmark="b"),
+        ]
+        owner.put(*news)
+        await sink.write([an_update(*news)])
+    assert not sink.settled
+    client.delete(key)
+    await eventually(lambda: sink.settled, "Redis has the run")
+    assert client.zrange(KEYS.runs, 0, -1) == ["r"]
+    assert client.smembers(KEYS.agent_models("r")) == {"a:opus", "b:opus"}
+    assert client.zrange(KEYS.benchmark_board("b", "mean_cost"), 0, -1) == ["r|a:opus", "r|b:opus"]
+
+
+async def test_a_run_that_went_to_another_worker_while_redis_took_no_writes_is_forgotten(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    own, foreign = of_two_agents("own"), of_two_agents("foreign")
+    owner = Owning([*own, *foreign])
+    sink = make_sink(owner=owner)
+    await reconcile(sink, owner)
+    client.config_set("maxmemory", 1)
+    try:
+        await reconcile(sink, owner)
+        assert sink.away
+        sink.serve(Owning(own))
+    finally:
+        client.config_set("maxmemory", 0)
+    await eventually(lambda: sink.settled, "nothing of the other run waits")
+
+
+async def test_runs_that_shared_a_failed_round_trip_are_sent_again(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    class Failing(Owning):
+        fails = True
+
+        def current(self, run_id: str) -> RunUpdate:
+            if self.fails and run_id == "r2":
+                raise RuntimeError("unreadable")
+            return super().current(run_id)
+
+    owner = Failing([change for run in ("r0", "r1", "r2") for change in of_two_agents(run)])
+    sink = make_sink(owner=owner)
+    with pytest.raises(RuntimeError, match="unreadable"):
+        await reconcile(sink, owner)
+    assert not sink.settled
+    owner.fails = False
+    await sink.heartbeat("w", {}, at=datetime(2026, 1, 1, tzinfo=UTC))
+    await eventually(lambda: sink.settled, "Redis has all runs")
+    assert client.zrange(KEYS.runs, 0, -1) == ["r0", "r1", "r2"]
+
+
+async def test_late_changes_of_a_worker_that_lost_the_run_do_not_stay_on_the_boards(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    def changes(version: int) -> list[SummaryChange]:
+        agent_model = an_agent_model_change("r", version=version, mean_cost=float(version))
+        return [agent_model, a_run_change("r", version=version, benchmark="b")]
+
+    before, after = make_sink(owner=Owning(changes(1))), make_sink(owner=Owning(changes(3)))
+    await before.write([an_update(*changes(1))])
+    await after.write([an_update(*changes(3))])
+    before.serve(Owning())
+    await before.write([an_update(*changes(2))])
+    await eventually(lambda: before.settled, "the first worker is done")
+    board = client.zrange(KEYS.benchmark_board("b", "mean_cost"), 0, -1, withscores=True)
+    assert board == [("r|claude:opus", 3.0)]
+
+
+async def test_a_run_whose_move_to_another_benchmark_got_no_reply_leaves_the_old_boards(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    owner = Owning(of_two_agents())
+    sink = make_sink(owner=owner, timeout_seconds=0.2)
+    await sink.write([an_update(*of_two_agents())])
+    moved = [a_run_change("r", version=1, benchmark="other")]
+    owner.put(*moved)
+    pause(redis_server.child.pid)
+    try:
+        await sink.write([an_update(*moved)])
+        assert sink.away
+    finally:
+        redis_server.child.signal(signal.SIGCONT)
+    await eventually(lambda: sink.settled, "Redis has the move")
+    assert not client.exists(KEYS.benchmark_board("b", "mean_cost"))
+    assert client.zcard(KEYS.benchmark_board("other", "mean_cost")) == 2
 
 
 async def test_closing_while_redis_is_away_says_how_much_is_missing(
