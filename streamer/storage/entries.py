@@ -359,6 +359,7 @@ class Backlog:
         self._name = uuid.uuid4().hex[:12]
         self._numbers = count(1)
         self._marks: dict[str, str] = {}  # "": in doubt
+        self._doubted_since: set[str] = set()  # since their last write was made
         self._news: dict[str, dict[str, KeyState]] = {}
         self._count = 0
 
@@ -392,10 +393,13 @@ class Backlog:
     def doubt(self, run_id: str) -> None:
         """Send this run whole the next time."""
         self._marks[run_id] = ""
+        self._doubted_since.add(run_id)
         self._news.setdefault(run_id, {})
 
     def next_write(self, run_id: str, since: float | None) -> Write | None:
         """The write after which the run waits no longer; None if there is nothing to write.
+
+        If it fails, the next one is like it, or Redis refuses it for the mark that it follows.
 
         A foreign run is forgotten. So is one without news whose last event is before `since` (Unix seconds),
         because it has expired.
@@ -411,8 +415,8 @@ class Backlog:
         if not entries or expired:
             self._count -= len(self._news.pop(run_id, {}))
             return None
-        # If the reply gets lost, the next changes follow a mark that Redis may lack, and it refuses them.
-        mark = self._marks[run_id] = f"{self._name}:{next(self._numbers)}"
+        self._doubted_since.discard(run_id)
+        mark = f"{self._name}:{next(self._numbers)}"
         return Write(run_id, entries, news, follows or "", mark, not follows, corrects=follows == "")
 
     def done(self, write: Write) -> None:
@@ -422,13 +426,12 @@ class Backlog:
             if waiting.get(entry.suffix) is entry:
                 del waiting[entry.suffix]
                 self._count -= 1
-        if not waiting and self._marks.get(write.run_id, "") == write.mark:
+        if write.run_id in self._doubted_since:
+            return
+        if write.mark:
+            self._marks[write.run_id] = write.mark
+        if not waiting:
             self._news.pop(write.run_id, None)
-
-    def failed(self, write: Write) -> None:
-        """Redis may lack this write. Changes show it by their mark; a whole write is repeated."""
-        if write.whole and write.run_id in self._news:
-            self.doubt(write.run_id)
 
     def _whole(self, owner: RunOwner, run_id: str, news: Iterable[KeyState]) -> list[KeyState]:
         current = owner.current(run_id)

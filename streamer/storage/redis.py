@@ -213,16 +213,23 @@ class AcrossRuns:
     def benchmark(self, run_id: str) -> str | None:
         return self._benchmarks.get(run_id)
 
-    def remember(self, run_id: str, benchmark: str | None) -> None:
-        """Assume the benchmark from before a write that may have failed, so that the next one corrects it."""
+    def settle(self, run_id: str, benchmark: str | None) -> None:
+        """Note which benchmark a write that Redis has left the run in."""
         self._benchmarks[run_id] = benchmark
 
-    def commands(self, run_id: str, entries: Sequence[KeyState]) -> Iterator[RedisCommand]:
+    def benchmark_with(self, run_id: str, entries: Iterable[KeyState]) -> str | None:
+        """The benchmark of a run once Redis has these entries."""
         for entry in entries:
             if entry.suffix == RUN_SUFFIX:
-                self._benchmarks[run_id] = entry.summary["benchmark"] if entry.summary else None
+                return entry.summary["benchmark"] if entry.summary else None
+        return self.benchmark(run_id)
+
+    def commands(
+        self, run_id: str, entries: Sequence[KeyState], benchmark: str | None
+    ) -> Iterator[RedisCommand]:
+        for entry in entries:
+            if entry.suffix == RUN_SUFFIX:
                 yield from self._list_run(run_id, entry.summary)
-        benchmark = self.benchmark(run_id)
         boards = {
             f"{encode_id(run_id)}|{entry.group}": entry.board()
             for entry in entries
@@ -471,21 +478,16 @@ class Sending:
         """
         writes: list[Write] = []
         size = 0
-        try:
-            while runs and size < BYTES_PER_ROUND_TRIP:
-                write = self._backlog.next_write(runs.popleft(), since)
-                if write is not None:
-                    writes.append(write)
-                    size += write.size
-            if size > BYTES_PER_ROUND_TRIP and len(writes) > 1:
-                await self._send(writes[:-1], runs)
-                del writes[:-1]
-            if writes:
-                await self._send(writes, runs)
-        except BaseException:
-            for write in writes:
-                self._backlog.failed(write)
-            raise
+        while runs and size < BYTES_PER_ROUND_TRIP:
+            write = self._backlog.next_write(runs.popleft(), since)
+            if write is not None:
+                writes.append(write)
+                size += write.size
+        if size > BYTES_PER_ROUND_TRIP and len(writes) > 1:
+            await self._send(writes[:-1], runs)
+            writes = writes[-1:]
+        if writes:
+            await self._send(writes, runs)
 
     async def _send(self, writes: Sequence[Write], again: deque[str]) -> None:
         refusals = await self._round_trip(writes, again)
@@ -500,46 +502,46 @@ class Sending:
         pipe = self._client.pipeline(transaction=False)
         sent = []
         for write in writes:
-            start, benchmark = len(pipe), self._across.benchmark(write.run_id)
+            start, now = len(pipe), self._across.benchmark_with(write.run_id, write.entries)
             pipe.execute_command(*self._write_run.command(write))
-            for command in self._across.commands(write.run_id, write.entries):
+            for command in self._across.commands(write.run_id, write.entries, now):
                 pipe.execute_command(*command)
-            sent.append((write, benchmark, slice(start, len(pipe))))
+            sent.append((write, now, slice(start, len(pipe))))
         try:
             replies = await pipe.execute(raise_on_error=False)
         except BaseException:
-            for write, benchmark, _ in sent:
-                benchmarks = {benchmark, self._across.benchmark(write.run_id)}
-                self.rewrite_due[write.run_id] |= {name for name in benchmarks if name}
-                self._across.remember(write.run_id, benchmark)
+            for write, now, _ in sent:
+                self._correct(write.run_id, now)
             raise
         refusals = {}
-        for write, benchmark, span in sent:
+        for write, now, span in sent:
             refusal = next((reply for reply in replies[span] if isinstance(reply, Exception)), None)
             if refusal:
                 refusals[write.run_id] = refusal
-                self._across.remember(write.run_id, benchmark)
-                self._backlog.failed(write)
             elif int(replies[span.start][0]) == NOT_TAKEN:
                 # The keys across runs took the changes, even if the run belongs to another worker by now.
-                benchmarks = {benchmark, self._across.benchmark(write.run_id)}
-                self.rewrite_due[write.run_id] |= {name for name in benchmarks if name}
+                self._correct(write.run_id, now)
                 self._backlog.doubt(write.run_id)
                 again.append(write.run_id)
             else:
-                self._sent(write, replies[span.start], benchmark)
+                self._sent(write, replies[span.start], now)
         return refusals
 
-    def _sent(self, write: Write, reply: list[Any], benchmark: str | None) -> None:
+    def _correct(self, run_id: str, *benchmarks: str | None) -> None:
+        """Let the boards of these benchmarks, and of the run's last known one, be corrected for the run."""
+        names = (self._across.benchmark(run_id), *benchmarks)
+        self.rewrite_due[run_id] |= {name for name in names if name}
+
+    def _sent(self, write: Write, reply: list[Any], now: str | None) -> None:
         """Note that Redis has these entries or newer ones, and whether the keys across runs may be wrong."""
         refusals, before, run_id = int(reply[0]), reply[1].decode() or None, write.run_id
         self._backlog.done(write)
         self._note_refusals(write, set(map(as_text, reply[2])))
-        now = self._across.benchmark(run_id)
-        moved = {before, benchmark} - {None, now}
+        moved = {before, self._across.benchmark(run_id)} - {None, now}
         joined = before is None and now is not None and not write.whole  # without its other agent:models
         if write.corrects or refusals or moved or joined:
-            self.rewrite_due[run_id] |= {name for name in (before, benchmark, now) if name}
+            self._correct(run_id, before, now)
+        self._across.settle(run_id, now)
 
     def _note_refusals(self, write: Write, refused: set[str]) -> None:
         """Count refusals. A refused key that this write leaves out is still refused."""

@@ -596,41 +596,25 @@ def test_a_run_that_came_into_doubt_while_it_was_sent_is_sent_whole() -> None:
     again = backlog.next_write("r", None)
     assert again is not None
     assert (again.whole, again.corrects, again.follows) == (True, True, "")
+    backlog.done(again)
     assert waiting(backlog) == []
 
 
-def test_changes_follow_the_write_before_them_even_if_its_reply_was_lost() -> None:
-    backlog = Backlog(Published("r"), 10)
-    backlog.put(an_entry("r", 1))
-    first, second = backlog.next_write("r", None), backlog.next_write("r", None)
-    assert first is not None
-    assert second is not None
-    assert (first.whole, first.corrects, first.follows) == (True, False, "")
-    assert (second.whole, second.follows) == (False, first.mark)
-
-
-def test_a_whole_write_that_failed_is_made_again_and_failed_changes_show_by_their_mark() -> None:
+def test_a_write_that_failed_is_made_again_until_it_is_done() -> None:
     backlog = Backlog(Published("r"), 10)
     backlog.doubt("r")
     for _ in range(2):
         whole = backlog.next_write("r", None)
         assert whole is not None
         assert (whole.whole, whole.corrects) == (True, True)
-        backlog.failed(whole)
+        assert backlog.runs() == ["r"]
     backlog.done(whole)
-    assert backlog.runs() == ["r"]
-    again = backlog.next_write("r", None)
-    assert again is not None
-    backlog.done(again)
-    backlog.failed(again)
     assert backlog.runs() == []
     backlog.put(an_entry("r", 8))
-    changes = backlog.next_write("r", None)
-    assert changes is not None
-    backlog.failed(changes)
-    following = backlog.next_write("r", None)
-    assert following is not None
-    assert (following.whole, following.follows) == (False, changes.mark)
+    for _ in range(2):
+        changes = backlog.next_write("r", None)
+        assert changes is not None
+        assert (changes.whole, changes.follows) == (False, whole.mark)
 
 
 def test_a_doubtful_run_without_an_owner_waits_no_longer() -> None:
