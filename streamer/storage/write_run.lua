@@ -24,6 +24,7 @@ local HASHES = { in_flight = true, tasks = true }
 local PARTS_AT_ONCE = 4000 -- of a hash: Lua passes no more than some thousand arguments
 local NAMED = 'metrics/' -- how the METRIC of a named metric begins
 local NAMED_BOARDS = 'named_boards' -- set of those that have had a board
+local deleted_before = redis.call('HGET', versions, DELETED)
 
 local function older(one, other)
   local epoch, offset = string.match(one, '^(%d+):(%-?%d+)$')
@@ -104,6 +105,7 @@ end
 
 local function same_as_stored(suffix, version, value)
   if HASHES[suffix] then return false end
+  if value == '' and deleted_before == version then return true end -- a deleted run keeps no other versions
   if redis.call('HGET', versions, suffix) ~= version then return false end
   return (redis.call('GET', prefix .. suffix) or '') == value
 end

@@ -398,6 +398,28 @@ async def test_every_emission_is_told_once_and_a_repeated_write_is_not(
     }
 
 
+async def test_a_deletion_that_is_sent_again_is_announced_once(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    sink = make_sink()
+    await sink.write(
+        [an_update(a_tier_change(version=1), an_agent_model_change(version=1), a_run_change(version=1))]
+    )
+    deletion = an_update(
+        a_tier_change(version=2, deleted=True),
+        an_agent_model_change(version=2, deleted=True),
+        a_run_change(version=2, deleted=True),
+    )
+    with client.pubsub() as listener:
+        listener.subscribe(KEYS.updates)
+        assert listener.get_message(timeout=5)
+        for _ in range(2):
+            await sink.write([deletion])
+        told = [json.loads(listener.get_message(timeout=5)["data"]) for _ in range(3)]
+        assert sorted(one["kind"] for one in told) == ["agent_model", "run", "tier"]
+        assert listener.get_message(timeout=0.05) is None
+
+
 async def test_the_history_of_an_agent_has_the_headline_numbers_of_formulacode(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:
