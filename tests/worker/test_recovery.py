@@ -174,7 +174,7 @@ def test_newer_versions_in_redis_are_told_until_a_rebuild(on_embedded: Deploymen
         return [p for p in read_health(on_embedded.settings).problems if p.startswith("Redis refuses values")]
 
     on_embedded.publish(trial_events(60, seed=2))
-    worker.wait_until(lambda: "1 run, such as 'run 0'" in "".join(refusals()), "status tells")
+    worker.wait_until(lambda: "1 run, like 'run 0'" in "".join(refusals()), "status tells")
     assert "Redis holds newer values of run 'run 0'" in worker.output
     assert worker.stop() == 0
     assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0
