@@ -479,7 +479,12 @@ class Sending:
         writes: list[Write] = []
         size = 0
         while runs and size < BYTES_PER_ROUND_TRIP:
-            write = self._backlog.next_write(runs.popleft(), since)
+            run_id = runs.popleft()
+            try:
+                write = self._backlog.next_write(run_id, since)
+            except Exception:
+                log.exception("Could not read run %r for Redis; trying again", run_id)
+                continue  # it keeps waiting, and delays no others
             if write is not None:
                 writes.append(write)
                 size += write.size
