@@ -88,17 +88,21 @@ def _said(value: dict[str, Results], *engines: str) -> str:
         results, runs = value[engine]
         sums = {name: sum(run[name] for run in runs) for name in SUMMED}
         down = [note for result in results for note in result.notes if note.startswith("one of three")]
+        episodes, wrong = (
+            len({one.episode for one in of}) for of in (results, [r for r in results if r.wrong])
+        )
         lines.append(
             f"{NAMES[engine].capitalize()}, workers: {PLAN[engine][1]}; {len(results)} faults. "
             f"The finished episodes took {sums['minutes']:.0f} minutes. "
             f"{sums['events']:,} events were acknowledged, "
             f"after {sums['sent_again']:,} attempts that were not. "
             f"{sums['rejections']} poison events were rejected, "
-            f"and {sums['rejections_repeated']} rejections were written again. "
+            f"and {sums['rejections_repeated']} of the rejections repeated. "
+            f"Something differed in {wrong} of {episodes} episodes. "
             f"Topics held {sums['older_in_topics']} older summaries, for readers to drop. "
             f"Of {sums['reads']:,} atomic reads of runs, {sums['torn']} were torn. "
             f"{sums['real_runs']} real runs have the numbers that their harnesses' own code made of them."
-            + (f" {'; '.join(dict.fromkeys(down)).capitalize()}." if down else "")
+            + "".join(f" {note.capitalize()}." for note in dict.fromkeys(down))
         )
     return "\n".join(f"- {line}" for line in lines)
 
