@@ -29,6 +29,8 @@ from streamer.worker.metrics import Metrics
 from streamer.worker.partition import Partition, RecordEncoder
 from streamer.worker.producer import Producer, clock
 from streamer.worker.publisher import (
+    RUNS_AT_ONCE,
+    RUNS_PER_WRITE,
     CheckpointWriter,
     IdleRuns,
     QuarantineWriter,
@@ -211,7 +213,8 @@ class Processor:
         """Publish the runs that are due; `go_on` is called before each write. The caller holds the lock."""
         with self.all_or_nothing():
             if self._rest_left() <= 0:
-                await self._publish(ROUND_SECONDS, go_on)
+                most = RUNS_PER_WRITE if self._is_behind() else RUNS_AT_ONCE
+                await self._publish(ROUND_SECONDS, most, go_on)
             if go_on():
                 await self._relieve()
 
@@ -220,11 +223,11 @@ class Processor:
         for partition in self._owned():
             partition.publish_queue.end_rests()
         with self.all_or_nothing():
-            await self._publish(seconds)
+            await self._publish(seconds, RUNS_PER_WRITE)
 
-    async def _publish(self, seconds: float, go_on: Callable[[], bool] = lambda: True) -> None:
+    async def _publish(self, seconds: float, most: int, go_on: Callable[[], bool] = lambda: True) -> None:
         began = self.now()
-        while go_on() and await self.summary_publisher.flush(self._owned()):
+        while go_on() and await self.summary_publisher.flush(self._owned(), most):
             took = self.now() - began
             rest = min(max(BACKLOG_SECONDS, ROUNDS_PER_REST * took), LONGEST_REST_SECONDS)
             self._rest_until = began + took + rest
@@ -233,10 +236,11 @@ class Processor:
 
     def _rest_left(self) -> float:
         left = self._rest_until - self.now()
-        if left <= 0:
-            return 0.0
+        return left if left > 0 and self._is_behind() else 0.0
+
+    def _is_behind(self) -> bool:
         waiting = sum(self.waiting(partition.number, partition.position) for partition in self._owned())
-        return left if waiting > BACKLOG_RECORDS else 0.0
+        return waiting > BACKLOG_RECORDS
 
     def _seconds_left(self) -> float:
         ready = publishable(self._owned())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -248,28 +248,64 @@ class Checkpoint:
         return sum(end - first for first, end in self.lost)
 
 
-def lacks_pages(partition: Partition, run_id: str, published: bytes) -> bool:
-    pipeline = partition.pipeline
-    with suppress(ValueError, TypeError, KeyError):  # a row as a local disk may have it
-        before = orjson.loads(published)
-        if (
-            partition.registry.holds_back(run_id)
-            or before["epoch"] != partition.epoch
-            or before.get("degraded")
-        ):
+DECIDING = ("digest", "epoch", "superseded", "conflicts", "made_with", "degraded")
+"""Fields that make a summary a new one; `state_version` and `last_event_at` alone do not."""
+
+
+def lacks_pages(partition: Partition, run_id: str, published: Iterable[SummaryChange]) -> bool:
+    """Whether the loaded pages of a run hold less than its published summaries. Call it before any fold.
+
+    A run's own summary is written after its others. If it is as new as the pages, every summary must agree
+    with them. If the pages are newer, a publication may have ended halfway: then only the summaries of their
+    version must agree, and no result may be missing.
+
+    Takes the run's summaries if they can be compared; `partition.outdated` keeps those to publish again.
+    """
+    before = {change.group: change for change in published}
+    if RUN not in before or partition.registry.holds_back(run_id):
+        return False
+    whole, pipeline = before[RUN], partition.pipeline
+    if whole.epoch != partition.epoch or _field(whole, "degraded"):
+        return False
+    if not pipeline.knows(run_id):
+        return True
+    run = pipeline.run(run_id)
+    with partition.guard(run_id):
+        now = run.summary()
+        if now.summary is None or not _same_basis(whole, now):
             return False
-        if not pipeline.knows(run_id):
-            return True
-        run = pipeline.run(run_id)
-        with partition.guard(run_id):
-            change = run.summary()
-            if change.summary is None or change.summary["made_with"] != before["made_with"]:
-                return False
-            if change.state_version <= before["state_version"]:
-                return bool(change.digest != before["digest"])
-            fewer = change.summary["progress"]["done"] < before["progress"]["done"]
-            return bool(fewer) and run.state.deleted_to is None
+        changes = {change.group: change for change in run.take_summaries().summaries}
+        differing = [group for group, one in before.items() if differ(one.summary, changes.get(group))]
+        oldest = now.state_version if now.state_version > whole.state_version else -1
+        partition.outdated[run_id] = [
+            change for group, change in changes.items() if group in differing or group not in before
+        ]
+        lost = any(
+            before[group].state_version >= oldest and _same_basis(before[group], now) for group in differing
+        )
+        fewer = run.state.deleted_to is None and _done(now) < _done(whole)
+        return lost or fewer
     return False
+
+
+def differ(published: Mapping[str, Any] | None, change: SummaryChange | None) -> bool:
+    """Whether a published summary and the current one differ in one of the `DECIDING` fields."""
+    current = change.summary if change is not None else None
+    if published is None or current is None:
+        return published is not current
+    return any(published.get(name) != current.get(name) for name in DECIDING)
+
+
+def _same_basis(one: SummaryChange, other: SummaryChange) -> bool:
+    return all(_field(one, name) == _field(other, name) for name in ("epoch", "made_with", "degraded"))
+
+
+def _done(change: SummaryChange) -> int:
+    return int(_field(change, "progress")["done"])
+
+
+def _field(change: SummaryChange, name: str) -> Any:
+    return (change.summary or {}).get(name)
 
 
 # -----------------------------------------------------------------------------
@@ -340,6 +376,7 @@ class Partition:
         heard: when each open run last got an event, in seconds, oldest first.
         repairs: runs to fold again, with the name of the request.
         openings: number of reopened runs, which names them as writers of pages.
+        outdated: by recovered run, the summaries that differ from the published ones.
 
     >>> partition = Partition(0, 1, Pipeline(), position=5, catch_up_to=9)
     >>> partition.passed, partition.lag
@@ -364,6 +401,7 @@ class Partition:
     repairs: dict[str, str] = field(default_factory=dict)
     quarantined_events: int = 0
     openings: int = 0
+    outdated: dict[str, list[SummaryChange]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.registry.left = self._left_memory
@@ -387,6 +425,7 @@ class Partition:
         """Drop the run from the queue: nothing of it is left to publish, and no batch waits for it."""
         self.publish_queue.discard([run_id])
         self.heard.pop(run_id, None)
+        self.outdated.pop(run_id, None)
 
     @property
     def passed(self) -> bool:
@@ -430,10 +469,6 @@ class Partition:
 # From changes of runs to records on topics, and values to publish again after a recovery.
 
 
-DECIDING = ("digest", "epoch", "superseded", "conflicts", "made_with", "degraded")
-"""Fields that make a summary a new one; `state_version` and `last_event_at` alone do not."""
-
-
 class RecordEncoder:
     """Turns changes into records, and updates the tables of summaries with them."""
 
@@ -467,14 +502,21 @@ class RecordEncoder:
         for table in self._tables.summaries.values():
             table.take_back(lambda key: run_of_key(key) in runs)
 
-    def stored_of_runs(self, partition: int, runs: Collection[str]) -> dict[str, list[SummaryChange]]:
-        result: dict[str, list[SummaryChange]] = {run_id: [] for run_id in runs}
+    def stored_of(self, groups: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:
+        """The published summaries among these, without those that a local disk has damaged."""
+        result = []
+        for kind, key in groups:
+            if (value := self._tables.summaries[kind].published(key)) is not None:
+                with suppress(ValueError, KeyError, TypeError, IndexError):
+                    result.append(self.stored(kind, key, value))
+        return result
+
+    def published_groups(self, partition: int) -> dict[str, list[tuple[SummaryKind, str]]]:
+        """Kind and key of every published summary, by run."""
+        result: dict[str, list[tuple[SummaryKind, str]]] = {}
         for kind, table in self._tables.summaries.items():
-            for key, value in table.of_partition(partition):
-                run_id = run_of_key(key)
-                if run_id in result:
-                    with suppress(ValueError, KeyError, TypeError):
-                        result[run_id].append(self.stored(kind, key, value))
+            for key, _ in table.of_partition(partition):
+                result.setdefault(run_of_key(key), []).append((kind, key))
         return result
 
     def of_rejections(self, partition: int, rejections: Iterable[Rejected]) -> list[ProducerRecord]:
@@ -487,39 +529,23 @@ class RecordEncoder:
         return [one._replace(value=value) for one, value in zip(rejections, values, strict=True)]
 
     def differs(self, change: SummaryChange) -> bool:
-        """Whether the stored summary differs in one of the `DECIDING` fields."""
+        """Whether the stored summary differs from this one (see `differ`), or cannot be read."""
         value = self._tables.summaries[change.kind].get(change.key)
-        if value is None or change.summary is None:
-            return value is not change.value
         try:
-            known: dict[str, Any] = orjson.loads(value)
-            return any(known.get(name) != change.summary.get(name) for name in DECIDING)
-        except (ValueError, AttributeError):
+            return differ(None if value is None else dict(orjson.loads(value)), change)
+        except (ValueError, TypeError):
             return True
 
-    def published_runs(self, partition: int) -> dict[str, bytes]:
-        return {
-            run_of_key(key): value for key, value in self._tables.summaries["run"].of_partition(partition)
-        }
-
     def orphans(
-        self, partition: int, current: dict[str, list[SummaryChange]], epoch: int
+        self, partition: int, current: Mapping[str, Collection[tuple[SummaryKind, str]]], epoch: int
     ) -> list[SummaryChange]:
         """Tombstones for stored groups that their run no longer has; `current` has each run's groups."""
-        stored = {(c.kind, c.key) for changes in current.values() for c in changes if c.value is not None}
-        result = []
-        for kind, table in self._tables.summaries.items():
-            for key, value in table.of_partition(partition):
-                if run_of_key(key) in current and (kind, key) not in stored:
-                    with suppress(ValueError, TypeError, KeyError, IndexError):  # as in `stored_of_runs`
-                        result.append(_tombstone(kind, key, orjson.loads(value), epoch))
-        return result
-
-
-def _tombstone(kind: SummaryKind, key: str, old: dict[str, Any], epoch: int) -> SummaryChange:
-    epoch = max(epoch, int(old["epoch"]))
-    group = GroupId.of_topic_key(kind, key)
-    return SummaryChange.tombstone(run_of_key(key), group, epoch, int(old["state_version"]))
+        return [
+            SummaryChange.tombstone(run_id, old.group, max(epoch, old.epoch), old.state_version)
+            for run_id, groups in self.published_groups(partition).items()
+            if run_id in current
+            for old in self.stored_of(group for group in groups if group not in current[run_id])
+        ]
 
 
 def _raw(key: str) -> bytes:

@@ -194,15 +194,15 @@ class IdleRuns:
         """All published summaries of a run, byte for byte: a tombstone if deleted, [] if unknown."""
         quarantined = partition.registry.quarantine_of(run_id)
         if quarantined is not None:
-            return self._stored(quarantined.summaries)
+            return self._encoder.stored_of(quarantined.summaries)
         closed = partition.registry.closed.get(run_id)
         if closed is not None:
-            stored = self._stored(closed.summaries)
+            stored = self._encoder.stored_of(closed.summaries)
             return stored or [partition.deleted(run_id, closed.state_version)]
         if not partition.pipeline.knows(run_id):
             return []
         run = partition.pipeline.run(run_id)
-        stored = self._stored(run.taken())
+        stored = self._encoder.stored_of(run.taken())
         return stored if stored or run.state.exists else [partition.deleted(run_id, run.state.state_version)]
 
     def current(self, partition: Partition, run_id: str) -> RunUpdate:
@@ -223,13 +223,6 @@ class IdleRuns:
             if run_id not in waiting:
                 yield run_id
 
-    def _stored(self, current: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:
-        return [
-            self._encoder.stored(kind, key, value)
-            for kind, key in current
-            if (value := self._tables.summaries[kind].published(key)) is not None
-        ]
-
 
 # -----------------------------------------------------------------------------
 # Runs that cannot be folded, scored, saved or published: quarantined, so that all others continue.
@@ -249,13 +242,17 @@ class QuarantineWriter:
         self._before: dict[str, dict[tuple[SummaryKind, str], bytes | None]] = {}
 
     async def write(self, partitions: Mapping[int, Partition], records: Iterable[ProducerRecord]) -> None:
-        """Write records of runs; a run with a record too large for the broker fails."""
+        """Write records of runs; a run with a record too large for the broker fails.
+
+        The summaries of runs are written once the broker has all the rest: see `lacks_pages`.
+        """
         records = list(records)
-        before = self._tables.summary_rows(records)
-        try:
-            await self._producer.write(records)
-        except RecordsRefused as refusal:
-            self.refused(partitions, refusal, before)
+        before, last = self._tables.summary_rows(records), self._tables.summaries["run"].topic
+        for these in ([r for r in records if r.topic != last], [r for r in records if r.topic == last]):
+            try:
+                await self._producer.write(these)
+            except RecordsRefused as refusal:
+                self.refused(partitions, refusal, before)
 
     def refused(
         self,
@@ -309,7 +306,8 @@ class QuarantineWriter:
         """
         updates = []
         self._encoder.take_back(failed)  # records too large to be written
-        stored = self._encoder.stored_of_runs(partition.number, failed)
+        groups = self._encoder.published_groups(partition.number)
+        stored = {run_id: self._encoder.stored_of(groups.get(run_id, ())) for run_id in failed}
         for run_id, failure in failed.items():
             quarantine = self._quarantine(partition, failure, stored[run_id])
             good, missing = self._last_good(run_id, stored[run_id])
@@ -358,8 +356,8 @@ class QuarantineWriter:
         Call it once the pages are loaded, before any event is folded.
         """
         trials = self._tables.trials
-        for run_id, published in self._encoder.published_runs(partition.number).items():
-            if lacks_pages(partition, run_id, published):
+        for run_id, groups in self._encoder.published_groups(partition.number).items():
+            if lacks_pages(partition, run_id, self._encoder.stored_of(groups)):
                 await trials.save([trials.put(partition.number, repair_key(run_id), BY_LOSS.encode())])
                 partition.pipeline.fail(run_id, PagesLost())
                 partition.repairs[run_id] = BY_LOSS
@@ -442,7 +440,14 @@ def run_of(record: ProducerRecord) -> str:
 
 
 RUNS_PER_WRITE = 200
-"""Runs published together: about 30 MB of summaries, which burden neither memory nor the loop."""
+"""Runs published together during a backlog: about 30 MB of summaries, which burden neither memory nor
+the loop.
+"""
+
+RUNS_AT_ONCE = 4
+"""Runs published together without a backlog. Their readers wait until all of them are computed, and runs that
+were published together are due together again.
+"""
 
 SCORED_PER_WRITE = 1_000
 
@@ -467,10 +472,10 @@ class SummaryPublisher:
     quarantine_writer: QuarantineWriter
     told_poorer: set[str] = field(default_factory=set)
 
-    async def flush(self, partitions: Iterable[Partition]) -> bool:
-        """Publish the next due runs, up to `RUNS_PER_WRITE`; False: no run was due."""
+    async def flush(self, partitions: Iterable[Partition], most: int) -> bool:
+        """Publish the next due runs, up to `most`; False: no run was due."""
         ready = publishable(partitions)
-        shares = _shares(ready)
+        shares = _shares(ready, most)
         runs = [(partition, run_id) for partition, run_ids in shares for run_id in run_ids]
         replaced = await self._publish(runs) if runs else []
         for partition, run_ids in shares:
@@ -551,7 +556,8 @@ class SummaryPublisher:
         self, partition: Partition, run_id: str, current: list[SummaryChange]
     ) -> list[SummaryChange]:
         version = partition.pipeline.run(run_id).state.state_version
-        orphans = self.encoder.orphans(partition.number, {run_id: current}, partition.epoch)
+        taken = partition.pipeline.run(run_id).taken()
+        orphans = self.encoder.orphans(partition.number, {run_id: taken}, partition.epoch)
         missing = [replace(orphan, state_version=version) for orphan in orphans if orphan.kind != "run"]
         return missing if current else [*missing, partition.deleted(run_id, version)]
 
@@ -582,7 +588,6 @@ class SummaryPublisher:
         are due, or if their basis changed.
         """
         runs, waiting = partition.pipeline.runs(), partition.publish_queue.runs
-        current: dict[str, list[SummaryChange]] = {}
         later: list[str] = []
         replaced: list[ProducerRecord] = []
         for start in range(0, len(runs), RUNS_PER_WRITE):
@@ -594,7 +599,7 @@ class SummaryPublisher:
                 recovered: list[ProducerRecord] = []
                 with partition.guard(run_id):
                     update = partition.pipeline.run(run_id).take_summaries()
-                    current[run_id] = list(update.summaries)
+                    update.summaries = _latest(partition.outdated.pop(run_id, []), update.summaries)
                     recovered = self._recovered(partition, run_id, update)
                 if run_id in waiting and partition.pending_checkpoint is None:
                     later.append(run_id)
@@ -603,7 +608,8 @@ class SummaryPublisher:
                 outs += recovered
                 await asyncio.sleep(0)
             await self.quarantine_writer.write({partition.number: partition}, outs)
-        current = {run: changes for run, changes in current.items() if partition.pipeline.knows(run)}
+        known = filter(partition.pipeline.knows, runs)
+        current = {run_id: set(partition.pipeline.run(run_id).taken()) for run_id in known}
         orphans = self.encoder.orphans(partition.number, current, partition.epoch)
         await self.producer.write(self.encoder.of_summaries(partition.number, orphans))
         await self.quarantine_writer.admit(partition)
@@ -639,8 +645,12 @@ class SummaryPublisher:
             batch.finish()
 
 
-def _shares(ready: list[Partition]) -> list[tuple[Partition, list[str]]]:
-    shares, left = [], RUNS_PER_WRITE
+def _latest(before: Iterable[SummaryChange], now: Iterable[SummaryChange]) -> list[SummaryChange]:
+    return list({change.group: change for change in (*before, *now)}.values())
+
+
+def _shares(ready: list[Partition], most: int) -> list[tuple[Partition, list[str]]]:
+    shares, left = [], most
     for before, partition in enumerate(
         sorted(ready, key=lambda partition: len(partition.publish_queue.runs))
     ):

@@ -7,6 +7,7 @@ import itertools
 import orjson
 
 from streamer.client.readers import StateReader
+from streamer.operate.health import quarantined
 from streamer.schemas.base import encode_id
 from tests.faults.bed import CURRENT_SECONDS
 from tests.faults.kind import Kind
@@ -37,6 +38,7 @@ class PoisonOfRun(Kind):
         environment = {"POISON": self._place, "POISON_TASK": self._task}
         bed.fleet.replace_all(module="tests.worker.poisoned", environment=environment)
         bed.wait_current("before the poison")
+        self._wait(lambda: not self._in_quarantine(), "nothing is set apart before")
         self._ended = len(bed.fleet.ended)
 
     def inject(self) -> None:
@@ -77,7 +79,7 @@ class PoisonOfRun(Kind):
 
     def _in_quarantine(self) -> set[str]:
         with StateReader(self.bed.settings) as reader:
-            return {run for worker in reader.workers() for run in worker.status.get("quarantined", {})}
+            return set(quarantined(reader))
 
     def _degraded(self) -> bool:
         names, mine = self.bed.names, encode_id(self._run)

@@ -1,6 +1,7 @@
 """A worker with a fault, run as `python -m tests.worker.faulty`; the variable FAULT names it.
 
 - `dies_after_pages`: killed between the writes of a run's pages and its summaries.
+- `dies_after_groups`: killed between the summaries of a run's groups and its own.
 - `waits_after_pages`: says "pages written" and waits there for a while, at each publication.
 - `zombie`: the same, and does not notice that it was stopped.
 - `cannot_load`: an exception in the rebuild.
@@ -21,6 +22,7 @@ from streamer.storage.outbox import ProducerRecord
 from streamer.worker.agents import run_worker
 from streamer.worker.partition import is_page
 from streamer.worker.process import Watchdog
+from streamer.worker.producer import Producer
 from streamer.worker.recovery import PartitionRecovery
 from streamer.worker.tables import StateTable
 
@@ -40,6 +42,14 @@ def main() -> int:
         await save(self, rows, *more)
         if pages_among(rows):
             os.kill(os.getpid(), signal.SIGKILL)
+
+    write = Producer.write
+
+    async def die_after_groups(self: Producer, records: Iterable[ProducerRecord]) -> None:
+        rows = list(records)
+        if any(row.topic.endswith("run-summaries") for row in rows):
+            os.kill(os.getpid(), signal.SIGKILL)
+        await write(self, rows)
 
     async def wait_after_pages(self: StateTable, records: Iterable[ProducerRecord], *more: Any) -> None:
         rows = list(records)
@@ -61,6 +71,8 @@ def main() -> int:
         StateTable.get = get_no_page  # type: ignore[method-assign]
     if fault == "dies_after_pages":
         StateTable.save = die_after_pages  # type: ignore[method-assign]
+    if fault == "dies_after_groups":
+        Producer.write = die_after_groups  # type: ignore[method-assign]
     if fault in {"waits_after_pages", "zombie"}:
         StateTable.save = wait_after_pages  # type: ignore[method-assign]
     if fault == "zombie":

@@ -18,7 +18,7 @@ from streamer.worker import partition
 from streamer.worker.batches import Processor
 from streamer.worker.partition import Partition, PublishQueue
 from streamer.worker.process import Watchdog
-from streamer.worker.publisher import SummaryPublisher
+from streamer.worker.publisher import QuarantineWriter, SummaryPublisher
 from streamer.worker.recovery import PartitionRecovery
 
 Patch = pytest.MonkeyPatch
@@ -39,6 +39,15 @@ def summary_before_page(patch: Patch) -> None:
 
     patch.setattr(SummaryPublisher, "save", save_later)
     patch.setattr(SummaryPublisher, "_publish", publish_first)
+
+
+def run_summary_at_once(patch: Patch) -> None:
+    """The summary of a run is sent together with those of its groups."""
+
+    async def write(self: QuarantineWriter, _: Any, records: Iterable[Any]) -> None:
+        await self._producer.write(records)
+
+    patch.setattr(QuarantineWriter, "write", write)
 
 
 def batch_done_at_once(patch: Patch) -> None:
@@ -92,6 +101,7 @@ MUTANTS: dict[str, Callable[[Patch], None]] = {
     mutant.__name__: mutant
     for mutant in (
         summary_before_page,
+        run_summary_at_once,
         batch_done_at_once,
         superseded_goes_on,
         quarantined_counts,

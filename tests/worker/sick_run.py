@@ -9,6 +9,7 @@ import orjson
 import redis
 
 from streamer.client.readers import StateReader
+from streamer.operate.health import quarantined
 from streamer.schemas.base import encode_id
 from streamer.storage.entries import HASHES
 from tests.support.agreement import Agreement
@@ -77,8 +78,7 @@ def degraded(deployment: Deployment, run_id: str) -> bool:
 def in_quarantine(deployment: Deployment) -> dict[str, str]:
     """Runs in quarantine and why, as the workers' heartbeats say."""
     with StateReader(deployment.settings) as reader:
-        told = [worker.status for worker in reader.workers()]
-    return {run: reason for status in told for run, reason in status.get("quarantined", {}).items()}
+        return quarantined(reader)
 
 
 def owners(deployment: Deployment) -> list[str]:

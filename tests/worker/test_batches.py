@@ -90,9 +90,11 @@ def test_a_header_that_clients_write_has_no_power(on_both: Deployment) -> None:
 
 
 PARTITION, WORKER, FOREIGN = "test_partition.py", "test_worker.py", "test_foreign_records.py"
+ORDER = "pages_are_acknowledged_before_all_else_and_the_rest_before_the_summaries_of_runs"
 IN_QUARANTINE = "runs_in_quarantine_keep_no_batch_waiting_and_count_no_event"
 CAUGHT = {
-    "summary_before_page": (PARTITION, "pages_are_acknowledged_before_anything_else_is_written"),
+    "summary_before_page": (PARTITION, ORDER),
+    "run_summary_at_once": (PARTITION, ORDER),
     "batch_done_at_once": (
         PARTITION,
         "a_run_that_rests_is_published_when_its_rest_is_over_and_no_batch_of_it_is_done_before",

@@ -57,6 +57,20 @@ def test_a_crash_between_a_page_and_its_summary_heals_without_another_event(on_e
     on_embedded.wait_until_equal(on_embedded.worker().start())
 
 
+@pytest.mark.parametrize("fault", ["dies_after_pages", "dies_after_groups"])
+def test_a_publication_that_ended_halfway_is_no_lost_page(on_embedded: Deployment, fault: str) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(300))
+    on_embedded.wait_until_equal(worker)
+    worker.kill()
+    broken = faulty(on_embedded, fault).start(ready=False)
+    on_embedded.publish(trial_events(300, seed=2))
+    assert broken.wait() == -signal.SIGKILL
+    worker.start()
+    on_embedded.wait_until_equal(worker)
+    assert "PagesLost" not in worker.output
+
+
 @pytest.mark.slow
 def test_a_summary_lost_after_its_batch_was_committed_is_published_again(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()

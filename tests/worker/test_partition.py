@@ -27,7 +27,7 @@ from streamer.worker.partition import (
     checkpoint_key,
 )
 from streamer.worker.process import Watchdog
-from streamer.worker.publisher import CheckpointWriter
+from streamer.worker.publisher import RUNS_AT_ONCE, CheckpointWriter
 from streamer.worker.transport import FetchedBatch
 from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import a_start, a_trial
@@ -129,16 +129,15 @@ def bench() -> Bench:
     return Bench()
 
 
-async def test_pages_are_acknowledged_before_anything_else_is_written(bench: Bench) -> None:
+async def test_pages_are_acknowledged_before_all_else_and_the_rest_before_the_summaries_of_runs(
+    bench: Bench,
+) -> None:
     batch = bench.batch(0, 40)
     await bench.handle(batch)
     assert bench.broker.topics[0] == {"trials-changelog"}
-    assert {
-        "run-summaries",
-        "tier-summaries",
-        "agent-model-summaries",
-        "scored-trials",
-    } <= bench.broker.topics[1]
+    assert {"tier-summaries", "agent-model-summaries", "scored-trials"} <= bench.broker.topics[1]
+    assert bench.broker.topics[2] == {"run-summaries"}
+    assert "run-summaries" not in bench.broker.topics[1]
     assert bench.sink.updates
     assert batch.done
 
@@ -245,13 +244,14 @@ async def test_batches_that_are_there_at_once_share_their_writes(bench: Bench) -
     other = bench.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
     first, second, third = bench.batch(0, 40), bench.batch(40, 40), bench.batch(0, 40)
     third.partition = 1
+    bench.behind = True
     await bench.handle(first, second, third)
     assert [batch.done for batch in (first, second, third)] == [True] * 3
     assert (bench.partition.position, other.position) == (80, 40)
-    pages, published = (outs for outs in bench.broker.writes if outs)
+    pages, published, runs = (outs for outs in bench.broker.writes if outs)
     assert {(out.topic, out.partition) for out in pages} == {("trials-changelog", n) for n in (0, 1)}
     assert len({(out.partition, out.key) for out in pages}) == len(pages)
-    assert {out.partition for out in published} == {0, 1}
+    assert {out.partition for out in published} == {out.partition for out in runs} == {0, 1}
     quarantined = Bench()
     for batch in (quarantined.batch(0, 40), quarantined.batch(40, 40)):
         await quarantined.handle(batch)
@@ -389,10 +389,10 @@ async def test_a_long_round_is_followed_by_a_rest_of_twice_its_time(bench: Bench
         bench.seconds += 1.0
 
     bench.broker.write = write_slowly  # type: ignore[method-assign]
-    await bench.handle(bench.batch(0, 40))  # pages, and summaries
+    await bench.handle(bench.batch(0, 40))  # pages, summaries, and those of the runs
     bench.broker.write = write  # type: ignore[method-assign]
     waits = bench.batch(40, 40)
-    bench.seconds += 3.5
+    bench.seconds += 5.5
     await bench.handle(waits)
     assert not waits.done
     bench.seconds += 1.0
@@ -403,7 +403,7 @@ async def test_a_long_round_is_followed_by_a_rest_of_twice_its_time(bench: Bench
 async def test_once_a_rebalance_begins_the_clock_writes_nothing_more(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.worker.publisher.RUNS_PER_WRITE", 2)
+    monkeypatch.setattr("streamer.worker.batches.RUNS_AT_ONCE", 2)
     bench.partition.publish_queue.published(names(*range(RUNS)))  # so that none is due at once
     batch = bench.batch(0, 40)
     await bench.handle(batch)
@@ -478,7 +478,7 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
 @pytest.fixture
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """With a backlog. Two runs are published together, and a round ends with the first of its writes."""
-    monkeypatch.setattr("streamer.worker.publisher.RUNS_PER_WRITE", 2)
+    monkeypatch.setattr("streamer.worker.batches.RUNS_PER_WRITE", 2)
     monkeypatch.setattr("streamer.worker.batches.ROUND_SECONDS", -1.0)
     made = Bench()
     made.seconds, made.behind = 100.0, True
@@ -494,6 +494,17 @@ def published(bench: Bench) -> list[str]:
 
 def names(*numbers: int) -> list[str]:
     return [f"run {number}" for number in numbers]
+
+
+@pytest.mark.parametrize(("behind", "together"), [(False, RUNS_AT_ONCE), (True, RUNS)])
+async def test_readers_wait_for_a_few_other_runs_at_most_without_a_backlog(
+    bench: Bench, behind: bool, together: int
+) -> None:
+    bench.behind = behind
+    await bench.handle(bench.batch(0, 40))
+    of_runs = [outs for outs in bench.broker.writes if outs and outs[0].topic == "run-summaries"]
+    assert sum(map(len, of_runs)) == RUNS
+    assert max(map(len, of_runs)) == together
 
 
 async def test_the_runs_that_waited_for_the_longest_time_are_published_first(in_parts: Bench) -> None:
@@ -700,7 +711,7 @@ async def test_groups_that_a_run_has_no_more_get_tombstones_of_their_own_version
     await given_of_record_encoding.publish(
         a_run_change(version=3), an_agent_model_change(version=3), an_agent_model_change("other", version=3)
     )
-    current = {"r1": [a_run_change(version=4)]}
+    current = {"r1": [("run", "r1")]}
     [orphan] = given_of_record_encoding.encoder.orphans(0, current, epoch=2)
     assert (orphan.run_id, orphan.kind, orphan.value) == ("r1", "agent_model", None)
     assert (orphan.epoch, orphan.state_version) == (2, 3)
@@ -709,9 +720,8 @@ async def test_groups_that_a_run_has_no_more_get_tombstones_of_their_own_version
 async def test_what_the_tables_hold_of_a_run_reads_back(
     given_of_record_encoding: GivenOfRecordEncoding,
 ) -> None:
-    change = an_agent_model_change("a|b", version=3)
+    change, encoder = an_agent_model_change("a|b", version=3), given_of_record_encoding.encoder
     await given_of_record_encoding.publish(change, a_run_change("other"))
-    assert given_of_record_encoding.encoder.stored_of_runs(0, ["a|b", "unknown"]) == {
-        "a|b": [change],
-        "unknown": [],
-    }
+    groups = encoder.published_groups(0)
+    assert groups == {"a|b": [(change.kind, change.key)], "other": [("run", "other")]}
+    assert encoder.stored_of([*groups["a|b"], ("tier", "a|b|never published")]) == [change]

@@ -25,6 +25,7 @@ from streamer.worker.partition import Checkpoint, checkpoint_key
 from streamer.worker.process import ensure_topics
 from streamer.worker.recovery import LogIdentity, LogPositions, OtherLog, read_positions
 from streamer.worker.tables import log_name
+from tests.support.formulacode_trials import FASTER, the_agent
 from tests.support.layers import ENGINES
 from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess
@@ -349,3 +350,40 @@ def is_noted(deployed: Deployment, number: int) -> bool:
     rows = read_topic(deployed.settings, deployed.names.trials_changelog)
     told = [row.value for row in rows if row.key == checkpoint_key(number).encode()]
     return bool(told) and Checkpoint.decoded(told[-1]).scored_to > 0
+
+
+OF_SLOWER_ORACLE = {"m.f": FASTER["m.f"] | {"oracle/nop": 1.5}}
+
+
+def test_a_lost_page_that_only_an_agents_speedups_show_is_noticed(on_embedded: Deployment) -> None:
+    """A correction of benchmarks changes the summary of the agent:model, but not that of its run."""
+    before = [the_agent(0, run_id="run 1", task_id=f"task-{number}", revision=1) for number in range(4)]
+    corrected = the_agent(0, run_id="run 1", task_id="task-0", revision=2) | {"benchmarks": OF_SLOWER_ORACLE}
+    later = the_agent(0, run_id="run 1", task_id="task-9", revision=1)
+    all_of_it, without = folded(encoded([*before, corrected, later])), folded(encoded([*before, later]))
+    differing = {kind for kind in all_of_it if all_of_it[kind] != without[kind]}
+    assert differing == {"agent-model-summaries"}
+
+    worker = on_embedded.worker().start()
+    on_embedded.publish(encoded(before))
+    on_embedded.wait_until_equal(worker)
+    assert worker.stop() == 0
+    pages = set(pages_of(on_embedded, "run 1"))
+    worker.start()
+    on_embedded.publish(encoded([corrected]))
+    on_embedded.wait_until_equal(worker)
+    [(partition, key)] = [page for page in pages_of(on_embedded, "run 1") if page not in pages]
+    assert worker.stop() == 0
+    worker.start()
+    on_embedded.publish(encoded([later]))
+    on_embedded.wait_until_equal(worker)
+    worker.kill()
+    on_embedded.send_to("trials-changelog", partition, key, None)
+    worker.start()
+    worker.wait_until(lambda: "run 'run 1': folded again from the log" in worker.output, "it is folded again")
+    on_embedded.wait_until_equal(worker)
+    assert worker.output.count("in quarantine: PagesLost") == 1
+
+
+def encoded(events: list[dict[str, Any]]) -> list[bytes]:
+    return [orjson.dumps(event) for event in events]

@@ -33,6 +33,7 @@ from streamer.client.queries import UnknownRun
 from streamer.client.readers import StateReader
 from streamer.folding.fold import Pipeline
 from streamer.folding.run import page_key
+from streamer.operate import health
 from streamer.operate.health import read_health
 from streamer.schemas.wire import Quarantine, Record
 from streamer.settings import Settings
@@ -272,19 +273,15 @@ def _digest(client: Any, key: str) -> str | None:
 def quarantined(settings: Settings, expected: Collection[str] = ()) -> list[str]:
     """A sentence for each run in quarantine that should not be, or the other way round; by the heartbeats.
 
-    A run in quarantine is not in a heartbeat at once.
+    A heartbeat may be late, and that of a killed worker counts for half a minute.
     """
 
     def told() -> dict[str, str]:
         with StateReader(settings) as reader:
-            workers = [worker.status.get("quarantined", {}) for worker in reader.workers()]
-        return {run: why for of_worker in workers for run, why in of_worker.items()}
+            return health.quarantined(reader)
 
-    if expected:
-        with suppress(AssertionError):
-            wait_for(
-                lambda: set(expected) <= told().keys(), "the expected runs are in quarantine", CURRENT_SECONDS
-            )
+    with suppress(AssertionError):
+        wait_for(lambda: set(expected) == told().keys(), "only these are in quarantine", CURRENT_SECONDS)
     result = told()
     wrong = [f"run {run!r:.80} is in quarantine: {why}" for run, why in result.items() if run not in expected]
     return wrong + [f"run {run!r:.80} is not in quarantine" for run in expected if run not in result]
