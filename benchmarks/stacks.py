@@ -12,11 +12,18 @@ TOP = 8
 PARTS = {
     "starting Python": ("<frozen importlib",),
     "decode": ("schemas/wire.py", "schemas/plain.py"),
-    "count into groups": ("folding/groups.py",),
-    "score, and write scored trials": ("folding/state.py", "folding/score/__init__.py"),
-    "summarise": ("folding/summaries.py",),
+    "count into groups": ("folding/groups.py", "Scores.count", "RunState.count"),
+    "compare agents": ("folding/pairs/",),
+    "summarise": (
+        "folding/summaries.py",
+        "folding/uncertainty.py",
+        "folding/plan.py",
+        "Run.take_summaries",
+        "Grades.",
+    ),
+    "score, and write scored trials": ("Scores.", "folding/score/__init__.py", "Run.take_scored"),
+    "slots (who wins)": ("folding/slots.py", "folding/state.py"),
     "state pages": ("folding/run.py",),
-    "slots (who wins)": ("folding/slots.py",),
     "Redis": ("streamer/storage/redis.py", "streamer/storage/entries.py", "redis/"),
     "produce: encode, compress, send": ("aiokafka/producer/", "aiokafka/codec.py", "storage/outbox.py"),
     "fetch and unpack": (
@@ -37,7 +44,10 @@ PARTS = {
     "event loops and threads": ("asyncio/", "selectors.py", "threading.py"),
     "reading the file": ("bench_fold.py", "streamer/folding/fold.py"),
 }
-"""Files of each part; the innermost function of a stack that lies in one of them decides."""
+"""Functions or files of each part; the innermost function of a stack that is one of them decides."""
+
+SHARED = ("canonical_json (", "sha256_hex (")
+"""Functions that several parts use; their callers decide."""
 
 REST = "rest"
 
@@ -94,8 +104,8 @@ def _stacks(folded: str) -> Iterator[tuple[list[str], int]]:
 
 def _part(frames: list[str]) -> str:
     for frame in reversed(frames):
-        for part, files in PARTS.items():
-            if any(file in frame for file in files):
+        for part, places in PARTS.items():
+            if any(place in frame for place in places) and not frame.startswith(SHARED):
                 return part
     return REST
 

@@ -31,7 +31,7 @@ USUAL_RECORD_BYTES = 4 * 1024
 FETCH_TURN_SECONDS = 0.2
 """How long one fetch waits for records; partitions resumed meanwhile wait, too."""
 
-GATHER_MS, GATHER_BYTES = 25, 64 * 1024
+GATHER_MS, GATHER_BYTES = 100, 64 * 1024
 """Time or bytes for which a fetch waits while records arrive, so that more records share its cost. The first
 record after a pause of `FETCH_TURN_SECONDS` does not wait.
 """

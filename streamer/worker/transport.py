@@ -342,7 +342,7 @@ def _credentials(settings: Settings) -> dict[str, Any]:
 # -----------------------------------------------------------------------------
 # Faust's Kafka transport, which passes on one fetched batch of the event topic as one Faust event.
 #
-# Batches do not wait to fill, except 25 ms for further records while records arrive (`GATHER_MS`). One fetch
+# Batches do not wait to fill, except 100 ms for further records while records arrive (`GATHER_MS`). One fetch
 # is one batch, so the first record after a pause is alone, and a backlog comes in thousands. Other topics
 # (the changelogs) pass through unchanged.
 #
