@@ -11,6 +11,10 @@ from benchmarks.site import Deployment, Wanted, ready_at
 from tests.support.worker_process import WorkerProcess
 
 
+SETTLED_SECONDS = 10.0
+"""After the workers came, until the group has shared its partitions among them."""
+
+
 @dataclass(frozen=True)
 class Drained:
     """One drain.
@@ -55,21 +59,28 @@ def drain(
     *,
     on: tuple[tuple[int, ...], ...] = ((WORKERS,),),
     look: Callable[[WorkerProcess], None] | None = None,
+    release: Callable[[], None] | None = None,
 ) -> Drained:
     """Drain what is loaded, one worker for each entry of `on` (its cores); then forget all but the events.
 
     Args:
         look: called with the first worker as soon as it is ready.
+        release: makes the events readable, once all workers have their partitions; then the time begins.
     """
     site = deployment.site
     name = f"{time.monotonic_ns():x}"
     workers = [deployment.worker(*cores, name=f"{name}-{number}") for number, cores in enumerate(on)]
     try:
         began = min(ready_at(worker) for worker in workers)
+        if release:
+            time.sleep(SETTLED_SECONDS)
         before = cpu_seconds(site.broker_pid), cpu_seconds(site.redis_pid)
         used = [-cpu_seconds(worker.process.pid) for worker in workers]
         if look:
             look(workers[0])
+        if release:
+            began = time.time()
+            release()
         ended = deployment.wait_until_current(expected, *workers)
         used = [taken + cpu_seconds(worker.process.pid) for taken, worker in zip(used, workers, strict=True)]
         after = cpu_seconds(site.broker_pid), cpu_seconds(site.redis_pid)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from benchmarks.common import Scale, events, quotients, spread
-from benchmarks.drain import drain
+from benchmarks.drain import Drained, drain
 from benchmarks.machine import SERVERS, cores, move
 from benchmarks.rows import Measured, Row, Sites
-from benchmarks.site import Deployment
+from benchmarks.site import Deployment, Site
 
 OF_WHAT_CAN_BE = 0.9
 
@@ -18,22 +18,21 @@ def two_workers(scale: Scale, sites: Sites) -> Measured:
     is the rate over the one that the fuller worker's share of the work allows: 1 where both had half.
 
     One worker has a core of its own and the broker another. Two workers have a core each, and the broker runs
-    on the free one. Left to the system, both workers may stay on one core for seconds.
+    on the free one. Left to the system, both workers may stay on one core for seconds. The backlog becomes
+    readable once the workers have shared the partitions.
     """
     site, both = sites["kafka"], tuple(cores()[:2])
     one, two, broker_share, shares = [], [], [], []
-    with Deployment(site) as deployment:
-        expected = deployment.load(events(scale.backlog))
-        for turn in range(scale.repeats + scale.warm_up):
-            alone = drain(deployment, expected, scale.backlog)
-            move(site.broker_pid, *both)
-            together = drain(deployment, expected, scale.backlog, on=((both[0],), (both[-1],)))
-            move(site.broker_pid, SERVERS)
-            if turn >= scale.warm_up:
-                one.append(alone.rate)
-                two.append(together.rate)
-                broker_share.append(alone.broker_share)
-                shares.append(together.fullest_share)
+    for turn in range(scale.repeats + scale.warm_up):
+        alone = _drained(site, scale, ((both[-1],),))
+        move(site.broker_pid, *both)
+        together = _drained(site, scale, ((both[0],), (both[-1],)))
+        move(site.broker_pid, SERVERS)
+        if turn >= scale.warm_up:
+            one.append(alone.rate)
+            two.append(together.rate)
+            broker_share.append(alone.broker_share)
+            shares.append(together.fullest_share)
     f = spread(broker_share)["median"]
     speedups = quotients(two, one)
     target = OF_WHAT_CAN_BE / (1 + f)
@@ -46,3 +45,9 @@ def two_workers(scale: Scale, sites: Sites) -> Measured:
         ],
         {"one": one, "two": two, "broker_share": broker_share, "fuller_share": shares},
     )
+
+
+def _drained(site: Site, scale: Scale, on: tuple[tuple[int, ...], ...]) -> Drained:
+    lines = events(scale.backlog)
+    with Deployment(site) as deployment, deployment.holding(lines) as (wanted, release):
+        return drain(deployment, wanted, scale.backlog, on=on, release=release)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -39,6 +39,7 @@ POLL_SECONDS = 0.01
 READY_SECONDS = 120.0
 CURRENT_SECONDS = 1_800.0
 LEFT_SECONDS = 60.0
+HELD_MS = 600_000
 
 Wanted = dict[str, int]
 """Run to the `state_version` at which it is current: the offset of its last event."""
@@ -139,6 +140,16 @@ class Deployment:
         """Publish events as a backlog, each to the partition of its run."""
         return asyncio.run(self._load(lines))
 
+    @contextmanager
+    def holding(self, lines: Iterable[bytes]) -> Iterator[tuple[Wanted, Callable[[], None]]]:
+        """Publish a backlog in a transaction: no worker reads it until the function is called."""
+        options = {"transactional_id": self.namespace, "transaction_timeout_ms": HELD_MS}
+        with asyncio.Runner() as runner:
+            producer = runner.run(self._producer(**options))
+            runner.run(producer.begin_transaction())
+            yield runner.run(self._send(producer, lines)), lambda: runner.run(producer.commit_transaction())
+            runner.run(producer.stop())
+
     def worker(self, *on: int, name: str = "worker") -> WorkerProcess:
         """Start a worker on these cores; it may not be ready yet. The caller ends it."""
         process = WorkerProcess(self.site.directory, self.given, name=f"{self.namespace}-{name}")
@@ -191,10 +202,19 @@ class Deployment:
         return sizes
 
     async def _load(self, lines: Iterable[bytes]) -> Wanted:
+        producer = await self._producer()
+        wanted = await self._send(producer, lines)
+        await producer.stop()
+        return wanted
+
+    async def _producer(self, **options: Any) -> AIOKafkaProducer:
         producer = AIOKafkaProducer(
-            bootstrap_servers=self.site.bootstrap, max_batch_size=LOAD_BATCH_BYTES, linger_ms=0
+            bootstrap_servers=self.site.bootstrap, max_batch_size=LOAD_BATCH_BYTES, linger_ms=0, **options
         )
         await producer.start()
+        return producer
+
+    async def _send(self, producer: AIOKafkaProducer, lines: Iterable[bytes]) -> Wanted:
         builders: dict[int, Any] = {}
         acks: dict[int, list[Any]] = {}
         places: dict[str, tuple[int, int]] = {}
@@ -214,7 +234,6 @@ class Deployment:
         for place, builder in builders.items():
             acks.setdefault(place, []).append(await producer.send_batch(builder, topic, partition=place))
         first = {p: min([(await ack).offset for ack in sent]) for p, sent in acks.items()}
-        await producer.stop()
         return {run_id: first[place] + offset for run_id, (place, offset) in places.items()}
 
     async def _forget(self) -> None:
