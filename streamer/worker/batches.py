@@ -29,8 +29,6 @@ from streamer.worker.metrics import Metrics
 from streamer.worker.partition import Partition, RecordEncoder
 from streamer.worker.producer import Producer, clock
 from streamer.worker.publisher import (
-    RUNS_AT_ONCE,
-    RUNS_PER_WRITE,
     CheckpointWriter,
     IdleRuns,
     QuarantineWriter,
@@ -213,8 +211,7 @@ class Processor:
         """Publish the runs that are due; `go_on` is called before each write. The caller holds the lock."""
         with self.all_or_nothing():
             if self._rest_left() <= 0:
-                most = RUNS_PER_WRITE if self._is_behind() else RUNS_AT_ONCE
-                await self._publish(ROUND_SECONDS, most, go_on)
+                await self._publish(ROUND_SECONDS, go_on, in_parts=not self._is_behind())
             if go_on():
                 await self._relieve()
 
@@ -223,11 +220,13 @@ class Processor:
         for partition in self._owned():
             partition.publish_queue.end_rests()
         with self.all_or_nothing():
-            await self._publish(seconds, RUNS_PER_WRITE)
+            await self._publish(seconds)
 
-    async def _publish(self, seconds: float, most: int, go_on: Callable[[], bool] = lambda: True) -> None:
+    async def _publish(
+        self, seconds: float, go_on: Callable[[], bool] = lambda: True, *, in_parts: bool = False
+    ) -> None:
         began = self.now()
-        while go_on() and await self.summary_publisher.flush(self._owned(), most):
+        while go_on() and await self.summary_publisher.flush(self._owned(), in_parts=in_parts):
             ended = self.now()
             self._rest_until = ended + BACKLOG_SECONDS
             if ended - began > seconds:

@@ -248,52 +248,70 @@ class Checkpoint:
         return sum(end - first for first, end in self.lost)
 
 
-DECIDING = ("digest", "epoch", "superseded", "conflicts", "made_with", "degraded")
+MARKS = ("superseded", "conflicts", "impoverished", "failures_rerun")
+DECIDING = ("digest", "epoch", *MARKS, "made_with", "degraded")
 """Fields that make a summary a new one; `state_version` and `last_event_at` alone do not."""
 
 
-def lacks_pages(partition: Partition, run_id: str, published: Iterable[SummaryChange]) -> bool:
+def lacks_pages(
+    partition: Partition, run_id: str, published: Iterable[SummaryChange], *, whole_log: bool
+) -> bool:
     """Whether the loaded pages of a run hold less than its published summaries. Call it before any fold.
 
     A run's own summary is written after its others. If it is as new as the pages, every summary must agree
     with them. If the pages are newer, a publication may have ended halfway: then only the summaries of their
-    version must agree, and no result may be missing.
+    version must agree, and no result may be missing. Without a `whole_log`, from which the run could be
+    folded again, only the summaries of the latest version count: others may be a late worker's.
 
     Takes the run's summaries if they can be compared; `partition.outdated` keeps those to publish again.
     """
     before = {change.group: change for change in published}
     if RUN not in before or partition.registry.holds_back(run_id):
         return False
-    whole, pipeline = before[RUN], partition.pipeline
-    if whole.epoch != partition.epoch or _field(whole, "degraded"):
+    last, pipeline = before[RUN], partition.pipeline
+    if last.epoch != partition.epoch or _field(last, "degraded"):
         return False
     if not pipeline.knows(run_id):
         return True
     run = pipeline.run(run_id)
     with partition.guard(run_id):
         now = run.summary()
-        if now.summary is None or not _same_basis(whole, now):
+        if now.summary is None or not _same_basis(last, now):
             return False
         changes = {change.group: change for change in run.take_summaries().summaries}
-        differing = [group for group, one in before.items() if differ(one.summary, changes.get(group))]
-        oldest = now.state_version if now.state_version > whole.state_version else -1
         partition.outdated[run_id] = [
-            change for group, change in changes.items() if group in differing or group not in before
+            change for group, change in changes.items() if differ(_summary(before.get(group)), change)
         ]
-        lost = any(
-            before[group].state_version >= oldest and _same_basis(before[group], now) for group in differing
-        )
-        fewer = run.state.deleted_to is None and _done(now) < _done(whole)
-        return lost or fewer
+        version = now.state_version
+        oldest = -1 if version <= last.state_version and whole_log else max(version, last.state_version)
+        judged = [one for one in before.values() if one.state_version >= oldest and _same_basis(one, now)]
+        wrong = any(contradict(one.summary, _summary(changes.get(one.group))) for one in judged)
+        retracted = sum(slot.revision is None and slot.floor is not None for slot in run.state.slots.values())
+        fewer = run.state.deleted_to is None and _done(now) + retracted < _done(last)
+        return wrong or fewer
     return False
 
 
-def differ(published: Mapping[str, Any] | None, change: SummaryChange | None) -> bool:
+def differ(published: Mapping[str, Any] | None, change: SummaryChange) -> bool:
     """Whether a published summary and the current one differ in one of the `DECIDING` fields."""
-    current = change.summary if change is not None else None
-    if published is None or current is None:
-        return published is not current
-    return any(published.get(name) != current.get(name) for name in DECIDING)
+    if published is None or change.summary is None:
+        return published is not change.summary
+    return any(published.get(name) != change.summary.get(name) for name in DECIDING)
+
+
+def contradict(published: Any, current: Any) -> bool:
+    """Whether two summaries differ in what both say: fields of another release and marks do not count.
+
+    >>> contradict({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}), contradict({"a": [1]}, {"a": [2]})
+    (False, True)
+    """
+    if isinstance(published, dict) and isinstance(current, dict):
+        names = published.keys() & current.keys() - _NOT_CONTENT
+        return any(contradict(published[name], current[name]) for name in names)
+    return bool(published != current)
+
+
+_NOT_CONTENT = {*MARKS, "state_version", "last_event_at", "digest"}
 
 
 def _same_basis(one: SummaryChange, other: SummaryChange) -> bool:
@@ -306,6 +324,10 @@ def _done(change: SummaryChange) -> int:
 
 def _field(change: SummaryChange, name: str) -> Any:
     return (change.summary or {}).get(name)
+
+
+def _summary(change: SummaryChange | None) -> dict[str, Any] | None:
+    return change.summary if change is not None else None
 
 
 # -----------------------------------------------------------------------------
@@ -537,14 +559,16 @@ class RecordEncoder:
             return True
 
     def orphans(
-        self, partition: int, current: Mapping[str, Collection[tuple[SummaryKind, str]]], epoch: int
+        self,
+        groups: Iterable[tuple[SummaryKind, str]],
+        current: Iterable[tuple[SummaryKind, str]],
+        epoch: int,
     ) -> list[SummaryChange]:
-        """Tombstones for stored groups that their run no longer has; `current` has each run's groups."""
+        """Tombstones for published groups of a run that it no longer has."""
+        left = set(current)
         return [
-            SummaryChange.tombstone(run_id, old.group, max(epoch, old.epoch), old.state_version)
-            for run_id, groups in self.published_groups(partition).items()
-            if run_id in current
-            for old in self.stored_of(group for group in groups if group not in current[run_id])
+            SummaryChange.tombstone(old.run_id, old.group, max(epoch, old.epoch), old.state_version)
+            for old in self.stored_of(group for group in groups if group not in left)
         ]
 
 

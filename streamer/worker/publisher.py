@@ -248,11 +248,13 @@ class QuarantineWriter:
         """
         records = list(records)
         before, last = self._tables.summary_rows(records), self._tables.summaries["run"].topic
+        refused: set[str] = set()
         for these in ([r for r in records if r.topic != last], [r for r in records if r.topic == last]):
             try:
-                await self._producer.write(these)
+                await self._producer.write([r for r in these if not refused or run_of(r) not in refused])
             except RecordsRefused as refusal:
                 self.refused(partitions, refusal, before)
+                refused = set(map(run_of, refusal.records))
 
     def refused(
         self,
@@ -350,14 +352,14 @@ class QuarantineWriter:
         partition.registry.quarantined[run_id] = run._replace(summaries=current)
         await self._publish(partition, [RunUpdate(run_id, summaries=changes)], ())
 
-    async def set_apart_lost(self, partition: Partition) -> None:
+    async def set_apart_lost(self, partition: Partition, *, whole_log: bool) -> None:
         """Request a new fold of runs with lost state pages, by this worker or the next owner.
 
         Call it once the pages are loaded, before any event is folded.
         """
         trials = self._tables.trials
         for run_id, groups in self._encoder.published_groups(partition.number).items():
-            if lacks_pages(partition, run_id, self._encoder.stored_of(groups)):
+            if lacks_pages(partition, run_id, self._encoder.stored_of(groups), whole_log=whole_log):
                 await trials.save([trials.put(partition.number, repair_key(run_id), BY_LOSS.encode())])
                 partition.pipeline.fail(run_id, PagesLost())
                 partition.repairs[run_id] = BY_LOSS
@@ -444,9 +446,9 @@ RUNS_PER_WRITE = 200
 the loop.
 """
 
-RUNS_AT_ONCE = 4
-"""Runs published together without a backlog. Their readers wait until all of them are computed, and runs that
-were published together are due together again.
+RUNS_AT_ONCE, PARTS_OF_DUE = 4, 8
+"""Without a backlog, so many runs are published together, or this part of all that are due if that is more.
+Their readers wait until all of them are computed, and what was published together is due together again.
 """
 
 SCORED_PER_WRITE = 1_000
@@ -472,14 +474,15 @@ class SummaryPublisher:
     quarantine_writer: QuarantineWriter
     told_poorer: set[str] = field(default_factory=set)
 
-    async def flush(self, partitions: Iterable[Partition], most: int) -> bool:
-        """Publish the next due runs, up to `most`; False: no run was due."""
+    async def flush(self, partitions: Iterable[Partition], *, in_parts: bool) -> bool:
+        """Publish the next due runs, up to `RUNS_PER_WRITE`; False: no run was due."""
         ready = publishable(partitions)
-        shares = _shares(ready, most)
+        shares = _shares(ready, in_parts=in_parts)
         runs = [(partition, run_id) for partition, run_ids in shares for run_id in run_ids]
         replaced = await self._publish(runs) if runs else []
         for partition, run_ids in shares:
             partition.publish_queue.published(run_ids)
+        for partition in ready:
             # Before the batches are done: after a crash, their events would not fail the run again.
             await self.quarantine_writer.admit(partition)
         for partition in ready:
@@ -555,9 +558,9 @@ class SummaryPublisher:
     def _orphans(
         self, partition: Partition, run_id: str, current: list[SummaryChange]
     ) -> list[SummaryChange]:
-        version = partition.pipeline.run(run_id).state.state_version
-        taken = partition.pipeline.run(run_id).taken()
-        orphans = self.encoder.orphans(partition.number, {run_id: taken}, partition.epoch)
+        run, groups = partition.pipeline.run(run_id), self.encoder.published_groups(partition.number)
+        version = run.state.state_version
+        orphans = self.encoder.orphans(groups.get(run_id, ()), run.taken(), partition.epoch)
         missing = [replace(orphan, state_version=version) for orphan in orphans if orphan.kind != "run"]
         return missing if current else [*missing, partition.deleted(run_id, version)]
 
@@ -588,6 +591,7 @@ class SummaryPublisher:
         are due, or if their basis changed.
         """
         runs, waiting = partition.pipeline.runs(), partition.publish_queue.runs
+        groups = self.encoder.published_groups(partition.number)
         later: list[str] = []
         replaced: list[ProducerRecord] = []
         for start in range(0, len(runs), RUNS_PER_WRITE):
@@ -598,8 +602,12 @@ class SummaryPublisher:
             for run_id in filter(partition.pipeline.knows, together):
                 recovered: list[ProducerRecord] = []
                 with partition.guard(run_id):
-                    update = partition.pipeline.run(run_id).take_summaries()
+                    run = partition.pipeline.run(run_id)
+                    update = run.take_summaries()
                     update.summaries = _latest(partition.outdated.pop(run_id, []), update.summaries)
+                    update.summaries += self.encoder.orphans(
+                        groups.get(run_id, ()), run.taken(), partition.epoch
+                    )
                     recovered = self._recovered(partition, run_id, update)
                 if run_id in waiting and partition.pending_checkpoint is None:
                     later.append(run_id)
@@ -608,10 +616,6 @@ class SummaryPublisher:
                 outs += recovered
                 await asyncio.sleep(0)
             await self.quarantine_writer.write({partition.number: partition}, outs)
-        known = filter(partition.pipeline.knows, runs)
-        current = {run_id: set(partition.pipeline.run(run_id).taken()) for run_id in known}
-        orphans = self.encoder.orphans(partition.number, current, partition.epoch)
-        await self.producer.write(self.encoder.of_summaries(partition.number, orphans))
         await self.quarantine_writer.admit(partition)
         partition.caught_up = True  # its summaries are published; if Redis is away, it gets them later
         self.idle.recovered(partition)
@@ -649,14 +653,16 @@ def _latest(before: Iterable[SummaryChange], now: Iterable[SummaryChange]) -> li
     return list({change.group: change for change in (*before, *now)}.values())
 
 
-def _shares(ready: list[Partition], most: int) -> list[tuple[Partition, list[str]]]:
-    shares, left = [], most
-    for before, partition in enumerate(
-        sorted(ready, key=lambda partition: len(partition.publish_queue.runs))
-    ):
-        runs = partition.publish_queue.due(max(1, left // (len(ready) - before)))
-        left -= len(runs)
-        shares.append((partition, runs))
+def _shares(ready: list[Partition], *, in_parts: bool) -> list[tuple[Partition, list[str]]]:
+    due = [(partition, partition.publish_queue.due(RUNS_PER_WRITE)) for partition in ready]
+    due = sorted([(partition, runs) for partition, runs in due if runs], key=lambda one: len(one[1]))
+    part = max(RUNS_AT_ONCE, sum(len(runs) for _, runs in due) // PARTS_OF_DUE)
+    left = min(RUNS_PER_WRITE, part) if in_parts else RUNS_PER_WRITE
+    shares = []
+    for before, (partition, runs) in enumerate(due):
+        share = runs[: max(1, left // (len(due) - before))]
+        left -= len(share)
+        shares.append((partition, share))
     return shares
 
 

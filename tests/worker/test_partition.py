@@ -27,7 +27,7 @@ from streamer.worker.partition import (
     checkpoint_key,
 )
 from streamer.worker.process import Watchdog
-from streamer.worker.publisher import RUNS_AT_ONCE, CheckpointWriter
+from streamer.worker.publisher import RUNS_AT_ONCE, RUNS_PER_WRITE, CheckpointWriter, _shares
 from streamer.worker.transport import FetchedBatch
 from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import a_start, a_trial
@@ -403,7 +403,7 @@ async def test_a_rest_begins_when_its_round_ends(bench: Bench) -> None:
 async def test_once_a_rebalance_begins_the_clock_writes_nothing_more(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.worker.batches.RUNS_AT_ONCE", 2)
+    monkeypatch.setattr("streamer.worker.publisher.RUNS_AT_ONCE", 2)
     bench.partition.publish_queue.published(names(*range(RUNS)))  # so that none is due at once
     batch = bench.batch(0, 40)
     await bench.handle(batch)
@@ -478,7 +478,7 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
 @pytest.fixture
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """With a backlog. Two runs are published together, and a round ends with the first of its writes."""
-    monkeypatch.setattr("streamer.worker.batches.RUNS_PER_WRITE", 2)
+    monkeypatch.setattr("streamer.worker.publisher.RUNS_PER_WRITE", 2)
     monkeypatch.setattr("streamer.worker.batches.ROUND_SECONDS", -1.0)
     made = Bench()
     made.seconds, made.behind = 100.0, True
@@ -505,6 +505,24 @@ async def test_readers_wait_for_a_few_other_runs_at_most_without_a_backlog(
     of_runs = [outs for outs in bench.broker.writes if outs and outs[0].topic == "run-summaries"]
     assert sum(map(len, of_runs)) == RUNS
     assert max(map(len, of_runs)) == together
+
+
+def a_partition(number: int, due: int, resting: int = 0) -> Partition:
+    queue = PublishQueue()
+    queue.add(names(*range(due + resting)))
+    queue.published(names(*range(due, due + resting)))
+    queue.add(names(*range(due, due + resting)))
+    return Partition(number, 1, Pipeline(), 0, 0, caught_up=True, publish_queue=queue)
+
+
+def test_many_runs_that_are_due_are_published_in_larger_parts() -> None:
+    few, many, rests = a_partition(0, 2), a_partition(1, 400), a_partition(2, 0, resting=50)
+    together = [
+        (partition.number, len(runs)) for partition, runs in _shares([rests, many, few], in_parts=True)
+    ]
+    assert together == [(0, 2), (1, 23)], "an eighth of 202; what rests takes no share"
+    [_, (_, backlog)] = _shares([many, few], in_parts=False)
+    assert len(backlog) == RUNS_PER_WRITE - 2
 
 
 async def test_the_runs_that_waited_for_the_longest_time_are_published_first(in_parts: Bench) -> None:
@@ -711,8 +729,8 @@ async def test_groups_that_a_run_has_no_more_get_tombstones_of_their_own_version
     await given_of_record_encoding.publish(
         a_run_change(version=3), an_agent_model_change(version=3), an_agent_model_change("other", version=3)
     )
-    current = {"r1": [("run", "r1")]}
-    [orphan] = given_of_record_encoding.encoder.orphans(0, current, epoch=2)
+    encoder = given_of_record_encoding.encoder
+    [orphan] = encoder.orphans(encoder.published_groups(0)["r1"], [("run", "r1")], epoch=2)
     assert (orphan.run_id, orphan.kind, orphan.value) == ("r1", "agent_model", None)
     assert (orphan.epoch, orphan.state_version) == (2, 3)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,17 +15,21 @@ import pytest
 import redis
 from aiokafka.admin import AIOKafkaAdminClient
 
+from streamer.folding.fold import Pipeline
+from streamer.folding.slots import SummaryChange
 from streamer.operate.health import read_health
 from streamer.operate.local.broker import Broker
 from streamer.schemas.base import encode_id
+from streamer.schemas.wire import RUN, GroupId, Record
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import meta_records, read_topic
 from streamer.storage.redis import RedisSink
-from streamer.worker.partition import Checkpoint, checkpoint_key
+from streamer.worker.partition import Checkpoint, Partition, checkpoint_key, lacks_pages
 from streamer.worker.process import ensure_topics
 from streamer.worker.recovery import LogIdentity, LogPositions, OtherLog, read_positions
 from streamer.worker.tables import log_name
+from tests.support.events import a_retraction, a_trial, records
 from tests.support.formulacode_trials import FASTER, the_agent
 from tests.support.layers import ENGINES
 from tests.support.servers import RedisServer
@@ -350,6 +355,81 @@ def is_noted(deployed: Deployment, number: int) -> bool:
     rows = read_topic(deployed.settings, deployed.names.trials_changelog)
     told = [row.value for row in rows if row.key == checkpoint_key(number).encode()]
     return bool(told) and Checkpoint.decoded(told[-1]).scored_to > 0
+
+
+class Left:
+    """What a worker left of one run: state pages, and the published summaries."""
+
+    def __init__(self, *events: dict[str, Any]) -> None:
+        self.pages: dict[str, bytes] = {}
+        self.published: dict[GroupId, SummaryChange] = {}
+        self._pipeline = Pipeline(writer="w")
+        self.goes_on(*events)
+
+    def goes_on(self, *events: dict[str, Any], publishes: bool = True) -> None:
+        offset = self._pipeline.as_of + 1
+        self._pipeline.fold(
+            Record(record.value, offset + n, timestamp=record.timestamp)
+            for n, record in enumerate(records(events))
+        )
+        run = self._pipeline.run("run-1")
+        self.pages |= {page.key: page.value for page in run.take_pages() if page.value is not None}
+        if publishes:
+            self.published |= {change.group: change for change in run.take_summaries().summaries}
+
+    def found(self, *, whole_log: bool = True) -> tuple[bool, set[str]]:
+        """Whether the next owner thinks that pages are lost, and the kinds of summary it publishes again."""
+        pipeline = Pipeline(writer="x")
+        for page in self.pages.items():
+            pipeline.load_page(*page)
+        pipeline.loaded()
+        partition = Partition(0, 1, pipeline, 0, 0)
+        lost = lacks_pages(partition, "run-1", self.published.values(), whole_log=whole_log)
+        return lost, {change.kind for change in partition.outdated["run-1"]}
+
+    def changed(self, kind: str, **fields: Any) -> None:
+        [group] = [group for group in self.published if group.kind == kind]
+        one = self.published[group]
+        summary: dict[str, Any] = one.summary or {}
+        self.published[group] = replace(one, summary=summary | {"digest": "other"} | fields)
+
+
+def test_what_was_published_from_these_pages_agrees_with_them() -> None:
+    assert Left(a_trial(), a_trial(task_id="other")).found() == (False, set())
+
+
+@pytest.mark.parametrize(("whole_log", "lost"), [(True, True), (False, False)])
+def test_an_older_summary_of_a_group_counts_if_the_run_can_be_folded_again(
+    whole_log: bool, lost: bool
+) -> None:
+    """A late worker may have written it; without the log the pages are believed."""
+    left = Left(a_trial())
+    older = dict(left.published)
+    left.goes_on(a_trial(task_id="other"))
+    left.published |= {group: change for group, change in older.items() if group.kind == "agent_model"}
+    assert left.found(whole_log=whole_log) == (lost, {"agent_model"})
+
+
+def test_a_field_that_a_release_added_is_no_lost_page() -> None:
+    left = Left(a_trial())
+    left.changed("agent_model", of_another_release=1)
+    assert left.found() == (False, {"agent_model"})
+    left.changed("agent_model", trials=7)
+    assert left.found()[0]
+
+
+def test_a_retraction_that_was_saved_and_not_published_is_no_lost_page() -> None:
+    left = Left(a_trial(), a_trial(task_id="other"))
+    left.goes_on(a_retraction(revision=1), publishes=False)
+    lost, again = left.found()
+    assert not lost
+    assert {"agent_model", "run"} <= again
+
+
+def test_a_count_of_marks_that_was_not_published_is_published_again() -> None:
+    left = Left(a_trial())
+    left.changed("run", impoverished=1, digest=left.published[RUN].digest)
+    assert left.found() == (False, {"run"})
 
 
 OF_SLOWER_ORACLE = {"m.f": FASTER["m.f"] | {"oracle/nop": 1.5}}
