@@ -1,7 +1,7 @@
 """The steps of a batch of events: fold it, queue the runs that it changed, publish those that are due.
 
 The loop is in `agents`. Batches that are ready together are folded together. A run is published at once, or
-0.55 s after its last publication. With a backlog the worker folds for ten seconds between two rounds.
+0.5 s after its last publication. With a backlog the worker folds for ten seconds between two rounds.
 
 State pages of a run are acknowledged first. Summaries, scored trials and notifications follow, with Redis in
 parallel. A batch is done when all its runs are published and the replaced pages are removed. After a failure

@@ -33,7 +33,7 @@ T = TypeVar("T")
 # Runs of a partition with unpublished changes, and the batches that are done once these are published.
 
 
-PUBLISH_SECONDS = 0.55
+PUBLISH_SECONDS = 0.5
 """Shortest time between two publications of a run, each at half a millisecond per changed group. Readers see
 half of all changes within half a second, and nearly all within a second (`python -m benchmarks.clock`).
 """
@@ -55,8 +55,8 @@ class PublishQueue:
     >>> queue.due(9), queue.published(["b", "c"]), queue.take_finished() == ([first], [])
     (['b', 'c'], None, True)
     >>> queue.due(9), queue.seconds_left(), bool(queue)
-    ([], 0.55, True)
-    >>> seconds[0] += 0.55
+    ([], 0.5, True)
+    >>> seconds[0] += 0.5
     >>> queue.due(9), queue.published(["a"]), queue.take_finished() == ([second], []), bool(queue)
     (['a'], None, True, False)
     """
