@@ -13,8 +13,8 @@ from benchmarks.rows import Measured, Row, Sites
 from benchmarks.site import Deployment, Site, ready_at
 from tests.support.worker_process import WorkerProcess
 
-RECOVERS_IN_SECONDS = {"memory": 30.0, "rocksdb": 15.0}
-BYTES_A_SLOT = 700.0
+RECOVERS_IN_SECONDS = {"memory": 55.0, "rocksdb": 50.0}
+BYTES_A_SLOT = 750.0
 
 
 def big_run(scale: Scale, sites: Sites, stores: Sequence[str] = tuple(RECOVERS_IN_SECONDS)) -> Measured:

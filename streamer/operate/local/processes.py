@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import struct
@@ -401,10 +402,15 @@ def _request(
 TIMEOUT_SECONDS = 1.0
 
 
+_PORTS = range(10_000, 32_000)
+
+
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A free loopback port for a server that starts later.
+
+    It lies below the ports that systems give to outgoing connections, one of which may take it meanwhile.
+    """
+    return next(port for _ in _PORTS if port_is_free(port := secrets.choice(_PORTS)))
 
 
 def port_is_free(port: int) -> bool:
