@@ -261,30 +261,34 @@ def lacks_pages(
     A run's own summary is written after its others. If it is as new as the pages, every summary must agree
     with them. If the pages are newer, a publication may have ended halfway: then only the summaries of their
     version must agree, and no result may be missing. Without a `whole_log`, from which the run could be
-    folded again, only the summaries of the latest version count: others may be a late worker's.
+    folded again, only the summaries of the latest version count: others may be a late worker's. A new epoch
+    changes no content.
 
-    Takes the run's summaries if they can be compared; `partition.outdated` keeps those to publish again.
+    Takes the run's summaries if most are published; `partition.outdated` keeps those to publish again.
     """
     before = {change.group: change for change in published}
     if RUN not in before or partition.registry.holds_back(run_id):
         return False
     last, pipeline = before[RUN], partition.pipeline
-    if last.epoch != partition.epoch or _field(last, "degraded"):
+    if _field(last, "degraded"):
         return False
     if not pipeline.knows(run_id):
         return True
     run = pipeline.run(run_id)
     with partition.guard(run_id):
         now = run.summary()
-        if now.summary is None or not _same_basis(last, now):
+        if now.summary is None or _field(last, "made_with") != _field(now, "made_with"):
             return False
-        changes = {change.group: change for change in run.take_summaries().summaries}
-        partition.outdated[run_id] = [
-            change for group, change in changes.items() if differ(_summary(before.get(group)), change)
-        ]
+        in_epoch = last.epoch == partition.epoch  # else all are published again, some runs at a time
+        summaries = run.take_summaries().summaries if in_epoch else run.summaries()
+        changes = {change.group: change for change in summaries}
+        if in_epoch:
+            partition.outdated[run_id] = [
+                change for group, change in changes.items() if differ(_summary(before.get(group)), change)
+            ]
         version = now.state_version
         oldest = -1 if version <= last.state_version and whole_log else max(version, last.state_version)
-        judged = [one for one in before.values() if one.state_version >= oldest and _same_basis(one, now)]
+        judged = [one for one in before.values() if one.state_version >= oldest and _same_basis(one, last)]
         wrong = any(contradict(one.summary, _summary(changes.get(one.group))) for one in judged)
         retracted = sum(slot.revision is None and slot.floor is not None for slot in run.state.slots.values())
         fewer = run.state.deleted_to is None and _done(now) + retracted < _done(last)
@@ -311,7 +315,7 @@ def contradict(published: Any, current: Any) -> bool:
     return bool(published != current)
 
 
-_NOT_CONTENT = {*MARKS, "state_version", "last_event_at", "digest"}
+_NOT_CONTENT = {*MARKS, "epoch", "state_version", "last_event_at", "digest"}
 
 
 def _same_basis(one: SummaryChange, other: SummaryChange) -> bool:

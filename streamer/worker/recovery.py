@@ -282,7 +282,8 @@ class PartitionRecovery:
             return self._moved(partition, at)
         partition.pending_checkpoint = None if checkpoint == told and not refill else checkpoint.encoded()
         partition.refill = refill
-        await self.processor.quarantine_writer.set_apart_lost(partition, whole_log=not at.start)
+        if as_of < at.end:  # else the pages are another log's
+            await self.processor.quarantine_writer.set_apart_lost(partition, whole_log=not at.start)
         return partition
 
     def _moved(self, partition: Partition, at: LogPositions) -> Partition:

@@ -377,15 +377,15 @@ class Left:
         if publishes:
             self.published |= {change.group: change for change in run.take_summaries().summaries}
 
-    def found(self, *, whole_log: bool = True) -> tuple[bool, set[str]]:
+    def found(self, *, whole_log: bool = True, epoch: int = 1) -> tuple[bool, set[str]]:
         """Whether the next owner thinks that pages are lost, and the kinds of summary it publishes again."""
-        pipeline = Pipeline(writer="x")
+        pipeline = Pipeline(writer="x", epoch=epoch)
         for page in self.pages.items():
             pipeline.load_page(*page)
         pipeline.loaded()
-        partition = Partition(0, 1, pipeline, 0, 0)
+        partition = Partition(0, epoch, pipeline, 0, 0)
         lost = lacks_pages(partition, "run-1", self.published.values(), whole_log=whole_log)
-        return lost, {change.kind for change in partition.outdated["run-1"]}
+        return lost, {change.kind for change in partition.outdated.get("run-1", ())}
 
     def changed(self, kind: str, **fields: Any) -> None:
         [group] = [group for group in self.published if group.kind == kind]
@@ -408,6 +408,16 @@ def test_an_older_summary_of_a_group_counts_if_the_run_can_be_folded_again(
     left.goes_on(a_trial(task_id="other"))
     left.published |= {group: change for group, change in older.items() if group.kind == "agent_model"}
     assert left.found(whole_log=whole_log) == (lost, {"agent_model"})
+
+
+def test_a_lost_page_is_noticed_in_a_new_epoch_too() -> None:
+    left = Left(a_trial())
+    pages = dict(left.pages)
+    left.goes_on(a_trial(task_id="other"))
+    left.goes_on(a_trial(task_id="later", resolved=False))
+    assert not left.found(epoch=2)[0]
+    left.pages = pages
+    assert left.found(epoch=2)[0]
 
 
 def test_a_field_that_a_release_added_is_no_lost_page() -> None:
