@@ -32,8 +32,8 @@ FETCH_TURN_SECONDS = 0.2
 """How long one fetch waits for records; partitions resumed meanwhile wait, too."""
 
 GATHER_MS, GATHER_BYTES = 100, 64 * 1024
-"""Time or bytes for which a fetch waits while records arrive, so that more records share its cost. The first
-record after a pause of `FETCH_TURN_SECONDS` does not wait.
+"""Time or bytes for which a fetch waits while records come together, or within half of that time. So more
+records share its cost. A record on its own does not wait.
 """
 
 EMBEDDED_FETCH_WAIT_MS = 10

@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -379,7 +380,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return consumer
 
     def gather(self, busy: bool) -> None:
-        """Let fetches wait for more than one record while records arrive (`GATHER_MS`)."""
+        """Let fetches wait for more than one record while many arrive (`GATHER_MS`)."""
         fetcher = self._ensure_consumer()._fetcher
         if fetcher is not None:
             fetcher._fetch_min_bytes = GATHER_BYTES if busy else 1
@@ -407,6 +408,7 @@ class Consumer(driver.Consumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.handed = HandedBatches()
         self._fetched: dict[Any, FetchedBatch] = {}
+        self._fetched_at = -inf
         self.refolded: set[TP] = set()
         super().__init__(*args, **kwargs)
 
@@ -422,8 +424,15 @@ class Consumer(driver.Consumer):
             return {}, self._get_active_partitions()
         await self._put_back_dropped()
         records, active = await super()._wait_next_records(timeout)
-        self._thread.gather(bool(records))
+        self._thread.gather(self._is_busy(sum(map(len, (records or {}).values()))))
         return self._in_batches(records or {}), active
+
+    def _is_busy(self, fetched: int) -> bool:
+        """Whether the next records probably come soon: the last ones came together or in quick succession."""
+        if not fetched:
+            return False
+        before, self._fetched_at = self._fetched_at, self.loop.time()
+        return fetched > 1 or self._fetched_at - before < GATHER_MS / 2_000
 
     async def _getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109
         """Copy Faust's live set. If it were emptied meanwhile, it would mean all partitions, paused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -53,3 +54,18 @@ async def test_a_partition_that_was_revoked_this_moment_has_no_position() -> Non
     consumer._thread = SimpleNamespace(position=without_assignment.position)
     assert await cast(Consumer, consumer).position(PLACE) is None
     await without_assignment.stop()
+
+
+def test_a_record_on_its_own_does_not_wait_for_others() -> None:
+    seconds = [0.0]
+    given: Any = SimpleNamespace(_fetched_at=-inf, loop=SimpleNamespace(time=lambda: seconds[0]))
+
+    def busy_after(pause: float, fetched: int) -> bool:
+        seconds[0] += pause
+        return Consumer._is_busy(given, fetched)
+
+    assert not busy_after(1.0, 1)
+    assert not busy_after(0.1, 1), "ten a second"
+    assert busy_after(0.005, 1), "two hundred a second"
+    assert busy_after(0.1, 20), "which now come together"
+    assert not busy_after(0.1, 0)
