@@ -10,7 +10,6 @@ from benchmarks.machine import WORKERS, cpu_seconds
 from benchmarks.site import Deployment, Wanted, ready_at
 from tests.support.worker_process import WorkerProcess
 
-
 SETTLED_SECONDS = 10.0
 """After the workers came, until the group has shared its partitions among them."""
 
