@@ -17,6 +17,7 @@ from streamer.folding.fold import Pipeline, RunRegistry
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import made_with
 from streamer.folding.slots import RunUpdate, ScoredChange, SummaryChange
+from streamer.folding.summaries import MARKS
 from streamer.schemas.base import run_of_key
 from streamer.schemas.wire import RUN, GroupId, Rejected, SummaryKind
 from streamer.settings import Settings
@@ -248,7 +249,6 @@ class Checkpoint:
         return sum(end - first for first, end in self.lost)
 
 
-MARKS = ("superseded", "conflicts", "impoverished", "failures_rerun")
 DECIDING = ("digest", "epoch", *MARKS, "made_with", "degraded")
 """Fields that make a summary a new one; `state_version` and `last_event_at` alone do not."""
 
@@ -323,7 +323,7 @@ def _same_basis(one: SummaryChange, other: SummaryChange) -> bool:
 
 
 def _done(change: SummaryChange) -> int:
-    return int(_field(change, "progress")["done"])
+    return int((_field(change, "progress") or {}).get("done", 0))  # a local disk may have any row
 
 
 def _field(change: SummaryChange, name: str) -> Any:
