@@ -507,8 +507,12 @@ class Up:
         self._announced = False
 
     def start(self) -> None:
+        pages = 1 if self._web_port else 0  # the page loads beside the worker; notices are of what comes later
+        page, others = self._extras[:pages], self._extras[pages:]
         self._broker.start()
         for keeper in self._keepers:
+            keeper.start(time.monotonic())
+        for _, keeper in page:
             keeper.start(time.monotonic())
 
         deadline = time.monotonic() + REPORT_SECONDS
@@ -520,7 +524,7 @@ class Up:
                 )
                 break
             self._look(START_LOOK_SECONDS)
-        for _, keeper in self._extras:
+        for _, keeper in others:
             keeper.start(time.monotonic())
         self._wait_for_page()
         self._announce()
