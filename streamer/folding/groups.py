@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import chain
 from operator import add, attrgetter
 from typing import Any, Protocol, Self, TypeVar
 
@@ -255,11 +256,14 @@ class GroupState(Tally):
         self.subtests: Counter[str] = Counter()
         self.owners: Counter[Owner] = Counter()
         self.numeric_tasks: Counter[str] = Counter()
-        self.distributions = {metric: Distribution() for metric in DISTRIBUTED}
         self.sums = {metric: ExactSum() for metric in SUMMED}
-        self.named: dict[str, Distribution] = {}
         self.pass_at_k = PassAtK()
         self.formulacode = _NOTHING_MEASURED
+        self._hold()
+
+    def _hold(self) -> None:
+        self.distributions: Mapping[str, Distribution] = {metric: Distribution() for metric in DISTRIBUTED}
+        self.named: Mapping[str, Distribution] = {}
 
     @classmethod
     def of(cls, trials: Sequence[tuple[SlotKey, Scored]], measures: Collection[str] = MEASURES) -> Self:
@@ -308,22 +312,28 @@ class GroupState(Tally):
         return group
 
     def merge(self, other: GroupState) -> None:
-        self._change(other, 1)
+        self.change_counts(other, 1)
+        self.change_values(other, 1)
 
     def unmerge(self, other: GroupState) -> None:
-        self._change(other, -1)
+        self.change_counts(other, -1)
+        self.change_values(other, -1)
 
-    def _change(self, other: GroupState, sign: int) -> None:
+    def change_values(self, other: GroupState, sign: int) -> None:
+        """Merge (`sign` 1) or unmerge (-1) the distributions of the other group."""
+        join(self.distributions, other.distributions, sign)
+        if other.named:
+            named = {name: Distribution() for name in other.named.keys() - self.named} | dict(self.named)
+            join(named, other.named, sign)
+            self.named = {name: part for name, part in named.items() if part}
+
+    def change_counts(self, other: GroupState, sign: int) -> None:
+        """Merge (`sign` 1) or unmerge (-1) all but the distributions of the other group."""
         for name in _GROUP_COUNTS:
             setattr(self, name, getattr(self, name) + sign * getattr(other, name))
         for name in _COUNTERS:
             count_all(getattr(self, name), getattr(other, name), sign)
-        self.named |= {name: Distribution() for name in other.named.keys() - self.named}
-        for totals, parts in ((self.distributions, other.distributions), (self.named, other.named)):
-            join(totals, parts, sign)
         join(self.sums, other.sums, sign)
-        for name in [name for name in other.named if not (self.named[name].count or self.named[name].nans)]:
-            del self.named[name]
         change(self.pass_at_k, other.pass_at_k, sign)
         if other.formulacode.trials:
             if self.formulacode is _NOTHING_MEASURED:
@@ -335,7 +345,7 @@ class GroupState(Tally):
         if ruled is not self:
             ruled.passes = ruled.passes_with_cost = 0
             without = ("pass_rate", COMPOSITE, "cost_of_pass")
-            ruled.distributions = self.distributions | {metric: Distribution() for metric in without}
+            ruled.distributions = {**self.distributions, **{metric: Distribution() for metric in without}}
         return ruled
 
     @property
@@ -369,7 +379,8 @@ class GroupState(Tally):
 
     @property
     def coverage(self) -> dict[str, int]:
-        return {metric: total.count for metric, total in (self.distributions | self.sums).items()}
+        counted = {metric: part.count for metric, part in self.distributions.items()}
+        return counted | {metric: total.count for metric, total in self.sums.items()}
 
     def cost_of_pass(self) -> float | None:
         """Known cost per pass in USD, rounded once (R14); None if no trial has a verdict."""
@@ -377,6 +388,75 @@ class GroupState(Tally):
             return None
         paid = self.passes_with_cost
         return cost_of_pass(self.distributions["cost_usd"].total_over(paid) if paid else None, self.passes)
+
+
+class Pool(GroupState):
+    """A group of a run. The values of its trials lie in cells, which several groups share."""
+
+    __slots__ = ("_views",)
+
+    def _hold(self) -> None:
+        self._views = Joined(attrgetter("distributions")), Joined(attrgetter("named"))
+        self.distributions, self.named = self._views
+
+    def change_in(self, cell: GroupState, part: GroupState, sign: int) -> None:
+        """Note that `part` was merged into a cell of this group (`sign` 1), or unmerged (-1)."""
+        for view in self._views:
+            view.change(cell, part, sign)
+
+    def let_go(self) -> None:
+        for view in self._views:
+            view.let_go()
+
+
+class Joined(Mapping[str, Distribution]):
+    """Distributions of several cells, by name.
+
+    A distribution whose values lie in one cell is that of the cell. Others are joined when they are first
+    asked for. From then on they change with the cells, until `let_go` forgets the large ones.
+    """
+
+    def __init__(self, which: Callable[[GroupState], Mapping[str, Distribution]]) -> None:
+        self._which = which
+        self._cells: dict[GroupState, None] = {}
+        self._joined: dict[str, Distribution] = {}
+
+    def change(self, cell: GroupState, part: GroupState, sign: int) -> None:
+        self._cells[cell] = None
+        parts = self._which(part)
+        for name in self._joined.keys() & parts.keys():
+            change(self._joined[name], parts[name], sign)
+            if not self._joined[name]:
+                del self._joined[name]
+
+    def let_go(self) -> None:
+        for name in [name for name, joined in self._joined.items() if joined.count > _MOST_JOINED]:
+            del self._joined[name]
+
+    def __getitem__(self, name: str) -> Distribution:
+        if (joined := self._joined.get(name)) is not None:
+            return joined
+        cells = list(map(self._which, self._cells))
+        if len(cells) == 1:
+            return cells[0][name]
+        found = [cell[name] for cell in cells if name in cell]
+        parts = list(filter(None, found)) or found[:1]
+        if len(parts) > 1:
+            joined = self._joined[name] = Distribution.joined(parts)
+            return joined
+        if not parts:
+            raise KeyError(name)
+        return parts[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(chain.from_iterable(map(self._which, self._cells))))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+_MOST_JOINED = 4_096
+"""The most values of one metric that stay joined after a summary, 32 KiB; they lie in their cells, too."""
 
 
 def _values(items: Sequence[Any], name: str) -> list[Any]:
@@ -578,8 +658,9 @@ class Counts:
         self.clear()
 
     def clear(self) -> None:
-        self.groups: dict[GroupId, GroupState] = {}
+        self.groups: dict[GroupId, Pool] = {}
         self.totals = RunTotals()
+        self._cells: dict[tuple[str, str, str | None], GroupState] = {}
         self._entered: Waiting = {}
         self._left: Waiting = {}
         self.waiting = 0
@@ -615,17 +696,22 @@ class Counts:
             if single:
                 self.totals.count_trials(part, sign, (agent, model, tier), compared=not baseline)
             self.totals.count_spent(part, sign)
+            cell = self._cells.get((agent, model, tier))
+            if cell is None:
+                cell = self._cells[(agent, model, tier)] = GroupState()
+            cell.change_values(part, sign)
             for group_id in groups_of(agent, model, tier, baseline=baseline):
-                self._count_in(group_id, part, sign)
+                self._count_in(group_id, part, cell, sign)
                 changed.add(group_id)
         return changed
 
-    def _count_in(self, group_id: GroupId, part: GroupState, sign: int) -> None:
+    def _count_in(self, group_id: GroupId, part: GroupState, cell: GroupState, sign: int) -> None:
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = GroupState()
+            group = self.groups[group_id] = Pool()
             marks = self._marks.get(group_id, _UNMARKED)
             group.superseded, group.conflicts, group.impoverished, group.failures_rerun = marks
-        change(group, part, sign)
+        group.change_counts(part, sign)
+        group.change_in(cell, part, sign)
         if not group.trials:
             del self.groups[group_id]

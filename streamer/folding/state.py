@@ -324,7 +324,7 @@ class RunState:
         return self.scores.rules
 
     @property
-    def groups(self) -> dict[GroupId, GroupState]:
+    def groups(self) -> Mapping[GroupId, GroupState]:
         return self.counts.groups
 
     @property

@@ -130,7 +130,11 @@ class Summaries:
         return due | {RUN}
 
     def _summaries(self, due: set[GroupId], at: Moment) -> list[SummaryChange]:
-        return [self._summary(group_id, at) for group_id in sorted(due)]
+        changes = [self._summary(group_id, at) for group_id in sorted(due)]
+        for group in map(self.run.counts.groups.get, due):
+            if group is not None:
+                group.let_go()
+        return changes
 
     def _summary(self, group_id: GroupId, at: Moment) -> SummaryChange:
         body = run_body(at) if group_id == RUN else self._group_body(group_id, at)
@@ -281,6 +285,10 @@ class Subject(Generic[C]):
         return group and group.as_ruled(self.at.rules.verdicts)
 
     @cached_property
+    def scores(self: Subject[GroupState]) -> tuple[float, float] | None:
+        return grade_scores(self.counted, self.against, self.planned.judged)
+
+    @cached_property
     def costs(self) -> ExactSum:
         return self.counted.costs
 
@@ -424,9 +432,10 @@ def cross_tier(of: Subject[RunTotals]) -> dict[str, Any] | None:
     others = {tier: group for tier, group in tiers.items() if tier != baseline_tier}
     costs = _medians(tiers, "cost_usd")
     frontier = _frontier(tiers)
+    pairs = {tier: grade_scores(group, baseline, judged) for tier, group in others.items()}
     return {
-        "tier_uplift": _limited({t: uplift(g, baseline, judged) for t, g in others.items()}),
-        "tier_delta": _limited({t: delta(g, baseline, judged) for t, g in others.items()}),
+        "tier_uplift": _limited({tier: uplift(pair) for tier, pair in pairs.items()}),
+        "tier_delta": _limited({tier: delta(pair) for tier, pair in pairs.items()}),
         "pass_rate_variance": _json(variance_of_medians(_medians(tiers, "pass_rate"), ddof)),
         "impl_rate_variance": _json(variance_of_medians(_medians(tiers, "impl_rate"), ddof)),
         "cost_variance": _json(variance_of_medians(costs, ddof)),
@@ -436,28 +445,24 @@ def cross_tier(of: Subject[RunTotals]) -> dict[str, Any] | None:
     }
 
 
-def uplift(group: GroupState, baseline: GroupState | None, judged: bool | None) -> float | None:
-    """Relative gain of the grade's score over the baseline tier's; None if that is not above 0 (R23)."""
-    pair = _grade_scores(group, baseline, judged)
-    return tier_uplift(*pair) if pair else None
-
-
-def delta(group: GroupState, baseline: GroupState | None, judged: bool | None) -> float | None:
-    """The grade's score minus the baseline tier's, -1 to 1 (R23).
-
-    None if either is missing, or if they have different bases.
-    """
-    pair = _grade_scores(group, baseline, judged)
-    return pair[0] - pair[1] if pair else None
-
-
-def _grade_scores(
+def grade_scores(
     group: GroupState, baseline: GroupState | None, judged: bool | None
 ) -> tuple[float, float] | None:
+    """The scores of a grade and of the baseline tier's; None if one is missing or the bases differ (R23)."""
     if baseline is None or group.grade_basis(judged) != baseline.grade_basis(judged):
         return None
     ours, theirs = group.grade_score(judged), baseline.grade_score(judged)
     return None if ours is None or theirs is None else (ours, theirs)
+
+
+def uplift(pair: tuple[float, float] | None) -> float | None:
+    """Relative gain over the baseline tier; None if that is not above 0 (R23)."""
+    return tier_uplift(*pair) if pair else None
+
+
+def delta(pair: tuple[float, float] | None) -> float | None:
+    """The score minus the baseline tier's, -1 to 1 (R23)."""
+    return pair[0] - pair[1] if pair else None
 
 
 def _medians(tiers: dict[str, GroupState], metric: str) -> list[float]:
@@ -792,8 +797,8 @@ TIER = bound(
         "agent_model": lambda of: of.group_id.agent_model,
         "runs_completed": lambda of: of.counted.trials,
         "baseline_tier": lambda of: of.at.plan.baseline_tier,
-        "tier_uplift": lambda of: uplift(of.counted, of.against, of.planned.judged),
-        "tier_delta": lambda of: delta(of.counted, of.against, of.planned.judged),
+        "tier_uplift": lambda of: uplift(of.scores),
+        "tier_delta": lambda of: delta(of.scores),
     },
 )
 

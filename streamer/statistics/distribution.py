@@ -274,6 +274,23 @@ class Distribution:
         instance.extend(values)
         return instance
 
+    @classmethod
+    def joined(cls, parts: Sequence[Distribution]) -> Self:
+        """All values of the parts, whose sums are added instead of summed up again.
+
+        >>> Distribution.joined([Distribution.of([1.0, 3.0]), Distribution.of([2.0])]).ascending()
+        [1.0, 2.0, 3.0]
+        """
+        instance = cls()
+        instance.merge(*parts)
+        if instance.count >= _FEW:
+            instance._sums = ExactSum()
+            instance._sums.merge(*(part.finite for part in parts))
+        return instance
+
+    def __bool__(self) -> bool:
+        return bool(self.count or self.nans)
+
     @property
     def finite(self) -> ExactSum:
         if self._sums is None:
@@ -308,7 +325,7 @@ class Distribution:
 
     def unmerge(self, *others: Distribution) -> None:
         """Undo one `merge` of the others; raises StatsError, without any change, if a value is missing."""
-        if not any(other.count or other.nans for other in others):
+        if not any(others):
             return
         removed = Distribution()
         removed.merge(*others)

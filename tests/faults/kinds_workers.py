@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
@@ -41,6 +42,7 @@ class AllWorkersKilled(Kind):
     """SIGKILL to all at once: nothing but the topics knows anything."""
 
     name = "all workers killed"
+    victims: Sequence[int] = ()
 
     def inject(self) -> None:
         self.victims = self.bed.fleet.numbers()

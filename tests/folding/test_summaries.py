@@ -38,6 +38,7 @@ from streamer.folding.summaries import (
     computed,
     cost_delta,
     delta,
+    grade_scores,
     tier_uplift,
     uplift,
     variance_of_medians,
@@ -426,13 +427,14 @@ def test_uplift_needs_a_baseline_above_zero(baseline: float) -> None:
 def test_a_missing_side_leaves_uplift_and_delta_unknown() -> None:
     passed, nothing = a_group(resolved=True), GroupState()
     for group, baseline in ((nothing, passed), (passed, nothing), (passed, None)):
-        assert uplift(group, baseline, None) is None
-        assert delta(group, baseline, None) is None
+        pair = grade_scores(group, baseline, None)
+        assert (uplift(pair), delta(pair)) == (None, None)
 
 
 def test_delta_needs_no_positive_baseline() -> None:
     passed, failed = a_group(resolved=True), a_group(resolved=False)
-    assert (uplift(passed, failed, None), delta(passed, failed, None)) == (None, 1.0)
+    pair = grade_scores(passed, failed, None)
+    assert (uplift(pair), delta(pair)) == (None, 1.0)
 
 
 def test_variance_of_none_is_unknown_and_of_one_is_zero() -> None:

@@ -507,7 +507,7 @@ class Up:
         self._announced = False
 
     def start(self) -> None:
-        pages = 1 if self._web_port else 0  # the page loads beside the worker; notices are of what comes later
+        pages = 1 if self._web_port else 0  # the page loads beside the worker
         page, others = self._extras[:pages], self._extras[pages:]
         self._broker.start()
         for keeper in self._keepers:
