@@ -1,7 +1,8 @@
 """One group of trials: an agent:model, a tier, or an agent:model within a tier.
 
-A group is a value with `of`, `merge` and the inverse `unmerge`. Trials that arrive together form one group,
-which is merged into every group that they count in.
+A group is a value with `of`, `merge` and the inverse `unmerge`. Trials that arrive together form one group.
+Its counts are merged into every group of the run that they count in, its values only into their cell: the
+trials of one agent, model and tier. So the groups of a run hold each value once.
 """
 
 from __future__ import annotations
@@ -412,8 +413,8 @@ class Pool(GroupState):
 class Joined(Mapping[str, Distribution]):
     """Distributions of several cells, by name.
 
-    A distribution whose values lie in one cell is that of the cell. Others are joined when they are first
-    asked for. From then on they change with the cells, until `let_go` forgets the large ones.
+    If all values lie in one cell, its distribution is returned. Others are joined when they are first asked
+    for. From then on they change with the cells, until `let_go` forgets the large ones.
     """
 
     def __init__(self, which: Callable[[GroupState], Mapping[str, Distribution]]) -> None:

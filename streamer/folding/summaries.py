@@ -130,9 +130,10 @@ class Summaries:
         return due | {RUN}
 
     def _summaries(self, due: set[GroupId], at: Moment) -> list[SummaryChange]:
-        changes = [self._summary(group_id, at) for group_id in sorted(due)]
-        for group in map(self.run.counts.groups.get, due):
-            if group is not None:
+        changes = []
+        for group_id in sorted(due):
+            changes.append(self._summary(group_id, at))
+            if (group := self.run.counts.groups.get(group_id)) is not None:
                 group.let_go()
         return changes
 

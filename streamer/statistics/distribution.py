@@ -282,7 +282,10 @@ class Distribution:
         [1.0, 2.0, 3.0]
         """
         instance = cls()
-        instance.merge(*parts)
+        every = _concatenated([block for part in parts for block in part._blocks])
+        every.sort(kind="stable")  # which merges sorted runs
+        instance._hold(every, block=len(every))
+        instance.nans = sum(part.nans for part in parts)
         if instance.count >= _FEW:
             instance._sums = ExactSum()
             instance._sums.merge(*(part.finite for part in parts))
@@ -452,7 +455,7 @@ class Distribution:
                 self._insert_one(value)
             return
         every = _concatenated([*self._blocks, *parts])
-        every.sort(kind="stable")  # which merges sorted runs
+        every.sort(kind="stable")
         self._hold(every)
 
     def _insert_one(self, value: float) -> None:
@@ -500,9 +503,9 @@ class Distribution:
     def _number_of(self, value: float) -> int:
         return bisect_left([block[-1] for block in self._blocks], value)
 
-    def _hold(self, ordered: NDArray[np.float64]) -> None:
-        starts = range(0, len(ordered), _BLOCK)
-        self._blocks = [array("d", ordered[start : start + _BLOCK].tobytes()) for start in starts]
+    def _hold(self, ordered: NDArray[np.float64], block: int = _BLOCK) -> None:
+        starts = range(0, len(ordered), block or 1)
+        self._blocks = [array("d", ordered[start : start + block].tobytes()) for start in starts]
         self.count = len(ordered)
 
 
