@@ -255,19 +255,3 @@ def test_a_plan_whose_subtests_are_not_counted_is_not_complete(
 ) -> None:
     path = an_experiment(tmp_path / "exp", {"T0/00/run_01": a_run_result()}, experiment_id="t", **config)
     assert plan_of(converted(path)[0])["plan_complete"] is complete
-
-
-def test_runs_that_the_checkpoint_counts_and_that_are_not_there_are_said(tmp_path: Path) -> None:
-    path = an_experiment(tmp_path / "exp", {"T0/00/run_01": a_run_result()}, experiment_id="t")
-    ended = {"T0": {"00": {"1": "passed", "2": "failed", "3": "agent_complete"}}}
-    write_json(path / "checkpoint.json", {"status": "completed", "completed_runs": ended})
-    events, report = converted(path)
-    assert report.notes == ["run exp: 2 trials with a result announced, 1 found"]
-    assert plan_of(events)["plan_complete"] is False
-
-
-def test_half_a_configuration_is_an_incomplete_plan(tmp_path: Path) -> None:
-    path = an_experiment(tmp_path / "exp", {"T0/00/run_01": a_run_result()})
-    assert plan_of(converted(path)[0])["plan_complete"] is True
-    write_json(path / "config" / "experiment.json", '{"experiment_id": ')
-    assert plan_of(converted(path)[0])["plan_complete"] is False
