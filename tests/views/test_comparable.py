@@ -422,31 +422,14 @@ def test_values_are_cut_and_long_lists_shortened() -> None:
 
 def a_strong_and_a_weak(**provenance: str) -> list[Event]:
     """`a` passes all of twenty tasks, `b` none; `c` passes half. The provenance is of b's run."""
-    tasks = [f"t{number:02}" for number in range(20)]
+    passed = {"a": "+" * 20, "b": "-" * 20, "c": "+" * 10 + "-" * 10}
     made = {"b": provenance}
+    plan = {"tasks": [f"t{number:02}" for number in range(20)], "attempts": 1}
     return [
         event
-        for day, (agent, passed) in enumerate({"a": 20, "b": 0, "c": 10}.items(), start=1)
-        for event in (
-            a_plan(
-                run_id=agent,
-                tasks=tasks,
-                attempts=1,
-                benchmark="tb",
-                provenance=made.get(agent, {"timeout": "600"}),
-            ),
-            *(
-                a_trial(
-                    run_id=agent,
-                    task_id=task,
-                    agent=agent,
-                    model="m",
-                    resolved=at < passed,
-                    finished_at=f"2026-01-0{day}T00:00:00Z",
-                )
-                for at, task in enumerate(tasks)
-            ),
-            {"type": "run_finished", "run_id": agent},
+        for day, (agent, letters) in enumerate(passed.items(), start=1)
+        for event in a_night(
+            agent, day, {agent: letters}, **plan, provenance=made.get(agent, {"timeout": "600"})
         )
     ]
 

@@ -51,10 +51,6 @@ from tests.support.events import Event, a_plan, a_start, a_trial, folded
 from tests.support.examples import examples
 from tests.support.rows import read_rows, terminal_bench_row_to_event
 
-# -----------------------------------------------------------------------------
-# Two sides are compared on the tasks that both have done.
-
-
 PAIR = (("r", None), ("r", "b:m"))
 ENDED = {"type": "run_finished", "run_id": "run-1"}
 

@@ -30,10 +30,6 @@ from tests.support.events import Event, a_plan, a_trial, folded
 from tests.support.examples import examples
 from tests.views.test_compare import compare
 
-# -----------------------------------------------------------------------------
-# The verdict of a gate: what decides, when it is certain, and what it says of each question.
-
-
 PLANS = [the_plan("r"), the_plan("s")]
 BASELINE = [trial("s", "b", task, True) for task in TASKS]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import comb
@@ -17,6 +17,7 @@ from streamer.statistics.exact import sign_test
 from streamer.views.decide.leaderboard import (
     NOT_RANKED,
     BenchmarkBoard,
+    BoardRow,
     Change,
     boards_of,
     change_between,
@@ -34,19 +35,12 @@ from tests.support.rows import read_rows, terminal_bench_row_to_event
 PASS_RATE = BOARD_METRICS["pass_rate"]
 
 
-def test_a_run_in_quarantine_is_not_pooled() -> None:
+def test_a_run_in_quarantine_and_an_agent_without_published_tasks_are_not_pooled() -> None:
     [run] = board_runs(a_night("n", 1, {"a": "+" * 6}))
     broken = replace(run, run=run.run.model_copy(update={"degraded": "a bug"}))
-    assert [entry.left_out for entry in entries_of([run, broken], PASS_RATE, pooled=True)] == [
-        None,
-        "unfinished",
-    ]
-
-
-def test_an_agent_without_published_tasks_is_not_pooled() -> None:
-    [run] = board_runs(a_night("n", 1, {"a": "+" * 6}))
-    [entry] = entries_of([replace(run, tasks={})], PASS_RATE, pooled=True)
-    assert (entry.left_out, entry.value) == ("not_compared", 1.0)
+    entries = entries_of([run, broken, replace(run, tasks={})], PASS_RATE, pooled=True)
+    assert [entry.left_out for entry in entries] == [None, "unfinished", "not_compared"]
+    assert entries[-1].value == 1.0
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "cost_of_pass"])
@@ -73,13 +67,17 @@ def test_the_interval_of_a_run_is_that_of_its_summary() -> None:
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 
-Passed = dict[str, dict[str, list[bool | None]]]
+Passed = Mapping[str, Mapping[str, list[bool | None]]]
 """Agent to task to the verdict of each trial; None: there was none."""
 
 
 def the_board(runs: Iterable[BoardRun], metric: str = "pass_rate", **options: bool) -> BenchmarkBoard:
     [board] = boards_of(runs, metric, NOW, **options)
     return BenchmarkBoard.model_validate_json(board.model_dump_json())
+
+
+def place(row: BoardRow) -> tuple[int, int] | None:
+    return row.rank and (row.rank.best, row.rank.worst)
 
 
 def two_nights() -> list[BoardRun]:
@@ -112,14 +110,10 @@ def test_true_places_come_from_one_sided_sign_tests_by_holms_method() -> None:
     p = 2^-8 is below .025/5. Of the 7 tasks that `mid` passes more often than `other` p = 2^-7 is above
     .025/4, though below .05/4: the ranks of the run while it went on have the other half.
     """
-    ranks = {row.agent_model: row.rank for row in the_board(two_nights()).rows}
-    assert {label: (rank.best, rank.worst) for label, rank in ranks.items() if rank} == {
-        "best:m": (1, 1),
-        "mid:m": (2, 3),
-        "other:m": (2, 3),
-    }
+    places = {row.agent_model: place(row) for row in the_board(two_nights()).rows}
+    assert places == {"best:m": (1, 1), "mid:m": (2, 3), "other:m": (2, 3)}
     close = board_runs(a_night("n", 1, {"a": "+" * 10, "b": "+" * 6 + "-" * 4}))
-    assert [row.rank and (row.rank.best, row.rank.worst) for row in the_board(close).rows] == [(1, 2), (1, 2)]
+    assert [place(row) for row in the_board(close).rows] == [(1, 2), (1, 2)]
 
 
 def test_a_change_from_night_to_night_says_whether_it_is_real() -> None:
@@ -135,25 +129,18 @@ def test_a_change_from_night_to_night_says_whether_it_is_real() -> None:
 
 def test_equal_agents_that_ran_on_unequally_many_nights_are_not_told_apart() -> None:
     """89 tasks at 20 %: `new` ran on the last night alone, `old` on all five."""
-    nights = [
-        a_night(f"n{day}", day, {"old": "+" * 5, **({"new": "+" * 5} if day == 5 else {})})
-        for day in range(1, 6)
-    ]
+    agents = [{"old": "+" * 5}] * 4 + [{"old": "+" * 5, "new": "+" * 5}]
+    nights = [a_night(f"n{day}", day, outcomes) for day, outcomes in enumerate(agents, 1)]
     stored, random, wrong = board_runs(event for night in nights for event in night), Random(11), 0
     for _ in range(40):
-        drawn = [
-            replace(
-                one,
-                tasks={
-                    f"t{task}": {
-                        agent.agent_model: (1, int(random.random() < 0.2), 0) for agent in one.agents
-                    }
-                    for task in range(89)
-                },
-            )
-            for one in stored
-        ]
-        wrong += any(row.rank and (row.rank.best, row.rank.worst) != (1, 2) for row in the_board(drawn).rows)
+        drawn = []
+        for one in stored:
+            labels = [agent.agent_model for agent in one.agents]
+            tasks = {
+                f"t{n}": {name: (1, int(random.random() < 0.2), 0) for name in labels} for n in range(89)
+            }
+            drawn.append(replace(one, tasks=tasks))
+        wrong += any(place(row) != (1, 2) for row in the_board(drawn).rows)
     assert wrong <= 2
 
 
@@ -177,12 +164,11 @@ def test_a_change_compares_runs_of_the_same_benchmark() -> None:
 
 def test_a_trend_lists_the_finished_runs_the_oldest_first() -> None:
     [row] = [row for row in the_board(two_nights()).rows if row.agent_model == "mid:m"]
-    assert [(point.run, point.value, point.trials) for point in row.trend] == [
-        ("n1", 0.2, 10),
-        ("n2", 0.8, 10),
+    assert [(point.run, point.value, point.trials, point.at) for point in row.trend] == [
+        ("n1", 0.2, 10, datetime(2026, 1, 1, 3, tzinfo=UTC)),
+        ("n2", 0.8, 10, datetime(2026, 1, 2, 3, tzinfo=UTC)),
     ]
     assert all(point.interval for point in row.trend)
-    assert [point.at for point in row.trend] == [datetime(2026, 1, day, 3, tzinfo=UTC) for day in (1, 2)]
 
 
 def test_unfinished_and_tiny_runs_stand_below_and_are_marked() -> None:
@@ -227,13 +213,11 @@ def test_benchmarks_are_never_mixed_unless_asked() -> None:
     assert mixed.mixed
     assert [(row.agent_model, row.tasks) for row in mixed.rows] == [("a:m", 18), ("b:m", 6)]
     assert mixed.rows[0].value == pytest.approx(2 / 3)
-
-
-def test_one_run_that_names_no_benchmark_has_a_board_of_its_own() -> None:
-    runs = board_runs(a_night("alone", 1, {"a": "+" * 8, "b": "-" * 8}, benchmark=None))
-    board = the_board(runs, together=True)
-    assert (board.mixed, board.benchmark) == (False, None)
-    assert [row.rank and row.rank.best for row in board.rows] == [1, 2]
+    alone = the_board(
+        board_runs(a_night("x", 1, {"a": "+" * 8, "b": "-" * 8}, benchmark=None)), together=True
+    )
+    assert (alone.mixed, alone.benchmark) == (False, None)
+    assert [place(row) for row in alone.rows] == [(1, 1), (2, 2)]
 
 
 def test_a_named_metric_is_that_of_the_newest_finished_run_with_its_interval_and_without_ranks() -> None:
@@ -266,22 +250,20 @@ def test_equal_values_share_a_place_and_baselines_have_none() -> None:
 
 def test_public_submissions_of_terminal_bench_pool_to_what_a_count_of_their_trials_gives() -> None:
     """Every run that has all 80 tasks. The oracle counts rows; one without a verdict has not passed (R19)."""
-    rows = read_rows(shared_data() / "terminal_bench" / "trials.jsonl.gz")
     of_run = defaultdict(dict)
-    for row in rows:
+    for row in read_rows(shared_data() / "terminal_bench" / "trials.jsonl.gz"):
         of_run[row["run_path"]][row["task_id"]] = row
     whole = {path: stored for path, stored in of_run.items() if len(stored) == 80}
-    events = []
+    events: list[Event] = []
+    passed: dict[str, dict[str, list[bool | None]]] = defaultdict(lambda: defaultdict(list))
     for path, stored in whole.items():
         events.append(a_plan(run_id=path, benchmark="terminal-bench-core", benchmark_version="0.1.1"))
         events += [terminal_bench_row_to_event(row, path) for row in stored.values()]
         events.append({"type": "run_finished", "run_id": path})
-    board = the_board(board_runs(events))
-    passed: Passed = defaultdict(lambda: defaultdict(list))
-    for stored in whole.values():
         for task, row in stored.items():
             label = f"{row['agent'] or 'unknown'}:{row['model'] or 'unknown'}"
             passed[label][task].append(row["is_resolved"])
+    board = the_board(board_runs(events))
     rates = {
         label: sum(one.count(True) for one in tasks.values()) / sum(map(len, tasks.values()))
         for label, tasks in passed.items()
@@ -289,14 +271,13 @@ def test_public_submissions_of_terminal_bench_pool_to_what_a_count_of_their_tria
     assert {row.agent_model: row.value for row in board.rows} == pytest.approx(rates)
     assert (board.below, board.versions, len(board.rows) >= 5) == ([], ["0.1.1"], True)
     assert max(len(row.runs) for row in board.rows) == 7
-    ranks = {row.agent_model: row.rank and (row.rank.best, row.rank.worst) for row in board.rows}
     newest_first: Passed = {
         row.agent_model: {
             task: [whole[run][task]["is_resolved"] is True for run in row.runs] for task in whole[row.newest]
         }
         for row in board.rows
     }
-    assert ranks == holm(newest_first)
+    assert {row.agent_model: place(row) for row in board.rows} == holm(newest_first)
     assert sum(one.count(None) for tasks in passed.values() for one in tasks.values()) > 10
     assert {row.unknown for row in board.rows} == {0}
 
@@ -376,26 +357,17 @@ def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why
     assert first["change"].endswith("], real")
     assert second["change"] == "+0.0 points [-34.7, 34.7], may be chance"
     assert (below["left out"], below["order"], below["95 %"]) == ("stalled", "–", "–")
-    assert "all agents at once" in table.note
+    for said in ("all agents at once", "not for the best of many nights", "equal attempts at a task"):
+        assert said in table.note
     assert "pooled" not in table.note.split("\n")[0]
 
 
-def test_a_board_says_what_its_places_hold_for() -> None:
-    [table] = tables(*nights())
-    assert "holds for one board fixed beforehand, not for the best of many nights" in table.note
-    assert "equal attempts at a task" in table.note
-
-
-def test_a_named_metric_says_that_it_is_not_ranked_and_not_pooled() -> None:
-    [table] = tables(*nights(), metric="metrics/reward")
-    assert NOT_RANKED["metric"] in table.note
-    assert "newest finished run" in table.note
-    assert "place" not in table.heads
-
-
-def test_a_limit_keeps_the_best() -> None:
-    [table] = tables(*nights(), limit=1)
-    assert [row["agent:model"] for row in cells(table)] == ["a:m"]
+def test_a_limit_keeps_the_best_and_a_named_metric_is_neither_ranked_nor_pooled() -> None:
+    [limited], [named] = tables(*nights(), limit=1), tables(*nights(), metric="metrics/reward")
+    assert [row["agent:model"] for row in cells(limited)] == ["a:m"]
+    assert NOT_RANKED["metric"] in named.note
+    assert "newest finished run" in named.note
+    assert "place" not in named.heads
 
 
 def test_runs_are_counted_beside_the_newest_and_versions_are_named() -> None:
