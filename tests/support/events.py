@@ -12,16 +12,13 @@ from streamer.schemas.wire import Record, digest_of
 Event = dict[str, Any]
 
 
+SLOT = {"run_id": "run-1", "task_id": "task-1", "agent": "terminus", "model": "gpt-5"}
+"""Of one trial; in an event of it, override what the test is about."""
+
+
 def a_trial(**fields: Any) -> Event:
-    """A resolved trial of one agent; override what the test is about."""
-    return {
-        "type": "trial_result",
-        "run_id": "run-1",
-        "task_id": "task-1",
-        "agent": "terminus",
-        "model": "gpt-5",
-        "resolved": True,
-    } | fields
+    """A resolved trial."""
+    return {"type": "trial_result"} | SLOT | {"resolved": True} | fields
 
 
 def a_plan(**fields: Any) -> Event:
@@ -31,26 +28,17 @@ def a_plan(**fields: Any) -> Event:
 
 def a_retraction(**fields: Any) -> Event:
     """A retraction of the slot that `a_trial` fills."""
-    return {
-        "type": "trial_retracted",
-        "run_id": "run-1",
-        "task_id": "task-1",
-        "agent": "terminus",
-        "model": "gpt-5",
-        "revision": 0,
-    } | fields
+    return {"type": "trial_retracted"} | SLOT | {"revision": 0} | fields
 
 
 def a_start(**fields: Any) -> Event:
     """A start of the trial that `a_trial` is the result of."""
-    slot = {"run_id": "run-1", "task_id": "task-1", "agent": "terminus", "model": "gpt-5"}
-    return {"type": "trial_started"} | slot | fields
+    return {"type": "trial_started"} | SLOT | fields
 
 
 def a_late_score(**fields: Any) -> Event:
     """A trial_scored event of the slot that `a_trial` fills."""
-    slot = {"run_id": "run-1", "task_id": "task-1", "agent": "terminus", "model": "gpt-5"}
-    return {"type": "trial_scored"} | slot | fields
+    return {"type": "trial_scored"} | SLOT | fields
 
 
 def a_deletion(**fields: Any) -> Event:

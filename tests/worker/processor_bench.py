@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,6 +70,11 @@ class App:
     async def crash(self, error: BaseException) -> None:
         self.crashes.append(error)
 
+    async def until_crashed(self) -> None:
+        """Let the others work until then."""
+        while not self.crashes:
+            await asyncio.sleep(0)
+
 
 def an_app(settings: Settings, names: Names, state: Path | None = None) -> StreamerApp:
     """The app of `streamer.worker.agents`, without topics, tables and agent."""
@@ -96,6 +102,17 @@ def tables_of(app: StreamerApp, names: Names, write: Any) -> Tables:
     }
     trials = a_table(app, "trials", names.trials_changelog, 1, write=write)
     return Tables(trials, {kind: a_table(app, *named, 1, write=write) for kind, named in kinds.items()})
+
+
+def a_batch(first: int, values: Iterable[bytes], partition: int = 0) -> FetchedBatch:
+    """A batch of these events, offsets from `first` on."""
+    records = [
+        SimpleNamespace(
+            topic="trial-events", partition=0, offset=offset, timestamp=0, key=None, value=value, headers=()
+        )
+        for offset, value in enumerate(values, first)
+    ]
+    return FetchedBatch("trial-events", partition, records)
 
 
 class Bench:
@@ -163,15 +180,6 @@ class Bench:
         idle = self.processor.idle
         return [c for run_id in self.partition.run_ids() for c in idle.summaries(self.partition, run_id)]
 
-    def batch(self, first: int, count: int) -> FetchedBatch:
+    def batch(self, first: int, count: int, partition: int = 0) -> FetchedBatch:
         """A batch of events at these offsets."""
-        values = trial_events(first + count)[first:]
-        return FetchedBatch(
-            "trial-events", 0, [self.record(first + n, value) for n, value in enumerate(values)]
-        )
-
-    def record(self, offset: int, value: bytes) -> Any:
-        """A record of the event topic."""
-        return SimpleNamespace(
-            topic="trial-events", partition=0, offset=offset, timestamp=0, key=None, value=value, headers=()
-        )
+        return a_batch(first, trial_events(first + count)[first:], partition)

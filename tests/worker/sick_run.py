@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -60,13 +61,13 @@ def summaries_of(deployment: Deployment, run_id: str) -> list[dict[str, Any]]:
     ]
 
 
-def run_cli(deployment: Deployment, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def run_cli(
+    deployment: Deployment, *arguments: str, environment: Mapping[str, str] = {}
+) -> subprocess.CompletedProcess[bytes]:
     """A command against the deployment."""
-    settings = deployment.settings
     names = ("bootstrap", "redis", "namespace", "embedded", "partitions")
-    return streamer(
-        *arguments, environment={f"STREAMER_{name.upper()}": str(getattr(settings, name)) for name in names}
-    )
+    settings = {f"STREAMER_{name.upper()}": str(getattr(deployment.settings, name)) for name in names}
+    return streamer(*arguments, environment=settings | dict(environment))
 
 
 def degraded(deployment: Deployment, run_id: str) -> bool:

@@ -338,9 +338,7 @@ FOREIGN = [
 def test_a_worker_starts_on_topics_with_records_of_others_and_names_each_once(
     on_embedded: Deployment,
 ) -> None:
-    first = on_embedded.worker().start()
-    on_embedded.publish(trial_events(100))
-    on_embedded.wait_until_equal(first)
+    first = on_embedded.begun(trial_events(100))
     first.kill()
     names = on_embedded.names
     for topic, partition, key, value in [*FOREIGN, ("streamer-meta", 0, b"\xff", b"\xff")]:
@@ -379,9 +377,7 @@ def wait_without_reading(deployment: Deployment, worker: WorkerProcess, events: 
 def test_a_summary_that_somebody_wrote_over_is_published_again_at_the_next_start(
     junk: bytes, on_embedded: Deployment
 ) -> None:
-    first = on_embedded.worker().start()
-    on_embedded.publish(trial_events(100))
-    on_embedded.wait_until_equal(first)
+    first = on_embedded.begun(trial_events(100))
     first.kill()
     for key in on_embedded.latest("run-summaries"):
         place = on_embedded.place(orjson.dumps({"run_id": key}))
@@ -396,15 +392,11 @@ def test_a_summary_that_somebody_wrote_over_is_published_again_at_the_next_start
 def test_a_changelog_that_ends_in_a_batch_that_cannot_be_read_keeps_no_worker_waiting(
     on_embedded: Deployment,
 ) -> None:
-    first = on_embedded.worker().start()
-    on_embedded.publish(trial_events(100))
-    on_embedded.wait_until_equal(first)
+    first = on_embedded.begun(trial_events(100))
     first.kill()
     topic = on_embedded.names.trials_changelog
     for partition in range(on_embedded.partitions):
         false = a_batch_at("none", (1000, 1001, 2))
         send_batches(on_embedded.bootstrap, topic, partition, [(false, 3)])
-    second = on_embedded.worker().start()
-    on_embedded.publish(trial_events(200)[100:])
-    on_embedded.wait_until_equal(second)
+    second = on_embedded.begun(trial_events(200)[100:])
     assert f"Topic {topic}: The record batch at offsets " in second.output

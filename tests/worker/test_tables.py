@@ -256,17 +256,13 @@ def test_a_database_that_is_open_already_is_not_taken_for_a_damaged_one(
 def test_a_worker_with_damaged_tables_reads_them_again_from_kafka(
     on_embedded: Deployment, tmp_path: Path
 ) -> None:
-    worker = on_disk(on_embedded, tmp_path / "state").start()
-    on_embedded.publish(trial_events(1_000))
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.go_on(on_disk(on_embedded, tmp_path / "state").start(), trial_events(1_000))
     for _ in range(2):
         assert worker.stop() == 0
         files = list((tmp_path / "state").glob("state/*/*/0/**/trials-*.db/*.sst"))
         for file in files:
             spoil(file, 0.5)
-        worker.start()
-        on_embedded.publish(trial_events(100, seed=2))
-        on_embedded.wait_until_equal(worker)
+        on_embedded.go_on(worker.start(), trial_events(100, seed=2))
     assert files
     assert "is damaged (Corruption" in worker.output
     assert worker.stop() == 0
@@ -283,35 +279,22 @@ def read_at_start(worker: WorkerProcess) -> int:
 
 
 @pytest.mark.slow
-def test_tables_on_disk_give_the_same_answer_on_the_embedded_broker(
-    on_embedded: Deployment, tmp_path: Path
-) -> None:
-    killed_and_restarted(on_embedded, tmp_path / "state")
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_worker_killed_in_the_middle_goes_on_from_its_local_rows(
-    on_kafka: Deployment, tmp_path: Path
+    on_both: Deployment, tmp_path: Path
 ) -> None:
-    killed_and_restarted(on_kafka, tmp_path / "state")
-
-
-def killed_and_restarted(deployment: Deployment, where: Path) -> None:
     """Kill a worker in a stream, restart it, stop it, restart it."""
-    worker = on_disk(deployment, where).start()
-    deployment.publish(trial_events(4_000))
-    worker.wait_until(lambda: deployment.latest("run-summaries"), "something is published")
+    worker = on_disk(on_both, tmp_path / "state").start()
+    on_both.publish(trial_events(4_000))
+    worker.wait_until(lambda: on_both.latest("run-summaries"), "something is published")
     worker.kill()
-    deployment.publish(trial_events(500, seed=2))
-    worker.start()
-    deployment.wait_until_equal(worker)
+    on_both.publish(trial_events(500, seed=2))
+    on_both.wait_until_equal(worker.start())
     assert worker.stop() == 0
-    deployment.publish(trial_events(500, seed=3))
+    on_both.publish(trial_events(500, seed=3))
     worker.start()
-    assert read_at_start(worker) < len(deployment.records("trials-changelog"))
-    deployment.wait_until_equal(worker)
+    assert read_at_start(worker) < len(on_both.records("trials-changelog"))
+    on_both.wait_until_equal(worker)
 
 
 @pytest.mark.kafka
@@ -321,13 +304,10 @@ def test_a_killed_worker_need_not_wait_until_its_group_has_given_it_up(
     on_kafka: Deployment, tmp_path: Path
 ) -> None:
     on_kafka.session = 250.0
-    worker = on_disk(on_kafka, tmp_path / "state").start()
-    on_kafka.publish(trial_events(300))
-    on_kafka.wait_until_equal(worker)
+    worker = on_kafka.go_on(on_disk(on_kafka, tmp_path / "state").start(), trial_events(300))
     worker.kill()
     on_kafka.publish(trial_events(300, seed=2))
-    worker.start()
-    on_kafka.wait_until_equal(worker)
+    on_kafka.wait_until_equal(worker.start())
 
 
 @pytest.mark.kafka
@@ -337,26 +317,19 @@ def test_local_rows_that_are_lost_or_old_are_completed_from_the_changelog(
     on_kafka: Deployment, tmp_path: Path
 ) -> None:
     where, copy = tmp_path / "state", tmp_path / "copy"
-    worker = on_disk(on_kafka, where).start()
-    on_kafka.publish(trial_events(600))
-    on_kafka.wait_until_equal(worker)
+    worker = on_kafka.go_on(on_disk(on_kafka, where).start(), trial_events(600))
     assert worker.stop() == 0
     shutil.copytree(where, copy)
-    worker.start()
-    on_kafka.publish(trial_events(600, seed=2))
-    on_kafka.wait_until_equal(worker)
+    on_kafka.go_on(worker.start(), trial_events(600, seed=2))
     worker.kill()
     shutil.rmtree(where)
     copy.rename(where)
     worker.start()
     assert read_at_start(worker) > 0
-    on_kafka.publish(trial_events(100, seed=3))
-    on_kafka.wait_until_equal(worker)
+    on_kafka.go_on(worker, trial_events(100, seed=3))
     worker.kill()
     shutil.rmtree(where)
-    worker.start()
-    on_kafka.publish(trial_events(100, seed=4))
-    on_kafka.wait_until_equal(worker)
+    on_kafka.go_on(worker.start(), trial_events(100, seed=4))
 
 
 @pytest.mark.kafka
@@ -365,20 +338,15 @@ def test_local_rows_that_are_lost_or_old_are_completed_from_the_changelog(
 def test_a_partition_that_comes_back_has_lost_what_was_deleted_meanwhile(
     on_kafka: Deployment, tmp_path: Path
 ) -> None:
-    first = on_disk(on_kafka, tmp_path / "first").start()
-    on_kafka.publish(trial_events(600))
-    on_kafka.wait_until_equal(first)
+    first = on_kafka.go_on(on_disk(on_kafka, tmp_path / "first").start(), trial_events(600))
     assert first.stop() == 0
     second = on_disk(on_kafka, tmp_path / "second").start()
     on_kafka.publish([b'{"type": "run_deleted", "run_id": "run 1", "revision": 9}'])
-    on_kafka.publish(trial_events(600, seed=2))
-    on_kafka.wait_until_equal(second)
+    on_kafka.go_on(second, trial_events(600, seed=2))
     tombstones = [record for record in on_kafka.records("trials-changelog") if record.value is None]
     assert tombstones
     assert second.stop() == 0
-    first.start()
-    on_kafka.publish(trial_events(100, seed=3))
-    on_kafka.wait_until_equal(first)
+    on_kafka.go_on(first.start(), trial_events(100, seed=3))
     assert on_kafka.redis_keys("run 1") == {"versions"}
     assert first.stop() == 0
     assert page_keys(tmp_path / "first").isdisjoint(record.key for record in tombstones)
