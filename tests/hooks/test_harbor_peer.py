@@ -392,9 +392,7 @@ def in_order(result: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
     return sorted((event for event in result if event["type"] in kinds), key=canonical_json)
 
 
-def test_the_hook_publishes_the_events_that_convert_makes_of_the_log(
-    inspect_ai: Inspect, settings: Settings
-) -> None:
+def test_the_hook_publishes_what_convert_makes_of_the_log(inspect_ai: Inspect, settings: Settings) -> None:
     said = inspect_ai.eval(
         *("--no-fail-on-error", "--sample-shuffle", "3"),
         hook=hook_to(settings, inspect_ai.home),

@@ -105,9 +105,7 @@ def test_a_record_of_1000_mib_is_a_rejection_and_the_worker_goes_on(
     on_both.begun(trial_events(300)[200:])
 
 
-def test_a_batch_with_false_offsets_is_one_rejection_and_no_event_of_others_is_skipped(
-    on_both: Deployment,
-) -> None:
+def test_a_batch_with_false_offsets_is_one_rejection_and_skips_no_other_event(on_both: Deployment) -> None:
     """Apache Kafka acknowledges it too, since it looks into no batch that is not compressed."""
     worker = on_both.begun(trial_events(100))
     topic = on_both.names.trial_events
@@ -135,9 +133,7 @@ def test_a_batch_with_false_offsets_is_one_rejection_and_no_event_of_others_is_s
 
 
 @pytest.mark.slow
-def test_4000_records_of_1_mib_that_pack_into_little_are_rejected_in_bounded_memory(
-    on_embedded: Deployment,
-) -> None:
+def test_4000_records_of_1_mib_that_pack_well_are_rejected_in_bounded_memory(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
     batch = a_batch("zstd", [bytes(MIB)] * 25)
     topic = on_embedded.names.trial_events
@@ -201,9 +197,7 @@ def test_the_commands_work_on_a_log_with_an_impossible_plan(on_embedded: Deploym
 
 
 @pytest.mark.parametrize("timestamp", [1_767_225_600_000_000, 253_402_300_800_000])
-def test_a_record_timestamp_beyond_the_calendar_ends_no_worker(
-    timestamp: int, on_embedded: Deployment
-) -> None:
+def test_a_timestamp_beyond_the_calendar_ends_no_worker(timestamp: int, on_embedded: Deployment) -> None:
     """Microseconds for milliseconds. Kafka itself refuses it, unless it is configured not to."""
     worker = on_embedded.worker().start()
     event = json.dumps(a_trial(run_id="run 0")).encode()
@@ -403,9 +397,7 @@ RUNS_WITH_ORACLE = {"fc-nop-oracle-gpt5", "fc-rough", "fc-two-attempts"}
 WITHOUT_ORACLE = "fc-no-oracle-same-framework"
 
 
-def test_run_directories_through_a_worker_give_the_digests_of_a_fold(
-    on_embedded: Deployment, tmp_path: Path
-) -> None:
+def test_run_directories_through_a_worker_equal_the_fold(on_embedded: Deployment, tmp_path: Path) -> None:
     """Published backwards, so that every oracle comes after the agents it is the measure of (R9)."""
     converted = streamer("convert", "--harness", "fc-eval", unpacked(tmp_path / "fc-eval"))
     assert converted.returncode == 0, converted.stderr.decode()
@@ -513,9 +505,7 @@ pytest.importorskip("rocksdict", reason="SKIPPED LOUDLY: the extra `rocksdb` is 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_pages_that_only_a_local_disk_still_has_are_written_for_others_too(
-    on_kafka: Deployment, tmp_path: Path
-) -> None:
+def test_pages_only_a_local_disk_has_are_written_for_others(on_kafka: Deployment, tmp_path: Path) -> None:
     on_disk = {"STREAMER_STORE": "rocksdb", "STREAMER_DATA_DIR": str(tmp_path / "data")}
     first, second = on_kafka.worker(environment=on_disk), on_kafka.worker()
     on_kafka.go_on(first.start(), trial_events(400))

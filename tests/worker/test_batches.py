@@ -86,7 +86,7 @@ def test_a_header_that_clients_write_has_no_power(on_both: Deployment) -> None:
 
 
 PARTITION, WORKER, FOREIGN = "test_partition.py", "test_worker.py", "test_foreign_records.py"
-ORDER = "pages_are_acknowledged_before_all_else_and_the_rest_before_the_summaries_of_runs"
+ORDER = "pages_are_acknowledged_before_all_else_and_the_rest_before_run_summaries"
 IN_QUARANTINE = "runs_in_quarantine_keep_no_batch_waiting_and_count_no_event"
 CAUGHT = {
     "summary_before_page": (PARTITION, ORDER),

@@ -46,9 +46,7 @@ def faulty(deployment: Deployment, fault: str) -> WorkerProcess:
 
 
 @pytest.mark.parametrize("fault", ["dies_after_pages", "dies_after_groups"])
-def test_a_publication_that_ended_halfway_commits_nothing_and_heals(
-    on_embedded: Deployment, fault: str
-) -> None:
+def test_a_publication_ended_halfway_commits_nothing_and_heals(on_embedded: Deployment, fault: str) -> None:
     worker = on_embedded.settled(trial_events(300))
     broken = faulty(on_embedded, fault).start(ready=False)
     on_embedded.publish(trial_events(300, seed=2))
@@ -92,9 +90,7 @@ def test_a_page_that_cannot_be_read_ends_the_worker_and_says_which(on_embedded: 
 
 
 @pytest.mark.kafka
-def test_a_page_write_that_the_broker_refuses_ends_the_worker_with_nothing_committed(
-    on_kafka: Deployment,
-) -> None:
+def test_a_page_that_the_broker_refuses_ends_the_worker_with_nothing_committed(on_kafka: Deployment) -> None:
     worker = on_kafka.worker().start()
     on_kafka.configure("trials-changelog", max_message_bytes=100)
     on_kafka.publish(trial_events(200))
@@ -375,9 +371,7 @@ def test_a_record_that_is_too_large_sets_its_run_apart(on_embedded: Deployment, 
 @pytest.mark.kafka
 @pytest.mark.parametrize("topic", LARGE)
 @pytest.mark.in_turn(2)
-def test_a_record_that_the_broker_refuses_for_its_size_sets_its_run_apart(
-    on_kafka: Deployment, topic: str
-) -> None:
+def test_a_record_refused_for_its_size_sets_its_run_apart(on_kafka: Deployment, topic: str) -> None:
     worker = on_kafka.worker().start()
     on_kafka.configure(topic, max_message_bytes=20_000)
     get_too_large(on_kafka, worker, topic, LARGE[topic]())
@@ -484,9 +478,7 @@ def test_a_repair_that_the_log_does_not_allow_changes_nothing(on_kafka: Deployme
     assert worker.alive
 
 
-def test_a_rebuild_keeps_the_last_good_summaries_and_an_upgraded_worker_replaces_them(
-    on_embedded: Deployment,
-) -> None:
+def test_a_rebuild_keeps_the_last_good_summaries_until_a_worker_is_upgraded(on_embedded: Deployment) -> None:
     worker, before = fall_sick(on_embedded, "cut")
     worker.stop()
     assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0

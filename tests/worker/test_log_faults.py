@@ -118,9 +118,7 @@ def test_a_finite_retention_of_the_event_topic_is_told(on_kafka: Deployment) -> 
 
 
 @pytest.mark.parametrize("running", [False, True])
-def test_a_deleted_topic_of_scored_trials_is_seen_and_filled_again(
-    on_kafka: Deployment, running: bool
-) -> None:
+def test_a_deleted_topic_of_scored_trials_is_filled_again(on_kafka: Deployment, running: bool) -> None:
     """Its deletion ends a running worker, and the next one fills it."""
     worker = begun(on_kafka) if running else settled(on_kafka)
     before = set(on_kafka.latest("scored-trials"))

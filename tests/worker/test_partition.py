@@ -128,9 +128,7 @@ def bench() -> Bench:
     return Bench()
 
 
-async def test_pages_are_acknowledged_before_all_else_and_the_rest_before_the_summaries_of_runs(
-    bench: Bench,
-) -> None:
+async def test_pages_are_acknowledged_before_all_else_and_the_rest_before_run_summaries(bench: Bench) -> None:
     batch = bench.batch(0, 40)
     await bench.handle(batch)
     assert bench.broker.topics[0] == {"trials-changelog"}
@@ -174,9 +172,7 @@ async def test_runs_in_quarantine_keep_no_batch_waiting_and_count_no_event(bench
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_a_run_that_fails_and_is_deleted_before_that_is_written_keeps_both(
-    bench: Bench, lost: bool
-) -> None:
+async def test_a_run_that_fails_and_is_deleted_at_once_keeps_both(bench: Bench, lost: bool) -> None:
     await bench.handle(bench.batch(0, 40))
     partition, run_id = bench.partition, bench.partition.pipeline.runs()[0]
     if lost:
@@ -264,9 +260,7 @@ class Stream:
         return self.queue.empty()
 
 
-async def test_nothing_waits_for_a_batch_that_is_not_there(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_waits_for_a_batch_not_there(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.worker.batches.RECORDS_TOGETHER", 90)
     handled: list[list[int]] = []
 
@@ -420,9 +414,7 @@ async def test_when_a_backlog_is_over_what_waits_is_published_at_once(bench: Ben
     assert [batch.done for batch in batches] == [True, True, True]
 
 
-async def test_scored_trials_do_not_pile_up_while_summaries_wait(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_few_scored_trials_wait_for_summaries(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.worker.batches.MOST_SCORED_WAITING", 50)
     monkeypatch.setattr("streamer.worker.publisher.SCORED_PER_WRITE", 7)
     bench.seconds, bench.behind = 100.0, True
@@ -611,9 +603,7 @@ async def test_starts_and_results_alike_are_published_once_in_each_rest(bench: B
     assert (summary.summary or {})["in_flight"] == 29
 
 
-async def test_at_the_end_of_a_worker_what_rests_is_published_and_from_then_on_each_batch_at_once(
-    bench: Bench,
-) -> None:
+async def test_at_the_end_what_rests_is_published_and_from_then_on_each_batch_at_once(bench: Bench) -> None:
     def comparisons() -> dict[str, str]:
         return {change.key: change.digest for change in bench.current() if change.kind == "comparison"}
 

@@ -517,9 +517,7 @@ async def test_a_broker_that_is_away_is_waited_for(answers: list[Any]) -> None:
     assert answers == []
 
 
-async def test_a_retention_that_deletes_events_is_said_once(
-    answers: list[Any], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_finite_retention_is_said_once(answers: list[Any], caplog: pytest.LogCaptureFixture) -> None:
     answers += [COUNTS, COUNTS]
     watch = TopicWatch(SETTINGS)
     with pytest.raises(asyncio.CancelledError):

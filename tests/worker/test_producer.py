@@ -96,9 +96,7 @@ async def test_whoever_waits_for_the_lock_while_a_write_fails_counts_nothing_as_
     assert not batch.done
 
 
-async def test_a_worker_that_ends_for_a_refused_time_names_the_clocks(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_worker_that_ends_for_a_false_time_names_the_clocks(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     ending = asyncio.ensure_future(bench.processor.give_up(InvalidTimestampError()))
     await bench.app.until_crashed()
@@ -169,9 +167,7 @@ async def test_records_beyond_one_batch_are_written_in_order_and_told_with_their
     assert [record.key for record in result] == [record.key for record in records]
 
 
-async def test_what_others_write_among_ours_is_found_and_told_once(
-    settings: Settings, producer: Producer
-) -> None:
+async def test_what_others_write_among_ours_is_found_once(settings: Settings, producer: Producer) -> None:
     topic = Names(settings.namespace).run_summaries
     producer.note_ends({(topic, 0): 0})
     await producer.write(some(topic, 2))
@@ -211,9 +207,7 @@ def test_a_record_that_fits_no_message_is_named_with_its_size() -> None:
 
 
 @pytest.mark.parametrize("other_basis", [False, True])
-async def test_after_a_recovery_scored_trials_come_last_unless_they_follow_from_another_basis(
-    other_basis: bool,
-) -> None:
+async def test_after_a_recovery_scored_trials_come_last_unless_from_another_basis(other_basis: bool) -> None:
     bench = Bench(catch_up_to=40, caught_up=False)
     bench.partition.pending_checkpoint = b"{}" if other_basis else None
     batch = bench.batch(0, 40)
@@ -237,9 +231,7 @@ async def test_after_a_recovery_scored_trials_come_last_unless_they_follow_from_
 
 
 @pytest.mark.parametrize("topic", ["run-summaries", "scored-trials"])
-async def test_who_waits_while_what_was_recovered_cannot_be_published_counts_nothing_as_done(
-    topic: str,
-) -> None:
+async def test_who_waits_while_what_was_recovered_cannot_be_published_counts_nothing_done(topic: str) -> None:
     bench = Bench(catch_up_to=40, caught_up=False)
     batch, (hangs, refused) = bench.batch(0, 40), hang_on(bench, topic)
     handling = asyncio.ensure_future(bench.handle(batch))

@@ -109,9 +109,7 @@ def epochs(deployment: Deployment) -> set[int]:
     return {orjson.loads(value)["epoch"] for value in deployment.latest("run-summaries").values()}
 
 
-def test_a_log_that_begins_anew_replaces_what_redis_has_of_the_one_before(
-    renewable: tuple[Deployment, Renew],
-) -> None:
+def test_a_new_log_replaces_what_redis_has_of_the_one_before(renewable: tuple[Deployment, Renew]) -> None:
     deployment, renew = renewable
     assert with_events(deployment, 400).stop() == 0
     renew()
@@ -280,9 +278,7 @@ def test_pages_lost_beside_unpublished_events_are_noticed_by_fewer_results(on_em
 
 
 @pytest.mark.parametrize("way", ["open", "closed", "restarted"])
-def test_scored_trials_that_others_put_older_ones_over_are_published_again(
-    on_both: Deployment, way: str
-) -> None:
+def test_scored_trials_with_older_ones_put_over_are_published_again(on_both: Deployment, way: str) -> None:
     idle = {"STREAMER_RUN_IDLE_SECONDS": "0.5"} if way == "closed" else {}
     worker = on_both.worker(environment=idle).start()
     trial = {"type": "trial_result", "run_id": "r|1", "agent": "a", "model": "m/1", "tier": "T0"}
@@ -365,9 +361,7 @@ def test_what_was_published_from_these_pages_agrees_with_them() -> None:
 
 
 @pytest.mark.parametrize(("whole_log", "lost"), [(True, True), (False, False)])
-def test_an_older_summary_of_a_group_counts_if_the_run_can_be_folded_again(
-    whole_log: bool, lost: bool
-) -> None:
+def test_an_older_summary_of_a_group_counts_if_the_run_can_be_folded(whole_log: bool, lost: bool) -> None:
     """A late worker may have written it; without the log the pages are believed."""
     left = Left(a_trial())
     older = dict(left.published)

@@ -97,9 +97,7 @@ def test_a_deleted_run_leaves_topics_and_redis_also_after_a_crash(on_embedded: D
     on_embedded.wait_until_equal(worker)
 
 
-def test_redis_that_went_away_and_came_back_empty_converges(
-    on_embedded: Deployment, redis_server: RedisServer
-) -> None:
+def test_redis_that_came_back_empty_converges(on_embedded: Deployment, redis_server: RedisServer) -> None:
     worker = on_embedded.begun(trial_events(300))
     redis_server.stop()
     on_embedded.publish(trial_events(300, seed=2))
@@ -116,9 +114,7 @@ def test_redis_that_went_away_and_came_back_empty_converges(
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("store", ["memory", "rocksdb"])
-def test_a_standby_copy_takes_over_where_a_killed_worker_was(
-    on_kafka: Deployment, tmp_path: Path, store: str
-) -> None:
+def test_a_standby_copy_replaces_a_killed_worker(on_kafka: Deployment, tmp_path: Path, store: str) -> None:
     """Kill one of two in a stream; what the other had copied it does not read again."""
     environment = {
         "STREAMER_STANDBY_REPLICAS": "1",

@@ -53,9 +53,7 @@ def test_what_was_recovered_from_another_log_is_removed(tmp_path: Path) -> None:
         assert not old.exists()
 
 
-def test_without_the_package_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with (
         pytest.raises(StateUnavailable, match=r"pip install \'trialstream\[rocksdb\]\'"),
@@ -144,9 +142,7 @@ def test_rows_without_an_offset_are_dropped(tmp_path: Path) -> None:
     assert reopened(tmp_path) == {}
 
 
-def test_rows_that_were_not_kept_current_for_long_are_dropped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_not_kept_current_for_long_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with a_store(tmp_path) as store:
         store.wrote(CHANGELOG, 0, [(b"a", b"1")])
     assert reopened(tmp_path) == {b"a": b"1"}
@@ -221,9 +217,7 @@ def test_a_damaged_database_is_set_aside_and_read_again(
     assert reopened(tmp_path) == dict(ROWS)
 
 
-def test_a_database_that_is_damaged_again_takes_the_place_of_the_one_set_aside(
-    tmp_path: Path, directory: Path
-) -> None:
+def test_a_database_damaged_again_replaces_the_one_set_aside(tmp_path: Path, directory: Path) -> None:
     for _ in range(2):
         many_rows(tmp_path)
         spoil_middle(directory)
@@ -244,18 +238,14 @@ def test_a_database_that_is_damaged_while_it_is_read_is_an_error_and_not_half_of
             dict(store.rows(3))
 
 
-def test_a_database_that_is_open_already_is_not_taken_for_a_damaged_one(
-    tmp_path: Path, directory: Path
-) -> None:
+def test_a_database_that_is_open_is_not_taken_for_a_damaged_one(tmp_path: Path, directory: Path) -> None:
     with a_store(tmp_path), pytest.raises(Exception, match="LOCK"), a_store(tmp_path):
         pass
     assert not directory.with_name("table-3.db.damaged").exists()
 
 
 @pytest.mark.slow
-def test_a_worker_with_damaged_tables_reads_them_again_from_kafka(
-    on_embedded: Deployment, tmp_path: Path
-) -> None:
+def test_a_worker_with_damaged_tables_reads_them_from_kafka(on_embedded: Deployment, tmp_path: Path) -> None:
     worker = on_embedded.go_on(on_disk(on_embedded, tmp_path / "state").start(), trial_events(1_000))
     for _ in range(2):
         assert worker.stop() == 0
@@ -280,9 +270,7 @@ def read_at_start(worker: WorkerProcess) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_worker_killed_in_the_middle_goes_on_from_its_local_rows(
-    on_both: Deployment, tmp_path: Path
-) -> None:
+def test_a_worker_killed_in_the_middle_goes_on_from_local_rows(on_both: Deployment, tmp_path: Path) -> None:
     """Kill a worker in a stream, restart it, stop it, restart it."""
     worker = on_disk(on_both, tmp_path / "state").start()
     on_both.publish(trial_events(4_000))
@@ -300,9 +288,7 @@ def test_a_worker_killed_in_the_middle_goes_on_from_its_local_rows(
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_killed_worker_need_not_wait_until_its_group_has_given_it_up(
-    on_kafka: Deployment, tmp_path: Path
-) -> None:
+def test_a_killed_worker_need_not_wait_until_it_is_given_up(on_kafka: Deployment, tmp_path: Path) -> None:
     on_kafka.session = 250.0
     worker = on_kafka.go_on(on_disk(on_kafka, tmp_path / "state").start(), trial_events(300))
     worker.kill()
@@ -313,7 +299,7 @@ def test_a_killed_worker_need_not_wait_until_its_group_has_given_it_up(
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_local_rows_that_are_lost_or_old_are_completed_from_the_changelog(
+def test_lost_or_old_local_rows_are_completed_from_the_changelog(
     on_kafka: Deployment, tmp_path: Path
 ) -> None:
     where, copy = tmp_path / "state", tmp_path / "copy"
@@ -335,9 +321,7 @@ def test_local_rows_that_are_lost_or_old_are_completed_from_the_changelog(
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_partition_that_comes_back_has_lost_what_was_deleted_meanwhile(
-    on_kafka: Deployment, tmp_path: Path
-) -> None:
+def test_a_partition_that_comes_back_lacks_what_was_deleted(on_kafka: Deployment, tmp_path: Path) -> None:
     first = on_kafka.go_on(on_disk(on_kafka, tmp_path / "first").start(), trial_events(600))
     assert first.stop() == 0
     second = on_disk(on_kafka, tmp_path / "second").start()
@@ -414,9 +398,7 @@ def test_a_value_stands_in_the_table_when_it_is_acknowledged(tables: Tables, run
     assert list(runs.of_partition(0)) == [("r1", b"one")]
 
 
-def test_an_acknowledgement_of_an_older_value_leaves_the_newer_one_published(
-    tables: Tables, runs: StateTable
-) -> None:
+def test_an_older_acknowledgement_leaves_the_newer_value_published(tables: Tables, runs: StateTable) -> None:
     old = runs.publish(0, "r1", b"old")
     runs.publish(0, "r1", b"new")
     tables.written(old.topic, 0, 0, [old])

@@ -148,9 +148,7 @@ async def test_pages_of_a_run_that_came_back_are_joined_after_a_restart() -> Non
     assert {(change.kind, change.key): change.digest for change in changes} == folded_digests(EVENTS[:900])
 
 
-async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_run_whose_pages_are_gone_is_folded_from_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     await bench.handle(a_batch(0, EVENTS[:600]))
     await close_all(bench)
@@ -172,9 +170,7 @@ async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
     assert b"run 2/w." in b"".join(key or b"" for key in written)
 
 
-async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_with_pages_and_log_gone_nothing_less_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     await bench.handle(a_batch(0, EVENTS[:60]))
     await close_all(bench)
