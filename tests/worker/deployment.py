@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 import redis
@@ -111,6 +111,12 @@ class Deployment:
     session: float = 3.0
     published: list[bytes] = field(default_factory=list)
     workers: list[WorkerProcess] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill_workers()
 
     @property
     def names(self) -> Names:

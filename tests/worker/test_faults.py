@@ -6,8 +6,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from zlib import crc32
 
 import orjson
@@ -20,7 +18,7 @@ from streamer.storage.log import read_topic
 from tests.faults.kinds_workers import faketime, wrong_clock
 from tests.support.data import shared_data
 from tests.support.rows import read_rows, scylla_row_to_event, terminal_bench_row_to_event
-from tests.support.servers import KafkaServer, RedisServer, pause
+from tests.support.servers import KafkaServer, pause
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import KINDS, Deployment, Digests, folded, redis_key, trial_events
 from tests.worker.sick_run import (
@@ -129,16 +127,6 @@ def test_a_worker_stopped_within_a_batch_and_overtaken_does_no_lasting_harm(
     third, fourth = on_kafka.worker().start(), on_kafka.worker().start()
     on_kafka.wait_until_equal(third)
     assert (third.stop(), fourth.stop()) == (0, 0)
-
-
-@pytest.fixture
-def on_own_kafka(
-    tmp_path: Path, own_kafka: KafkaServer, redis_server: RedisServer, namespace: str
-) -> Iterator[Deployment]:
-    """A deployment on it."""
-    deployment = Deployment(tmp_path, own_kafka.bootstrap, redis_server.url, namespace, embedded=False)
-    yield deployment
-    deployment.kill_workers()
 
 
 @pytest.mark.kafka

@@ -48,7 +48,8 @@ from streamer.worker.process import (
 from tests.support.eventually import eventually
 from tests.support.layers import EMBEDDED_ALONE, KAFKA_ALONE
 from tests.support.online import bootstrap_of
-from tests.support.servers import KafkaServer, RedisServer
+from tests.support.packed import CODECS
+from tests.support.servers import KafkaServer
 from tests.worker.deployment import Deployment, folded, trial_events
 from tests.worker.processor_bench import Bench
 from tests.worker.sick_run import (
@@ -68,13 +69,9 @@ from tests.worker.sick_run import (
     values,
 )
 
-ENGINES_EACH = [*EMBEDDED_ALONE, *KAFKA_ALONE]
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-"""By their numbers in a record batch's attributes."""
-
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("engine", ENGINES_EACH)
+@pytest.mark.parametrize("engine", [*EMBEDDED_ALONE, *KAFKA_ALONE])
 def test_a_broker_gives_back_what_any_codec_packed(
     request: pytest.FixtureRequest, codec: str, engine: str, namespace: str
 ) -> None:
@@ -100,20 +97,15 @@ async def publish(settings: Settings, events: list[bytes]) -> None:
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_all_that_a_worker_writes_is_packed_and_reads_as_what_a_fold_says(
-    own_kafka: KafkaServer, tmp_path: Path, redis_server: RedisServer
+    on_own_kafka: Deployment, own_kafka: KafkaServer
 ) -> None:
-    deployment = Deployment(tmp_path, own_kafka.bootstrap, redis_server.url, "", embedded=False)
-    try:
-        worker = deployment.worker().start()
-        deployment.publish(trial_events(600))
-        deployment.publish([b"no event"], place=lambda event: 0)
-        deployment.published.pop()
-        deployment.wait_until_equal(worker)
-        worker.wait_until(lambda: deployment.records("trial-rejections"), "the rejection is published")
-    finally:
-        deployment.kill_workers()
+    worker = on_own_kafka.begun(trial_events(600))
+    on_own_kafka.send([0], [b"no event"])
+    worker.wait_until(lambda: on_own_kafka.records("trial-rejections"), "the rejection is published")
+    worker.kill()
     own_kafka.stop()
-    written = {topic: codecs(own_kafka.directory / "data", topic) for topic in WRITTEN}
+    directory, names = own_kafka.directory / "data", on_own_kafka.names
+    written = {topic: codecs(directory, names.topic(topic)) for topic in WRITTEN}
     assert written == {topic: {CODECS["zstd"]} for topic in WRITTEN}
 
 

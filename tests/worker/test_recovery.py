@@ -96,8 +96,7 @@ def renewable(
         else:
             deployment = request.getfixturevalue("on_kafka")
             renew = deployment.delete_topics
-        stack.callback(deployment.kill_workers)
-        yield deployment, renew
+        yield stack.enter_context(deployment), renew
 
 
 def with_events(deployment: Deployment, count: int, seed: int = 1) -> WorkerProcess:
@@ -252,7 +251,7 @@ def test_a_run_that_lost_state_pages_is_folded_again(on_both: Deployment, pages:
 
 def test_a_lost_page_with_the_last_event_is_noticed(on_embedded: Deployment) -> None:
     worker = on_embedded.begun(trial_events(8, runs=2))
-    worker.wait_until(lambda: on_embedded.committed() == 8, "all offsets are committed")
+    on_embedded.wait_until_committed(worker)
     on_embedded.go_on(worker, trial_events(10, runs=2)[-1:])
     worker.kill()
     [(partition, key)] = pages_of(on_embedded, "run 1")

@@ -183,10 +183,9 @@ def left_behind(commit: str, tmp_path: Path, redis_server: RedisServer) -> Itera
                 client.zadd(key, dict(value))
     server = KafkaServer(tmp_path / "kafka")
     server.start()
-    deployment = Deployment(tmp_path, server.bootstrap, redis_server.url, NAMESPACE, embedded=False)
-    deployment.published = (tmp_path / "events.ndjson").read_bytes().splitlines()
-    yield deployment
-    deployment.kill_workers()
+    with Deployment(tmp_path, server.bootstrap, redis_server.url, NAMESPACE, embedded=False) as deployment:
+        deployment.published = (tmp_path / "events.ndjson").read_bytes().splitlines()
+        yield deployment
     server.stop()
 
 
