@@ -236,6 +236,10 @@ class Deployment:
         verification = Verification(self.settings, prices=PriceTable.default(), wait_seconds=30, topics=True)
         return {verdict.outcome for verdict in verification.verify(None)}
 
+    def rejections(self) -> list[dict[str, Any]]:
+        """Everything that was rejected."""
+        return [orjson.loads(record.value) for record in self.records("trial-rejections")]
+
     def make_current(self, configuration: str) -> None:
         """Make a configuration the group's, as `streamer config adopt` does."""
         self.send_to("streamer-meta", 0, CONFIGURATION_KEY, configuration.encode())

@@ -78,10 +78,6 @@ def peak_bytes(worker: WorkerProcess) -> int:
     return int(peak) * 1024
 
 
-def rejections(deployment: Deployment) -> list[Event]:
-    return [orjson.loads(record.value) for record in deployment.records("trial-rejections")]
-
-
 @pytest.mark.parametrize(("codec", "mebibytes"), [("gzip", 1000), ("lz4", 900), ("zstd", 1000)])
 @pytest.mark.in_turn(3)
 def test_a_record_of_1000_mib_is_a_rejection_and_the_worker_goes_on(
@@ -94,8 +90,8 @@ def test_a_record_of_1000_mib_is_a_rejection_and_the_worker_goes_on(
         bomb = a_bomb(codec, mebibytes * MIB)
         send_batches(on_both.bootstrap, on_both.names.trial_events, partition, [(bomb, 1)])
     on_both.go_on(worker, trial_events(200)[100:])
-    worker.wait_until(lambda: len(rejections(on_both)) == on_both.partitions, "all are rejected")
-    for rejected in rejections(on_both):
+    worker.wait_until(lambda: len(on_both.rejections()) == on_both.partitions, "all are rejected")
+    for rejected in on_both.rejections():
         place = f"offsets {rejected['source_offset']} to {rejected['source_offset']}"
         assert rejected["code"] == "unreadable_batch"
         assert f"{place} of partition {rejected['source_partition']} unpacks to more" in rejected["message"]
@@ -117,8 +113,8 @@ def test_a_batch_with_false_offsets_is_one_rejection_and_skips_no_other_event(on
         [first[number]] = send_batches(on_both.bootstrap, topic, place, [(batch, 3)])
         on_both.publish(trial_events(100 + 10 * (number + 1))[100 + 10 * number :])
     on_both.wait_until_equal(worker)
-    worker.wait_until(lambda: len(rejections(on_both)) == len(false), "each is one rejection")
-    result = {(one["source_partition"], one["source_offset"]): one for one in rejections(on_both)}
+    worker.wait_until(lambda: len(on_both.rejections()) == len(false), "each is one rejection")
+    result = {(one["source_partition"], one["source_offset"]): one for one in on_both.rejections()}
     for number, begin in first.items():
         place = number % on_both.partitions
         rejected = result[place, begin + 2]
@@ -129,7 +125,7 @@ def test_a_batch_with_false_offsets_is_one_rejection_and_skips_no_other_event(on
     worker.wait_until(lambda: on_both.committed() == everything, "everything is done")
     worker.kill()
     on_both.begun(trial_events(1_000)[900:])
-    assert len(rejections(on_both)) == len(false)
+    assert len(on_both.rejections()) == len(false)
 
 
 @pytest.mark.slow
@@ -170,7 +166,7 @@ def test_the_poison_of_its_run_is_rejected_and_all_runs_are_current(on_both: Dep
     on_both.publish(trial_events(200)[100:])
     on_both.wait_until_equal(worker, seconds=240)
     # 1 plan, 3,500 failure modes, 7,000 agents, 1 plan with labels
-    worker.wait_until(lambda: len(rejections(on_both)) == 10_502, "all are rejected")
+    worker.wait_until(lambda: len(on_both.rejections()) == 10_502, "all are rejected")
     worker.kill()
     again = on_both.worker().start()
     on_both.publish([json.dumps(a_trial(run_id="plan", task_id="later")).encode()])
@@ -494,25 +490,3 @@ def test_a_backlog_four_times_as_long_takes_no_more_memory(on_embedded: Deployme
     few = growth(on_embedded, 0, EVENTS // 4)
     many = growth(on_embedded, EVENTS // 4, EVENTS)
     assert many < few + EVENTS * EVENT_BYTES / 3
-
-
-# -----------------------------------------------------------------------------
-# What a local disk still has of a changelog that lost its records must not stay there alone.
-
-
-pytest.importorskip("rocksdict", reason="SKIPPED LOUDLY: the extra `rocksdb` is not installed")
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-def test_pages_only_a_local_disk_has_are_written_for_others(on_kafka: Deployment, tmp_path: Path) -> None:
-    on_disk = {"STREAMER_STORE": "rocksdb", "STREAMER_DATA_DIR": str(tmp_path / "data")}
-    first, second = on_kafka.worker(environment=on_disk), on_kafka.worker()
-    on_kafka.go_on(first.start(), trial_events(400))
-    first.kill()
-    on_kafka.configure("trials-changelog", cleanup_policy="delete")
-    on_kafka.delete_records("trials-changelog", dict.fromkeys(range(on_kafka.partitions), -1))
-    on_kafka.configure("trials-changelog", cleanup_policy="compact")
-    on_kafka.go_on(first.start(), trial_events(10, seed=2))
-    first.kill()
-    on_kafka.go_on(second.start(), trial_events(10, seed=3))

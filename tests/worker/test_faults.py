@@ -404,7 +404,7 @@ def test_real_results_in_disorder_equal_the_fold(on_both: Deployment) -> None:
     on_both.send([rng.randrange(4) for _ in sent], sent)
     on_both.published = events
     on_both.wait_until_equal(worker, seconds=120)
-    rejections = [orjson.loads(record.value) for record in on_both.records("trial-rejections")]
+    rejections = on_both.rejections()
     assert len(rejections) == len(GARBAGE_OF_REAL_DATA)
     assert {rejection["code"] for rejection in rejections} == CODES
 

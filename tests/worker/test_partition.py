@@ -26,7 +26,7 @@ from streamer.worker.partition import (
     checkpoint_key,
 )
 from streamer.worker.process import Watchdog
-from streamer.worker.publisher import RUNS_AT_ONCE, RUNS_PER_WRITE, CheckpointWriter, _shares
+from streamer.worker.publisher import RUNS_AT_ONCE, RUNS_PER_WRITE, _shares
 from streamer.worker.transport import FetchedBatch
 from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import a_start, a_trial
@@ -38,94 +38,69 @@ RUNS = 6
 """Of `Bench.batch`; event n belongs to run n modulo 6."""
 
 
-class Producing:
-    """Takes writes, and says how far the scored trials were published."""
-
-    def __init__(self) -> None:
-        self.written: list[Checkpoint] = []
-        self.scored_end = 0
-
-    async def write(self, records: list[Any]) -> None:
-        assert [record.key for record in records] == [checkpoint_key(0).encode()]
-        self.written += [Checkpoint.decoded(record.value) for record in records]
-
-    def answered_to(self, topic: str, partition: int) -> int:
-        return self.scored_end
-
-
-class Given:
-    """A writer of checkpoints, for a partition whose log begins at 10."""
-
-    def __init__(self) -> None:
-        self.bench, self.producer, self.asked = Bench(), Producing(), 0
-        self.bench.broker = self.producer  # type: ignore[assignment]
-        self.partition: Partition = self.bench.partition
-        self.partition.checkpoint = Checkpoint(complete_from=0)
-        self.writer = CheckpointWriter(
-            self.bench.tables,
-            self.producer,
-            "scored-trials",
-            self._log_start,  # type: ignore[arg-type]
-        )
-
-    async def _log_start(self, _: int) -> int:
-        self.asked += 1
-        return 10
-
-
-@pytest.fixture
-def given() -> Given:
-    return Given()
-
-
-async def test_events_that_were_deleted_before_they_were_folded_are_noted(given: Given) -> None:
-    await given.writer.note_deleted(given.partition, 4, 12)
-    assert [checkpoint.lost for checkpoint in given.producer.written] == [((4, 10),)]
-
-
-@pytest.mark.parametrize(("expected", "offset", "asked"), [(4, 4, 0), (10, 12, 1)])
-async def test_a_gap_behind_the_start_of_the_log_loses_nothing(
-    given: Given, expected: int, offset: int, asked: int
-) -> None:
-    """The broker is asked at a gap only: a transaction's marker is one, too."""
-    await given.writer.note_deleted(given.partition, expected, offset)
-    assert (given.producer.written, given.asked) == ([], asked)
-
-
-async def test_the_end_of_the_scored_trials_is_written_when_it_has_moved(given: Given) -> None:
-    await given.writer.note_scored(given.partition)
-    given.producer.scored_end = 7
-    await given.writer.note_scored(given.partition)
-    await given.writer.note_scored(given.partition)
-    assert [checkpoint.scored_to for checkpoint in given.producer.written] == [7]
-
-
-async def test_while_a_partition_catches_up_its_checkpoint_waits(given: Given) -> None:
-    given.partition.caught_up = False
-    given.producer.scored_end = 7
-    await given.writer.note_scored(given.partition)
-    assert given.producer.written == []
-    assert not given.writer.can_note_scored(given.partition)
-    await given.writer.write_pending(given.partition)
-    await given.writer.write_pending(given.partition)
-    assert [checkpoint.scored_to for checkpoint in given.producer.written] == [7]
-
-
-async def test_pages_that_are_not_complete_have_no_checkpoint(given: Given) -> None:
-    given.partition.checkpoint = Checkpoint()
-    given.producer.scored_end = 7
-    await given.writer.note_scored(given.partition)
-    assert (given.producer.written, given.partition.pending_checkpoint) == ([], None)
-
-
-# -----------------------------------------------------------------------------
-# The processor's order of writes, with the broker replaced by a list.
-
-
 @pytest.fixture
 def bench() -> Bench:
     """A partition that has caught up."""
     return Bench()
+
+
+@pytest.fixture
+def shortened(bench: Bench) -> Bench:
+    """One that holds everything of a log whose first ten events were deleted."""
+    bench.partition.checkpoint = Checkpoint(complete_from=0)
+    bench.log_start = 10
+    return bench
+
+
+def checkpoints(bench: Bench) -> list[Checkpoint]:
+    """All that were written."""
+    key = checkpoint_key(0).encode()
+    return [Checkpoint.decoded(out.value) for outs in bench.broker.writes for out in outs if out.key == key]
+
+
+async def test_events_that_were_deleted_before_they_were_folded_are_noted(shortened: Bench) -> None:
+    await shortened.processor.checkpoints.note_deleted(shortened.partition, 4, 12)
+    assert [checkpoint.lost for checkpoint in checkpoints(shortened)] == [((4, 10),)]
+
+
+@pytest.mark.parametrize(("expected", "offset", "asked"), [(4, 4, 0), (10, 12, 1)])
+async def test_a_gap_behind_the_start_of_the_log_loses_nothing(
+    shortened: Bench, expected: int, offset: int, asked: int
+) -> None:
+    """The broker is asked at a gap only: a transaction's marker is one, too."""
+    await shortened.processor.checkpoints.note_deleted(shortened.partition, expected, offset)
+    assert (shortened.broker.writes, shortened.log_start_asked) == ([], asked)
+
+
+async def test_the_end_of_the_scored_trials_is_written_when_it_has_moved(shortened: Bench) -> None:
+    writer = shortened.processor.checkpoints
+    for end in (0, 7, 7):
+        shortened.broker.scored_end = end
+        await writer.note_scored(shortened.partition)
+    assert [checkpoint.scored_to for checkpoint in checkpoints(shortened)] == [7]
+
+
+async def test_while_a_partition_catches_up_its_checkpoint_waits(shortened: Bench) -> None:
+    writer, partition = shortened.processor.checkpoints, shortened.partition
+    partition.caught_up = False
+    shortened.broker.scored_end = 7
+    await writer.note_scored(partition)
+    assert shortened.broker.writes == []
+    assert not writer.can_note_scored(partition)
+    for _ in range(2):
+        await writer.write_pending(partition)
+    assert [checkpoint.scored_to for checkpoint in checkpoints(shortened)] == [7]
+
+
+async def test_pages_that_are_not_complete_have_no_checkpoint(bench: Bench) -> None:
+    bench.partition.checkpoint = Checkpoint()
+    bench.broker.scored_end = 7
+    await bench.processor.checkpoints.note_scored(bench.partition)
+    assert (bench.broker.writes, bench.partition.pending_checkpoint) == ([], None)
+
+
+# -----------------------------------------------------------------------------
+# The processor's order of writes, with the broker replaced by a list.
 
 
 async def test_pages_are_acknowledged_before_all_else_and_the_rest_before_run_summaries(bench: Bench) -> None:

@@ -446,7 +446,7 @@ def test_an_emptied_redis_gets_the_bytes_of_the_topics_back_in_quarantine_and_af
 def test_everything_tells_of_a_run_in_quarantine(on_embedded: Deployment) -> None:
     fall_sick(on_embedded, "cut")
     assert same_bytes(on_embedded, SICK)
-    [rejection] = [orjson.loads(record.value) for record in on_embedded.records("trial-rejections")]
+    [rejection] = on_embedded.rejections()
     assert (rejection["code"], rejection["run_id"]) == ("quarantined", SICK)
     assert base64.b64decode(rejection["source_value_base64"]) == sick_trial()
     assert "streamer runs repair" in rejection["message"]

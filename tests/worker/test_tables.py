@@ -336,6 +336,21 @@ def test_a_partition_that_comes_back_lacks_what_was_deleted(on_kafka: Deployment
     assert page_keys(tmp_path / "first").isdisjoint(record.key for record in tombstones)
 
 
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_pages_only_a_local_disk_has_are_written_for_others(on_kafka: Deployment, tmp_path: Path) -> None:
+    """A local disk still has what a changelog has lost. It must not stay there alone."""
+    first, second = on_disk(on_kafka, tmp_path / "data"), on_kafka.worker()
+    on_kafka.go_on(first.start(), trial_events(400))
+    first.kill()
+    on_kafka.configure("trials-changelog", cleanup_policy="delete")
+    on_kafka.delete_records("trials-changelog", dict.fromkeys(range(on_kafka.partitions), -1))
+    on_kafka.configure("trials-changelog", cleanup_policy="compact")
+    on_kafka.go_on(first.start(), trial_events(10, seed=2))
+    first.kill()
+    on_kafka.go_on(second.start(), trial_events(10, seed=3))
+
+
 def page_keys(where: Path) -> set[bytes]:
     """Keys of all pages that a worker that was stopped has on disk."""
     (tables,) = where.glob("state/*/*/0")
