@@ -443,13 +443,17 @@ def test_an_emptied_redis_gets_the_bytes_of_the_topics_back_in_quarantine_and_af
     assert on_embedded.outcomes() == {"equal"}
 
 
-def test_everything_tells_of_a_run_in_quarantine(on_embedded: Deployment) -> None:
-    fall_sick(on_embedded, "cut")
+@pytest.mark.parametrize("place", ["score", "cut"])
+def test_everything_tells_of_a_run_in_quarantine(on_embedded: Deployment, place: str) -> None:
+    """An event is rejected, with its bytes, where the run fails at one event."""
+    fall_sick(on_embedded, place)
     assert same_bytes(on_embedded, SICK)
-    [rejection] = on_embedded.rejections()
-    assert (rejection["code"], rejection["run_id"]) == ("quarantined", SICK)
-    assert base64.b64decode(rejection["source_value_base64"]) == sick_trial()
-    assert "streamer runs repair" in rejection["message"]
+    rejections = on_embedded.rejections()
+    assert len(rejections) == (place == "score")
+    for rejection in rejections:
+        assert (rejection["code"], rejection["run_id"]) == ("quarantined", SICK)
+        assert base64.b64decode(rejection["source_value_base64"]) == sick_trial()
+        assert "streamer runs repair" in rejection["message"]
     said = run_cli(on_embedded, "query", "run", SICK, "--json").stderr.decode()
     assert "in quarantine (Poisoned: cannot be divided)" in said
     problems = read_health(on_embedded.settings).problems

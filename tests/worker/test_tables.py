@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -165,41 +166,29 @@ def many_rows(where: Path) -> None:
     assert reopened(where) == dict(ROWS)  # RocksDB writes the files when it opens what was only in its log
 
 
-def spoil(file: Path, share: float) -> None:
-    """Write over some bytes, at this share of the file."""
-    content = bytearray(file.read_bytes())
-    at = int(len(content) * share)
-    content[at : at + 8] = b"no block"
-    file.write_bytes(content)
-
-
-def spoil_first_block(directory: Path) -> None:
-    """The block with the offset up to which the rows are complete."""
-    for file in directory.glob("*.sst"):
-        spoil(file, 0.001)
-
-
-def spoil_middle(directory: Path) -> None:
-    for file in directory.glob("*.sst"):
-        spoil(file, 0.5)
-
-
-def spoil_manifest(directory: Path) -> None:
-    (manifest,) = directory.glob("MANIFEST-*")
-    spoil(manifest, 0.5)
+def spoil(directory: Path, pattern: str = "*.sst", share: float = 0.5) -> None:
+    """Write over some bytes of these files, at this share of each."""
+    for file in directory.glob(pattern):
+        content = bytearray(file.read_bytes())
+        at = int(len(content) * share)
+        content[at : at + 8] = b"no block"
+        file.write_bytes(content)
 
 
 def take_a_file(directory: Path) -> None:
     next(directory.glob("*.sst")).unlink()
 
 
-def spoil_current(directory: Path) -> None:
-    (directory / "CURRENT").write_text("nothing of the kind\n")
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "the block with the offset up to which the rows are complete": partial(spoil, share=0.001),
+    "the middle": spoil,
+    "the manifest": partial(spoil, pattern="MANIFEST-*"),
+    "a file that is gone": take_a_file,
+    "the name of the manifest": partial(spoil, pattern="CURRENT", share=0.0),
+}
 
 
-@pytest.mark.parametrize(
-    "damage", [spoil_first_block, spoil_middle, spoil_manifest, take_a_file, spoil_current]
-)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_database_is_set_aside_and_read_again(
     tmp_path: Path, directory: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -220,7 +209,7 @@ def test_a_damaged_database_is_set_aside_and_read_again(
 def test_a_database_damaged_again_replaces_the_one_set_aside(tmp_path: Path, directory: Path) -> None:
     for _ in range(2):
         many_rows(tmp_path)
-        spoil_middle(directory)
+        spoil(directory)
         assert reopened(tmp_path) == {}
     assert sorted(path.name for path in directory.parent.glob("table-3*")) == [
         "table-3.db",
@@ -233,7 +222,7 @@ def test_a_database_that_is_damaged_while_it_is_read_is_an_error_and_not_half_of
 ) -> None:
     many_rows(tmp_path)
     with a_store(tmp_path) as store:
-        spoil_middle(directory)
+        spoil(directory)
         with pytest.raises(Exception, match="Corruption"):
             dict(store.rows(3))
 
@@ -249,11 +238,8 @@ def test_a_worker_with_damaged_tables_reads_them_from_kafka(on_embedded: Deploym
     worker = on_embedded.go_on(on_disk(on_embedded, tmp_path / "state").start(), trial_events(1_000))
     for _ in range(2):
         assert worker.stop() == 0
-        files = list((tmp_path / "state").glob("state/*/*/0/**/trials-*.db/*.sst"))
-        for file in files:
-            spoil(file, 0.5)
+        spoil(tmp_path / "state", "state/*/*/0/**/trials-*.db/*.sst")
         on_embedded.go_on(worker.start(), trial_events(100, seed=2))
-    assert files
     assert "is damaged (Corruption" in worker.output
     assert worker.stop() == 0
 
