@@ -55,14 +55,6 @@ def test_a_publication_ended_halfway_commits_nothing_and_heals(on_embedded: Depl
 
 
 @pytest.mark.slow
-def test_a_summary_lost_after_its_batch_was_committed_is_published_again(on_embedded: Deployment) -> None:
-    worker = on_embedded.settled(trial_events(300))
-    stale = next(record for record in on_embedded.records("run-summaries") if record.key)
-    on_embedded.send_to("run-summaries", stale.partition, stale.key, None)
-    on_embedded.wait_until_equal(worker.start())
-
-
-@pytest.mark.slow
 def test_an_exception_in_the_rebuild_ends_the_worker_and_publishes_nothing(on_embedded: Deployment) -> None:
     worker = on_embedded.begun(trial_events(300))
     worker.kill()

@@ -367,18 +367,22 @@ def wait_without_reading(deployment: Deployment, worker: WorkerProcess, events: 
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize("junk", [b"no summary", b"{}"])
-@pytest.mark.in_turn(2)
+@pytest.mark.parametrize("junk", [b"no summary", b"{}", None])
+@pytest.mark.in_turn(3)
 def test_a_summary_that_somebody_wrote_over_is_published_again_at_the_next_start(
-    junk: bytes, on_embedded: Deployment
+    junk: bytes | None, on_embedded: Deployment
 ) -> None:
-    first = on_embedded.begun(trial_events(100))
-    first.kill()
-    for key in on_embedded.latest("run-summaries"):
+    on_embedded.settled(trial_events(100))
+    keys = on_embedded.latest("run-summaries").keys()
+    for key in keys:
         place = on_embedded.place(orjson.dumps({"run_id": key}))
         on_embedded.send_to("run-summaries", place, key.encode(), junk)
     second = on_embedded.worker().start()
-    again = lambda: junk not in on_embedded.latest("run-summaries").values()  # noqa: E731
+
+    def again() -> bool:
+        latest = on_embedded.latest("run-summaries")
+        return latest.keys() == keys and junk not in latest.values()
+
     second.wait_until(again, "all are published again")
     on_embedded.wait_until_equal(second)
 
