@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from streamer.client.queries import ComparedRun
 from streamer.schemas.base import task_key
-from streamer.schemas.summaries import AgentModelSummary, Rank, RunComparison, RunSummary, TasksOfRun
+from streamer.schemas.summaries import Rank, RunComparison, RunSummary, TasksOfRun
 from streamer.statistics.pairs import (
     Direction,
     Pair,
@@ -182,33 +182,28 @@ def test_named_metrics_are_compared_where_both_sides_know_them() -> None:
     assert (unread.higher_is_better, unread.unit) == (True, None)
 
 
-def a_run(*events: dict[str, Any]) -> tuple[ComparedRun, list[AgentModelSummary]]:
-    [result] = board_runs([a_plan(tasks=2, attempts=1), *events])
-    return ComparedRun(result.run, None, result.tasks), result.agents
-
-
-def ended_side(run: ComparedRun, agents: list[AgentModelSummary], label: str | None) -> bool:
-    return ComparedSide(run, agents, label, ()).ended
-
-
-def test_a_side_has_ended_once_none_of_its_trials_is_missing() -> None:
-    whole = [a_trial(task_id=f"t{n}") for n in range(2)]
-    assert ended_side(*a_run(*whole), None)
-    assert ended_side(*a_run(*whole), "terminus:gpt-5")
-    assert not ended_side(*a_run(*whole), "other:m")
-    assert not ended_side(*a_run(whole[0]), None)
-    assert ended_side(*a_run(whole[0], ENDED), None)
-    assert not ended_side(*a_run(whole[0], a_trial(task_id="t1", resolved=None)), None)
-
-
-def test_without_a_plan_a_side_is_complete_as_it_stands() -> None:
-    def ended(*more: dict[str, Any]) -> bool:
-        [result] = board_runs([a_trial(), *more])
-        return ended_side(ComparedRun(result.run, None, result.tasks), result.agents, None)
-
-    assert ended()
-    assert not ended(a_start(task_id="in flight"))
-    assert ended(a_start(task_id="in flight"), ENDED)
+@pytest.mark.parametrize(
+    ("planned", "events", "label", "ended"),
+    [
+        (True, [a_trial(task_id="t0"), a_trial(task_id="t1")], None, True),
+        (True, [a_trial(task_id="t0"), a_trial(task_id="t1")], "terminus:gpt-5", True),
+        (True, [a_trial(task_id="t0"), a_trial(task_id="t1")], "other:m", False),
+        (True, [a_trial(task_id="t0")], None, False),
+        (True, [a_trial(task_id="t0"), ENDED], None, True),
+        (True, [a_trial(task_id="t0"), a_trial(task_id="t1", resolved=None)], None, False),
+        # Without a plan a side is complete as it stands.
+        (False, [a_trial()], None, True),
+        (False, [a_trial(), a_start(task_id="in flight")], None, False),
+        (False, [a_trial(), a_start(task_id="in flight"), ENDED], None, True),
+    ],
+)
+def test_a_side_has_ended_once_none_of_its_trials_is_missing(
+    planned: bool, events: list[Event], label: str | None, ended: bool
+) -> None:
+    plan = [a_plan(tasks=2, attempts=1)] if planned else []
+    [result] = board_runs(plan + events)
+    run = ComparedRun(result.run, None, result.tasks)
+    assert ComparedSide(run, result.agents, label, ()).ended is ended
 
 
 def two_sides(
@@ -218,19 +213,12 @@ def two_sides(
     sides = []
     for run, letters, tasks, many, day in zip("rs", (a, b), planned, attempts, (1, 2), strict=True):
         plan = a_plan(run_id=run, tasks=tasks, attempts=many, started_at=f"2026-01-0{day}T00:00:00Z")
-        trials = [
-            a_trial(
-                run_id=run,
-                task_id=f"t{n // many:02}",
-                attempt=1 + n % many,
-                resolved={"+": True, "-": False}.get(letter),
-                score=None,
-                cost_usd=0.25 * day,
-            )
-            for n, letter in enumerate(letters)
-        ]
-        end = {"type": "run_finished", "run_id": run, "revision": 99}
-        sides.append(a_side(run, [plan, *trials, end]))
+        trials = []
+        for n, letter in enumerate(letters):
+            slot = {"run_id": run, "task_id": f"t{n // many:02}", "attempt": 1 + n % many}
+            passed = {"+": True, "-": False}.get(letter)
+            trials.append(a_trial(**slot, resolved=passed, score=None, cost_usd=0.25 * day))
+        sides.append(a_side(run, [plan, *trials, ENDED | {"run_id": run, "revision": 99}]))
     return compare_sides(*sides, 0, 10, **fields)
 
 
@@ -286,12 +274,6 @@ def test_tasks_that_one_side_has_not_reached_are_no_other_tasks() -> None:
     assert full is not None
     assert interval.low == full.low < interval.high
     assert interval.high > full.high
-
-
-def test_with_nothing_in_common_every_mean_is_unknown() -> None:
-    result = compare([a_row(task_id="x")], [a_row(task_id="y")], (("r", None), ("s", None)), 0, 10)
-    assert (result.tasks, result.pairs, result.a.pass_rate, result.b.cost_usd) == (0, [], None, None)
-    assert (result.a.only_here, result.b.only_here) == (1, 1)
 
 
 # -----------------------------------------------------------------------------
@@ -359,50 +341,32 @@ def cells(table: Table) -> list[dict[str, str]]:
 
 def tables(*, ended: bool, limit: int = 20) -> list[Table]:
     a = [a_row(task_id=f"t{n:02}", cost_usd=1.0, metrics={"wait": 1.0 + n}) for n in range(11)]
-    b = [
-        a_row(
-            task_id=f"t{n:02}", cost_usd=1.5, metrics={"wait": 2.0 + n}, success=False, failure_mode="timeout"
-        )
-        for n in range(10)
-    ]
+    failed = {"cost_usd": 1.5, "success": False, "failure_mode": "timeout"}
+    b = [a_row(task_id=f"t{n:02}", metrics={"wait": 2.0 + n}, **failed) for n in range(10)]
     readings = {"wait": {"unit": "seconds", "direction": "lower", "label": "Wait\u202e"}}
     result = compare(a, b, NAMES, 0, limit, ended=ended, readings=readings)
     return list(comparison_document(result).tables)
 
 
-def test_each_metric_has_a_row_in_its_own_unit() -> None:
-    metrics = cells(tables(ended=True)[0])
+def test_each_metric_has_a_row_in_its_own_unit_and_the_note_says_whether_intervals_hold() -> None:
+    over, running = (tables(ended=ended)[0] for ended in (True, False))
+    metrics = cells(over)
     assert [(row["mean over tasks"], row["A"], row["B"], row["B - A"], row["95 %"]) for row in metrics] == [
         ("pass_rate", "100.0 %", "0.0 %", "-100.0 points", "[-100.0, -52.1]"),
         ("cost_usd", "$1.0000", "$1.5000", "+$0.5000", "[$0.5000, $0.5000]"),
         ("Wait\\u202e", "5.5 s", "6.5 s", "+1 s", "[1 s, 1 s]"),
     ]
     assert [row["A better"] for row in metrics] == ["10", "10", "10"]
-
-
-def test_the_note_says_whether_intervals_hold() -> None:
-    assert tables(ended=True)[0].note == METHODS
-    running = tables(ended=False)[0]
-    assert (running.note, "95 %" in running.heads) == (STILL_OPEN, False)
+    assert (over.note, running.note, "95 %" in running.heads) == (METHODS, STILL_OPEN, False)
 
 
 def test_lists_end_with_how_many_more_there_are() -> None:
     _, flips, pairs, not_common = tables(ended=True, limit=1)
-    assert cells(flips) == [
-        {
-            "passed by": "A alone",
-            "the other's failure": "timeout",
-            "tasks": "10",
-            "which": "t00, and 9 more (--limit)",
-        }
-    ]
+    flip = {"passed by": "A alone", "the other's failure": "timeout", "tasks": "10"}
+    assert cells(flips) == [flip | {"which": "t00, and 9 more (--limit)"}]
     assert (len(pairs.rows), pairs.note) == (1, "and 9 more (--limit)")
     assert cells(not_common) == [{"only in": "A", "tasks": "1", "which": "t10"}]
-
-
-def test_a_side_is_called_by_its_run_and_its_agent() -> None:
-    result = compare([a_row()], [a_row()], NAMES, 0, 1)
-    assert comparison_document(result).facts == [
+    assert comparison_document(compare([a_row()], [a_row()], NAMES, 0, 1)).facts == [
         "A  r: a:m, 1 trial of the common tasks",
         "B  s: all but baselines, 1 trial of the common tasks",
     ]
@@ -689,6 +653,15 @@ def test_of_several_trials_the_most_frequent_failure_mode_counts_and_passed_ones
         assert group.failure_mode == mode
 
 
-def test_tasks_that_both_or_neither_pass_are_in_no_group() -> None:
+def test_tasks_that_both_or_neither_pass_or_one_side_alone_has_are_in_no_group() -> None:
     same = [a_row(task_id="p"), a_row(task_id="f", success=False)]
     assert compare(same, same, NAMES_OF_FLIPS, 0, 10).flips == []
+    apart = compare([a_row(task_id="x")], [a_row(task_id="y")], NAMES_OF_FLIPS, 0, 10)
+    assert (apart.tasks, apart.pairs, apart.flips, apart.a.pass_rate, apart.b.cost_usd) == (
+        0,
+        [],
+        [],
+        None,
+        None,
+    )
+    assert (apart.a.only_here, apart.b.only_here) == (1, 1)

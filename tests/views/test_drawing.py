@@ -70,10 +70,14 @@ def test_accuracy_and_pass_at_1_fold_into_the_pass_rate_while_all_agents_agree()
 
 
 def test_every_column_of_a_board_has_a_head_and_a_cell_or_neither() -> None:
-    drawn = draw(
-        AGENTS, agents(a_trial(), a_trial(agent="z")), Look("Agents", key=lambda row: row["agent_model"])
-    )
+    """A head that cannot be sorted by has no button."""
+    two = agents(a_trial(), a_trial(agent="z"))
+    drawn = draw(AGENTS, two, Look("Agents", key=lambda row: row["agent_model"]))
     assert {len(row) - 2 for _, row in drawn.rows} == {len(drawn.heads)}
+    for link in (str, None):
+        written = "".join(map(html_of, draw_trials([], [], link=link).heads))
+        assert ">Cost" in written
+        assert ("<button" in written, "data-first" in written) == (bool(link), bool(link))
 
 
 # -----------------------------------------------------------------------------
@@ -120,24 +124,23 @@ def test_the_cells_of_an_agent_half_done_have_the_interval_and_marks() -> None:
     plan = a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")
     found = summarised([plan, *(a_trial(task_id=f"t{n}", resolved=n % 5 < 3) for n in range(10))])
     [cells] = shown(draw_agents(of_kind(found, "agent_model ", place=None), "pass_rate")).values()
-    assert cells == {
-        "Pass rate this run, final": "60.0 % [40, 80]",
-        "Grade": "F*",
-        "Trials": "10 / 20",
-        "Pass@1": "60.0 %*",
-    }
+    marked = {"Pass rate this run, final": "60.0 % [40, 80]", "Grade": "F*", "Trials": "10 / 20"}
+    assert cells == marked | {"Pass@1": "60.0 %*"}
 
 
 def test_what_grades_rest_on_is_one_note_where_it_is_the_same_and_a_column_where_it_differs() -> None:
-    plain = [a_trial(agent="a", task_id=f"t{n}", tier="T0") for n in range(4)]
-    judged = [a_trial(agent="b", task_id=f"t{n}", tier="T0", score=0.5) for n in range(4)]
-    for trials, bases in ((plain, ["pass rate"]), (judged, ["composite"]), (plain + judged, None)):
+    plain, judged = (
+        [a_trial(agent=agent, task_id=f"t{n}", tier="T0", **score) for n in range(4)]
+        for agent, score in (("a", {}), ("b", {"score": 0.5}))
+    )
+    for trials, notes, column in (
+        (plain, ["grade: by pass rate."], [None]),
+        (judged, ["grade: by composite."], [None]),
+        (plain + judged, [], ["pass rate", "composite"]),
+    ):
         drawn = draw_agents(of_kind(summarised(trials), "agent_model ", place=None), "pass_rate")
-        assert [f"grade: by {basis}." for basis in bases or []] == [
-            note for note in drawn.notes if note.startswith("grade:")
-        ]
-        written = [cells.get("Rests on") for cells in shown(drawn).values()]
-        assert written == (["pass rate", "composite"] if bases is None else [None] * len(written))
+        assert [note for note in drawn.notes if note.startswith("grade:")] == notes
+        assert [cells.get("Rests on") for cells in shown(drawn).values()] == column
 
 
 def test_the_cells_of_tiers_say_uplift_spread_and_costs() -> None:
@@ -228,13 +231,6 @@ def test_amounts_and_differences_are_written_as_people_can_read_them() -> None:
     assert moved == ["<0.1\u00a0%", "<-99.9\u00a0%", "+5.0\u00a0%", "−5.0\u00a0%"]
 
 
-def test_heads_of_trials_that_cannot_be_sorted_have_no_button() -> None:
-    for link in (str, None):
-        written = "".join(map(html_of, draw_trials([], [], link=link).heads))
-        assert ">Cost" in written
-        assert ("<button" in written, "data-first" in written) == (bool(link), bool(link))
-
-
 # -----------------------------------------------------------------------------
 # Cost against quality: no name covers another, and every point says its own.
 
@@ -283,19 +279,15 @@ def test_names_in_the_drawing_overlap_no_other_and_stand_on_the_sheet(count: int
 def test_every_point_says_its_name_and_the_frontier_is_named_cheapest_first() -> None:
     cheap, dear = costly_agents(2)
     worse = dear | {"agent_model": "worse:m", "mean_cost": 9.0}
-    drawn = draw_frontier([dear, worse, cheap], primary="pass_rate")
+    three = [dear, worse, cheap]
+    drawn = draw_frontier(three, primary="pass_rate")
     assert drawn[1]["aria-label"].endswith("cheapest first: agent-00:gpt-5, agent-01:gpt-5")
     titles = {text_of(title) for title in parts(drawn, "title")}
     assert {title.partition(": ")[0] for title in titles} == {"agent-00:gpt-5", "agent-01:gpt-5", "worse:m"}
     assert sum("on the frontier" in title for title in titles) == 2
-
-
-def test_a_quality_that_no_agent_knows_is_not_offered_and_not_drawn() -> None:
-    some = costly_agents(2)
-    assert [name for name, _ in charts_of(some, [], "pass_rate")["qualities"]] == ["pass_rate", "accuracy"]
-    assert draw_frontier(some, quality="composite_score", primary="pass_rate") == draw_frontier(
-        some, primary="pass_rate"
-    )
+    known = [name for name, _ in charts_of(three, [], "pass_rate")["qualities"]]
+    assert known == ["pass_rate", "accuracy"], "what no agent knows is not offered, and not drawn"
+    assert draw_frontier(three, quality="composite_score", primary="pass_rate") == drawn
 
 
 @pytest.mark.parametrize("values", [[1.7e308], [-1.7e308, 1.7e308], [5e-324], [5e-324, 1.7e308], [0.0]])
