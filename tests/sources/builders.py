@@ -115,6 +115,14 @@ def a_run(
     return run
 
 
+def a_begun_trial(run: Path, task: str = "oom", name: str | None = None) -> Path:
+    """The directory of a trial as Terminal-Bench makes it first."""
+    trial = run / task / (name or f"{task}.1-of-1.{run.name}")
+    for part in ("sessions", "panes", "agent-logs"):
+        (trial / part).mkdir(parents=True)
+    return trial
+
+
 def unpacked(archive: Path, home: Path) -> Path:
     with tarfile.open(archive) as packed:
         packed.extractall(home, filter="data")

@@ -15,7 +15,7 @@ import pytest
 from streamer.sources.base import ConvertOptions
 from streamer.sources.tail import Ledger, follow
 from streamer.sources.tail.scan import Scan, read_whole
-from tests.sources.builders import LOCK, START, a_result, a_run, a_trial_file, write_json
+from tests.sources.builders import LOCK, START, a_begun_trial, a_result, a_run, a_trial_file, write_json
 from tests.sources.harbor import a_trial_result
 from tests.support.layouts import LAYOUTS, simulate_run
 from tests.support.tailing import Event, Followed, converted_digests, followed, wait_for_digests
@@ -285,16 +285,8 @@ def kinds_of(following: Followed) -> list[str]:
     return [event["type"] for event in following.events if event["type"] != "run_started"]
 
 
-def begin(run: Path, task: str = "oom") -> Path:
-    """The directory of a trial as Terminal-Bench makes it first."""
-    trial = run / task / f"{task}.1-of-1.{run.name}"
-    for part in ("sessions", "panes", "agent-logs"):
-        (trial / part).mkdir(parents=True)
-    return trial
-
-
 def begin_in_harbor(job: Path, name: str = "t__abc1234") -> Path:
-    """The same of harbor; its agent is named in both files."""
+    """The directory of a trial as harbor makes it first; its agent is named in both files."""
     config = {"trial_name": name, "agent": {"name": "codex", "model_name": "openai/gpt-5"}}
     write_json(job / name / "config.json", config | {"task": {"path": "tasks/t"}})
     write_json(job / name / "lock.json", {"task": {"name": "t"}, "agent": config["agent"]})
@@ -314,7 +306,7 @@ def test_a_trial_is_in_flight_until_its_result_comes(tmp_path: Path, harness: st
     is_harbor = harness == "harbor"
     run = a_harbor_job(tmp_path / "job") if is_harbor else a_run(tmp_path / "run1", lock=LOCK)
     with followed(run) as following:
-        trial = begin_in_harbor(run) if is_harbor else begin(run)
+        trial = begin_in_harbor(run) if is_harbor else a_begun_trial(run)
         wait_for(lambda: starts_of(following), "the start")
         following.wait_until_converted()
         if is_harbor:
@@ -331,7 +323,7 @@ def test_a_trial_is_in_flight_until_its_result_comes(tmp_path: Path, harness: st
 
 def test_a_start_from_before_the_lock_moves_to_the_agent_that_it_names(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result("b")])
-    begin(run)
+    a_begun_trial(run)
     with followed(run) as following:
         wait_for(lambda: starts_of(following), "a start of nobody")
         write_json(run / "tb.lock", LOCK)
@@ -344,7 +336,7 @@ def test_a_start_from_before_the_lock_moves_to_the_agent_that_it_names(tmp_path:
 
 def test_a_start_is_withdrawn_when_the_directory_of_its_trial_goes(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK)
-    trial = begin(run)
+    trial = a_begun_trial(run)
     with followed(run) as following:
         wait_for(lambda: starts_of(following), "the start")
         shutil.rmtree(trial.parent)

@@ -21,6 +21,7 @@ from tests.sources.builders import (
     LOCK,
     START,
     Event,
+    a_begun_trial,
     a_result,
     a_run,
     a_trial_file,
@@ -46,14 +47,6 @@ def slot(event: Event) -> SlotKey:
     parsed = EVENT.validate_json(json.dumps(event))
     assert isinstance(parsed, TrialResult | TrialStarted)
     return slot_key(parsed)
-
-
-def a_begun_trial(run: Path, task: str, name: str) -> Path:
-    """A trial's directory as Terminal-Bench makes it first."""
-    trial = run / task / name
-    for part in ("sessions", "panes", "agent-logs"):
-        (trial / part).mkdir(parents=True)
-    return trial
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -182,7 +175,7 @@ def test_the_starts_of_a_copied_run_are_not_told_twice(tmp_path: Path) -> None:
 
 def test_a_pooled_run_has_the_starts_of_its_shards(tmp_path: Path) -> None:
     for name in ("x", "y"):
-        a_begun_trial(a_run(tmp_path / name, lock=LOCK), "oom", f"oom.1-of-1.{name}")
+        a_begun_trial(a_run(tmp_path / name, lock=LOCK))
     events, _ = converted(tmp_path, run_id="pool")
     assert [(event["run_id"], event["shard"]) for event in starts_of(events)] == [
         ("pool", "x"),
