@@ -407,25 +407,11 @@ FALLEN_BACK = {"m.f": {"agent/nop": 1.0, "oracle/nop": 3.0, "fallback_to_baselin
 def a_single_run(folder: Path, improvements: Any, **fields: Any) -> Path:
     """A single-agent run of one trial with what the harness keeps of its log."""
     metrics = {"improvements_dict": improvements, "tests": "failed", "snapshot_status": "passed"}
-    blocks = {
-        "tests_dict": {"passed": 1, "failed": 2, "error": 0},
-        "snapshot_dict": {"pass-to-fail": 0, "failed": 7},
-    }
-    lock = {
-        "agent": {"name": "terminus-2", "model_name": "openai/gpt-5"},
-        "run_spec": {"agent_mode": "single"},
-    }
-    run = a_run(folder / "run1")
-    write_json(run / "fc.lock", lock)
-    result = {
-        "id": "1",
-        "task_id": "t",
-        "trial_name": "t.1-of-1.run1",
-        "is_resolved": False,
-        "failure_mode": "unset",
-        "parser_extra_metrics": metrics | blocks | fields,
-    }
-    a_trial_file(run, result)
+    metrics["tests_dict"] = {"passed": 1, "failed": 2, "error": 0}
+    metrics["snapshot_dict"] = {"pass-to-fail": 0, "failed": 7}
+    run = a_run(folder / "run1", [a_result("t", is_resolved=False, parser_extra_metrics=metrics | fields)])
+    agent = {"name": "terminus-2", "model_name": "openai/gpt-5"}
+    write_json(run / "fc.lock", {"agent": agent, "run_spec": {"agent_mode": "single"}})
     return run
 
 

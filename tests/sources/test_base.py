@@ -198,17 +198,19 @@ def test_no_json_at_all_makes_it_raise_or_send_something_invalid(
 
 
 NOP, TERMINUS = ConfiguredAgent("nop", "nop"), ConfiguredAgent("terminus", None)
+ENDS = ("", ".agent-1-other", ".agent-2-terminus", ".agent-3-terminus")
+"""Of names of directories: without an agent, and with agents of which one is configured at its place."""
 
 
 @pytest.mark.parametrize(
-    ("agents", "names", "started"),
+    ("agents", "names", "attempt"),
     [
         ([TERMINUS], ["t.2-of-5.run1", "t.1-of-1.another"], 2),
-        ([NOP, TERMINUS], [f"t.1-of-1.run1{end}" for end in ("", ".agent-2-terminus", ".agent-3-x")], 1),
+        ([NOP, TERMINUS], [f"t.1-of-1.run1{end}" for end in ENDS], 1),
     ],
 )
 def test_a_trial_of_fc_eval_starts_with_the_directory_that_names_its_run_and_agent(
-    tmp_path: Path, agents: list[ConfiguredAgent], names: list[str], started: int
+    tmp_path: Path, agents: list[ConfiguredAgent], names: list[str], attempt: int
 ) -> None:
     options = ConvertOptions(model="asked-for")
     roster = Roster(tmp_path, tmp_path / "results.json", RunPlan("run1"), options)
@@ -217,10 +219,8 @@ def test_a_trial_of_fc_eval_starts_with_the_directory_that_names_its_run_and_age
     for trial in trials:
         (trial / "sessions").mkdir(parents=True)
     [start] = [result.event for result in roster.starts_of(trials, {"run1"})]
-    assert [start[name] for name in ("task_id", "attempt", "agent", "model")] == [
-        *("t", started),
-        *("terminus", "asked-for"),
-    ]
+    slot = [start[name] for name in ("task_id", "attempt", "agent", "model")]
+    assert slot == ["t", attempt, "terminus", "asked-for"]
 
 
 # -----------------------------------------------------------------------------

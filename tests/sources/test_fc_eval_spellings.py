@@ -12,7 +12,16 @@ from click.testing import CliRunner
 from streamer.sources.files import ConfiguredAgent, container_key, spelled_for_files
 from streamer.sources.tail import follow
 from streamer.terminal import cli
-from tests.sources.builders import Event, a_run, a_trial_file, converted, once, trials_of, write_json
+from tests.sources.builders import (
+    Event,
+    a_result,
+    a_run,
+    a_trial_file,
+    converted,
+    once,
+    trials_of,
+    write_json,
+)
 from tests.sources.fc_eval_runs import (
     ONE_AGENT,
     SEVERAL_AGENTS,
@@ -78,15 +87,10 @@ def a_run_of_two_models(folder: Path, own: dict[ConfiguredAgent, Any], tasks: in
         for position, agent in enumerate((GPT, QWEN), 1):
             by_agent = own[agent]
             improvements = {"last_agent": next(iter(by_agent)), "per_benchmark_speedups_by_agent": by_agent}
-            blocks = {"tests_dict": {"passed": 1}, "snapshot_dict": {"pass-to-fail": 0}}
-            result = {
-                "id": f"{task} {position}",
-                "task_id": f"t{task}",
-                "trial_name": f"t{task}.1-of-1.run1.agent-{position}-{agent.label}",
-                "is_resolved": True,
-                "failure_mode": "unset",
-                "parser_extra_metrics": {"improvements_dict": improvements, **blocks},
-            }
+            metrics = {"improvements_dict": improvements, "tests_dict": {"passed": 1}}
+            metrics["snapshot_dict"] = {"pass-to-fail": 0}
+            name = f"t{task}.1-of-1.run1.agent-{position}-{agent.label}"
+            result = a_result(f"t{task}", trial_name=name, id=name, parser_extra_metrics=metrics)
             a_trial_file(run, result)
     return run
 

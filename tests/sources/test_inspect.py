@@ -692,9 +692,6 @@ def test_samples_that_inspects_own_metrics_leave_out_are_said(tmp_path: Path) ->
 def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_path: Path) -> None:
     """R35. A log that says nothing, or that was stopped, promises none."""
     whole = a_log(tmp_path / "a.eval", a_summary(), results={"total_samples": 3})
-    events, report = converted(whole)
-    assert report.notes == ["run addition_T1: 3 trials with a result announced, 1 found"]
-    assert plan_of(events)["plan_complete"] is False
     pooled, report = converted(whole, run_id="pool")
     assert report.notes == ["run addition_T1: 3 trials with a result announced, 1 found"]
     in_text = a_log(tmp_path / "text.eval", a_summary(), results={"total_samples": "3"})
