@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamer.folding.fold import Folded, Pipeline
+from streamer.folding.slots import PageWrite
 from streamer.schemas.wire import Record, digest_of
 
 Event = dict[str, Any]
@@ -41,6 +42,11 @@ def a_late_score(**fields: Any) -> Event:
     return {"type": "trial_scored"} | SLOT | fields
 
 
+def an_end(**fields: Any) -> Event:
+    """A run_finished event."""
+    return {"type": "run_finished", "run_id": "run-1"} | fields
+
+
 def a_deletion(**fields: Any) -> Event:
     """A run_deleted event."""
     return {"type": "run_deleted", "run_id": "run-1", "revision": 0} | fields
@@ -56,6 +62,16 @@ def folded(events: Iterable[Event | bytes], **pipeline: Any) -> tuple[Pipeline, 
     """A pipeline that has folded the events, and what the fold reported."""
     built = Pipeline(**pipeline)
     return built, built.fold(records(events))
+
+
+def reread(pages: Iterable[PageWrite], writer: str = "new", **pipeline: Any) -> Pipeline:
+    """A pipeline that takes over from these state pages, as a worker does that recovers."""
+    built = Pipeline(writer=writer, **pipeline)
+    for page in pages:
+        if page.value is not None:
+            built.load_page(page.key, page.value)
+    built.loaded()
+    return built
 
 
 def summaries(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
