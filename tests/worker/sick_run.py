@@ -94,6 +94,13 @@ def others_are_current(deployment: Deployment) -> bool:
     return expected == without(SICK, deployment.in_topics()) == deployment.in_redis(expected)
 
 
+def wait_until_apart(deployment: Deployment, worker: WorkerProcess) -> None:
+    """Wait until the sick run is in quarantine, and nothing else is."""
+    worker.wait_until(lambda: SICK in in_quarantine(deployment), "it is set apart")
+    worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
+    worker.wait_until(lambda: degraded(deployment, SICK), "its last good summaries stand and say so")
+
+
 def fall_sick(deployment: Deployment, place: str) -> tuple[WorkerProcess, list[bytes]]:
     """A worker with six runs, one of which fell sick; and that one's events before."""
     worker = poisoned(deployment, place).start()
@@ -101,9 +108,7 @@ def fall_sick(deployment: Deployment, place: str) -> tuple[WorkerProcess, list[b
     deployment.publish(events)
     deployment.wait_until_equal(worker)
     deployment.publish([sick_trial(), *trial_events(600)[300:]])
-    worker.wait_until(lambda: SICK in in_quarantine(deployment), "it is set apart")
-    worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
-    worker.wait_until(lambda: degraded(deployment, SICK), "its summaries say so")
+    wait_until_apart(deployment, worker)
     return worker, of_run(SICK, events)
 
 

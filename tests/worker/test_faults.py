@@ -11,7 +11,6 @@ from zlib import crc32
 import orjson
 import pytest
 
-from streamer.folding.fold import Pipeline
 from streamer.schemas.wire import Record
 from streamer.storage.kafka import partition_of
 from streamer.storage.log import read_topic
@@ -20,7 +19,7 @@ from tests.support.data import shared_data
 from tests.support.rows import read_rows, scylla_row_to_event, terminal_bench_row_to_event
 from tests.support.servers import KafkaServer, pause
 from tests.support.worker_process import WorkerProcess
-from tests.worker.deployment import KINDS, Deployment, Digests, folded, redis_key, trial_events
+from tests.worker.deployment import KINDS, Deployment, Digests, fold, folded, redis_key, trial_events
 from tests.worker.sick_run import (
     EVERYWHERE,
     SICK,
@@ -33,6 +32,7 @@ from tests.worker.sick_run import (
     run_cli,
     sick_trial,
     summaries_of,
+    wait_until_apart,
 )
 
 FAULTY = "tests.worker.faulty"
@@ -287,9 +287,7 @@ def get_too_large(deployment: Deployment, worker: WorkerProcess, topic: str, eve
     before = trial_events(300)
     deployment.go_on(worker, before)
     deployment.publish([*events, *trial_events(600)[300:]])
-    worker.wait_until(lambda: SICK in in_quarantine(deployment), "it is set apart")
-    worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
-    worker.wait_until(lambda: degraded(deployment, SICK), "its last good summaries say so")
+    wait_until_apart(deployment, worker)
     assert f"a record for {deployment.names.topic(topic)} has" in in_quarantine(deployment)[SICK]
     everything = deployment.in_topics()
     last_good = only(SICK, everything)
@@ -321,9 +319,8 @@ def summary_keys(deployment: Deployment) -> set[str]:
 
 def states_of(run_id: str, before: list[bytes], events: list[bytes]) -> list[dict[str, Digests]]:
     """Digests of all of a run's summaries after `before`, and after each of the events that follow."""
-    pipeline, result, current = Pipeline(), [], dict[str, Digests]()
-    pipeline.fold(Record(value, offset) for offset, value in enumerate(of_run(run_id, before)))
-    current = folded(of_run(run_id, before))
+    mine = of_run(run_id, before)
+    pipeline, current, result = fold(mine), folded(mine), []
     topic_of = {kind: topic for topic, kind in KINDS.items()}
     pipeline.run(run_id).take_changes()
     for offset, event in enumerate([b"", *events], len(before)):
