@@ -21,8 +21,6 @@ PARTITIONS = 2
 
 @dataclass
 class SecretFiles:
-    """Each password in a file of its own."""
-
     directory: Path
 
     def __call__(self, name: str, secret: str) -> Path:
@@ -34,8 +32,6 @@ class SecretFiles:
 
 @dataclass
 class Secured:
-    """Settings of each user."""
-
     kafka: SecureKafka
     redis: SecureRedis
     certificates: Certificates
@@ -72,7 +68,6 @@ class Secured:
         )
 
     def settings(self, user: str, **more: Any) -> Settings:
-        """The same as Settings."""
         return Settings(**self.given(user, **more))
 
 

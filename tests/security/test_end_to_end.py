@@ -47,7 +47,6 @@ def lines(run: str) -> bytes:
 
 
 def said_by(secured: Secured, user: str, *arguments: object, stdin: bytes = b"", code: int = 0) -> str:
-    """Both outputs of a command of a user, who debugs."""
     given = environment(secured.given(user)) | {"STREAMER_DEBUG": "1", "STREAMER_LOG_LEVEL": "DEBUG"}
     done = streamer(*arguments, stdin=stdin, environment=given)
     assert done.returncode == code, (arguments, done.stderr)
@@ -95,17 +94,7 @@ def test_a_worker_comes_in_with_plain_and_logs_no_password(secured: Secured, tmp
 
 
 def test_a_worker_comes_in_with_a_client_certificate(secured: Secured, tmp_path: Path) -> None:
-    certificate = secured.certificates.worker
-    given = secured.given(
-        "worker",
-        bootstrap=secured.kafka.at("MUTUAL"),
-        security_protocol="SSL",
-        sasl_username=None,
-        sasl_password_file=None,
-        ssl_certfile=certificate,
-        ssl_keyfile=certificate.with_suffix(".key"),
-    )
-    with a_worker(tmp_path, given):
+    with a_worker(tmp_path, mutual(secured, "worker", secured.certificates.worker)):
         pass
 
 
@@ -168,10 +157,10 @@ def refused(secured: Secured, given: dict[str, Any]) -> str:
     return said
 
 
-def mutual(secured: Secured, certificate: Path | None) -> dict[str, Any]:
+def mutual(secured: Secured, user: str, certificate: Path | None) -> dict[str, Any]:
     """TLS with a client certificate, without SASL."""
     return secured.given(
-        "publisher",
+        user,
         bootstrap=secured.kafka.at("MUTUAL"),
         security_protocol="SSL",
         sasl_username=None,
@@ -185,11 +174,11 @@ def test_scram_over_tls_plain_and_a_client_certificate_let_in(secured: Secured) 
     sent = (0, "1 event sent and acknowledged; 0 bad lines\n")
     assert publishing(secured, secured.given("publisher")) == sent
     assert publishing(secured, secured.plain("publisher")) == sent
-    assert publishing(secured, mutual(secured, secured.certificates.publisher)) == sent
+    assert publishing(secured, mutual(secured, "publisher", secured.certificates.publisher)) == sent
 
 
 def test_nobody_gets_in_without_the_certificate_or_the_tls_that_is_asked_for(secured: Secured) -> None:
-    assert secured.kafka.at("MUTUAL") in refused(secured, mutual(secured, None))
+    assert secured.kafka.at("MUTUAL") in refused(secured, mutual(secured, "publisher", None))
     plaintext = secured.given("publisher", security_protocol="SASL_PLAINTEXT")
     assert secured.kafka.at("SCRAM") in refused(secured, plaintext)
 
@@ -235,16 +224,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], bytes]] = {
 @pytest.mark.parametrize(
     ("user", "command"),
     [
-        ("publisher", "events"),
-        ("publisher", "subscribe"),
-        ("publisher", "rejections"),
-        ("reader", "publish"),
-        ("reader", "events"),
-        ("reader", "rejections"),
-        ("viewer", "publish"),
-        ("viewer", "rejections"),
-        ("nobody", "publish"),
-        ("nobody", "subscribe"),
+        *(("publisher", command) for command in ("events", "subscribe", "rejections")),
+        *(("reader", command) for command in ("publish", "events", "rejections")),
+        *(("viewer", command) for command in ("publish", "rejections")),
+        *(("nobody", command) for command in ("publish", "subscribe")),
         ("worker", "rejections"),
     ],
 )
@@ -303,10 +286,8 @@ def test_reader_lists_trials_and_says_what_is_missing_and_viewer_shows_what_harn
             run = f"/api/runs/{RUN.replace(' ', '%20')}"
             [trial] = serving.get(f"{run}/trials").json()["trials"]
             assert trial["reason"] == reason
-            failures, event_of = (
-                serving.get(f"{run}/failures"),
-                serving.get(f"{run}/trials/{trial['id']}/event"),
-            )
+            failures = serving.get(f"{run}/failures")
+            event_of = serving.get(f"{run}/trials/{trial['id']}/event")
             if user == "viewer":
                 assert [group["example"] for group in failures.json()] == [MESSAGE]
                 assert event_of.json()["message"] == MESSAGE
