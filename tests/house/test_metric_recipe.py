@@ -59,7 +59,6 @@ with TrialPublisher() as publisher:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository in which the recipe has been followed."""
     tree = copied(tmp_path_factory.mktemp("contributor"), COPIED)
     shutil.copy(ROOT / "Makefile", tree)
     before = python_files(tree)
@@ -75,25 +74,13 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def events(count: int) -> bytes:
     """Trials of one agent, one JSON object per line; every seventh does not know its retries."""
-    lines = []
-    for number in range(count):
-        event: dict[str, Any] = {
-            "type": "trial_result",
-            "run_id": RUN,
-            "task_id": f"t{number}",
-            "agent": "a",
-            "model": "m",
-            "resolved": number % 2 == 0,
-            "cost_usd": 0.25,
-        }
-        if number % 7 != 6:
-            event[METRIC] = number % 5
-        lines.append(orjson.dumps(event) + b"\n")
-    return b"".join(lines)
+    common = {"type": "trial_result", "run_id": RUN, "agent": "a", "model": "m", "cost_usd": 0.25}
+    trials = [common | {"task_id": f"t{n}", "resolved": n % 2 == 0} for n in range(count)]
+    known = [{METRIC: n % 5} if n % 7 != 6 else {} for n in range(count)]
+    return b"".join(orjson.dumps(one | more) + b"\n" for one, more in zip(trials, known, strict=True))
 
 
 def known_retries(count: int) -> list[int]:
-    """The values in :func:`events`."""
     return [number % 5 for number in range(count) if number % 7 != 6]
 
 
@@ -114,7 +101,7 @@ def _in_the_copy(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_copy_is_what_runs(tree: Path) -> None:
     result = run_python(tree, "import streamer; print(streamer.__file__)")
-    assert all(Path(path).is_relative_to(tree) for path in result.decode().split())
+    assert all(Path(path).is_relative_to(tree) for path in result.split())
 
 
 @pytest.mark.parametrize("count", [2, 200])
@@ -131,7 +118,6 @@ def test_a_file_is_folded_with_the_metric(tree: Path, tmp_path: Path, count: int
 
 
 def assert_report_has_it(content: bytes, count: int) -> None:
-    """The report of the trials has a column with every value."""
     rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
     assert len(rows) == count
     assert sorted(int(row[METRIC]) for row in rows if row[METRIC]) == sorted(known_retries(count))
@@ -171,7 +157,6 @@ def publish(lines: bytes, here: Mapping[str, str]) -> None:
 
 
 def asked(here: Mapping[str, str], *command: object) -> list[Any]:
-    """What a command of the copy says as JSON, line by line."""
     done = streamer(*command, "--json", environment=here)
     assert done.returncode == 0, done.stderr.decode()
     return [orjson.loads(line) for line in done.stdout.splitlines()]
@@ -191,7 +176,6 @@ def wait_for_trials(here: Mapping[str, str], count: int) -> None:
 
 
 def rows_of(page: str) -> list[Any]:
-    """The board as the web page asks for it."""
     with urllib.request.urlopen(f"{page}/api/leaderboard?metric={BOARD}", timeout=30) as answer:
         rows: list[Any] = orjson.loads(answer.read())
     return rows

@@ -36,7 +36,6 @@ print(*(column.head for column in board_columns(AGENTS, datetime.now(UTC))), sep
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the package, as it is."""
     return copied(tmp_path / "contributor")
 
 
@@ -51,21 +50,18 @@ def events(tmp_path: Path) -> Path:
 
 
 def followed(tree: Path, recipe: list[Step]) -> set[str]:
-    """Apply a recipe to the copy; the files that it touched."""
     before = python_files(tree)
     follow(tree, recipe)
     return touched(tree, before)
 
 
 def printed(tree: Path, *command: object) -> str:
-    """What a command of the copy prints."""
     done = streamer(*command, cwd=tree, environment=environment(tree))
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
 
 def lines_of(text: str) -> list[Any]:
-    """JSON, line by line."""
     return [orjson.loads(line) for line in text.splitlines()]
 
 
@@ -83,7 +79,7 @@ def test_a_field_of_a_summary_takes_two_files(tree: Path, events: Path, tmp_path
     read = (
         "from streamer.schemas.summaries import SUMMARY; print(SUMMARY.validate_json({!r}).trials_per_task)"
     )
-    assert run_python(tree, read.format(json.dumps(summaries["tier_summary"]))) == b"2.0\n"
+    assert run_python(tree, read.format(json.dumps(summaries["tier_summary"]))) == "2.0\n"
 
 
 def test_a_column_of_a_board_takes_one_file(tree: Path, events: Path) -> None:
@@ -96,9 +92,8 @@ def test_a_column_of_a_board_takes_one_file(tree: Path, events: Path) -> None:
     [head] = [line for line in report if line.startswith("| agent:model |") and line.endswith("| tasks |")]
     assert report[report.index(head) + 2].endswith("| 3 |")
     page = run_python(tree, "from streamer.views.columns import AGENTS; print(AGENTS.shown_on('page')[-1])")
-    assert page.decode().startswith("Column(name='tasks', title='tasks', format='count'")
-    screen = run_python(tree, WATCHED).decode()
-    assert screen.splitlines()[-1] == "tasks"
+    assert page.startswith("Column(name='tasks', title='tasks', format='count'")
+    assert run_python(tree, WATCHED).splitlines()[-1] == "tasks"
 
 
 def test_a_command_takes_two_files(tree: Path, events: Path) -> None:
@@ -111,7 +106,6 @@ def test_a_command_takes_two_files(tree: Path, events: Path) -> None:
 
 @pytest.fixture
 def tiny_run(tmp_path: Path) -> Path:
-    """A run of the harness that the recipe reads."""
     run = tmp_path / "first"
     run.mkdir()
     (run / "plan.tiny").write_text("a b")
