@@ -15,7 +15,10 @@ PASSWORDS = {user: f"hidden-{user}-4f1c9b" for user in USERS}
 REDIS_PASSWORDS = {user: f"concealed/{user}@7d#?%2e" for user in ("worker", "reader")}
 """Characters that mean something in URLs."""
 
-SECRETS = (*PASSWORDS.values(), *REDIS_PASSWORDS.values())
+WRONG = {"sasl_password_file": None, "sasl_password": "not-the-password"}
+WRONG_FOR_REDIS = {"redis_password_file": None, "redis_password": "not-the-password"}
+
+SECRETS = (*PASSWORDS.values(), *REDIS_PASSWORDS.values(), "not-the-password")
 PARTITIONS = 2
 
 

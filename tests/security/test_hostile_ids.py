@@ -34,7 +34,7 @@ from streamer.storage.redis import BadRedisUrl, RedisSink, address
 from streamer.terminal import explain, harmless_json, without_password
 from streamer.terminal.demo import _write_results
 from streamer.terminal.files import fold_command as fold
-from tests.security.secured import REDIS_PASSWORDS, SECRETS, SecretFiles, environment
+from tests.security.secured import REDIS_PASSWORDS, SECRETS, WRONG_FOR_REDIS, SecretFiles, environment
 from tests.storage.hostile import HOSTILE
 from tests.support.builders import a_run_change, an_agent_model_change, an_update
 from tests.support.certificates import Certificates
@@ -278,7 +278,7 @@ def refused(given: dict[str, Any], debug: str = "") -> str:
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b""), said
     assert "Traceback" in said if debug else len(said.splitlines()) == 1
-    assert not [secret for secret in (*SECRETS, "not-the-password") if secret in said]
+    assert not [secret for secret in SECRETS if secret in said]
     return said
 
 
@@ -286,11 +286,10 @@ def test_what_is_refused_is_one_line_without_the_password(
     redis_reader: dict[str, Any], secure_redis: SecureRedis, certificates: Certificates
 ) -> None:
     url = secure_redis.url("reader").replace("reader@", "reader:not-the-password@")
-    wrong = {"redis_password_file": None, "redis_password": "not-the-password"}
     in_url = {"redis_password_file": None, "redis": url}
     untrusted = ("certificate that is not trusted", "STREAMER_REDIS_CAFILE")
     for changed, debug, *words in (
-        (wrong, "", "refuses (invalid username-password pair"),
+        (WRONG_FOR_REDIS, "", "refuses (invalid username-password pair"),
         (in_url, "", "refuses"),
         (in_url, "1", "refuses"),
         ({"redis": secure_redis.url()}, "", "refuses"),
