@@ -16,7 +16,7 @@ SUB_TRIALS = {
 }  # fmt: skip
 """Run -> rulings -> how many sub-trials they make differ from fc-eval's; "" is those that are equal.
 
-Beside the rulings of test_formulacode_merge:
+Beside the rulings of test_compatibility:
 B4: fc-eval stumbles over a log and drops all of it.
 D8: failing is relative to the oracle, from numbers before any fallback.
 R2: fc-eval writes a cost of 0.0 where it knows none.

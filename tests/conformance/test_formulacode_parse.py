@@ -396,45 +396,33 @@ def test_every_geometric_mean_of_advantages_is_fc_evals_but_r18_without_nan() ->
 
 
 def test_verdicts_pass_at_k_and_costs_of_a_run_are_fc_evals_but_r11_k_is_one_too() -> None:
+    """Of an empty run there is no summary."""
     for case in formulacode_cases.cases("run"):
-        seen: Counter[str] = Counter()
-        events = []
+        seen, events, theirs = Counter[str](), [], case.expected
         for trial in case.input["results"]:
             seen[trial["task_id"]] += 1
+            place = {"run_id": case.id, "task_id": trial["task_id"], "attempt": seen[trial["task_id"]]}
             percentage = (trial.get("parser_extra_metrics") or {}).get("speedup_percentage")
-            events.append(
-                a_trial(
-                    run_id=case.id,
-                    task_id=trial["task_id"],
-                    attempt=seen[trial["task_id"]],
-                    resolved=trial.get("is_resolved"),
-                    cost_usd=trial.get("total_cost"),
-                    speedup_percentage=number(percentage) if isinstance(percentage, int | float) else None,
-                )
-            )
-        check_run(case, events)
-
-
-def check_run(case: formulacode_cases.Case, events: list[Json]) -> None:
-    """The run summary against fc-eval's; of an empty run there is none."""
-    theirs = case.expected
-    pipeline, result = folded(events)
-    assert not result.rejections
-    if not events:
-        assert list(pipeline.runs()) == []
-        assert (theirs["accuracy"], theirs["mean_cost_per_task"]) == (0.0, None)
-        return
-    (run,) = (c.summary for c in pipeline.run(case.id).summaries() if c.kind == "run")
-    assert run is not None
-    assert (run["resolved"], run["unresolved"]) == (theirs["n_resolved"], theirs["n_unresolved"])
-    assert run["accuracy"] == close(theirs["accuracy"])
-    assert run["mean_speedup_percentage"] == close(theirs["mean_speedup_percentage"])
-    assert (run["total_cost"] or 0.0) == close(theirs["total_cost"])  # of nothing ours is null (R1)
-    for k, value in theirs["pass_at_k"].items():
-        assert run["pass_at_k"][k]["value"] == close(value)
-        assert not run["pass_at_k"][k]["partial"]
-    assert "1" in run["pass_at_k"]
-    assert "1" not in theirs["pass_at_k"]
+            said = {"resolved": trial.get("is_resolved"), "cost_usd": trial.get("total_cost")}
+            said["speedup_percentage"] = number(percentage) if isinstance(percentage, int | float) else None
+            events.append(a_trial(**place, **said))
+        pipeline, result = folded(events)
+        assert not result.rejections
+        if not events:
+            assert list(pipeline.runs()) == []
+            assert (theirs["accuracy"], theirs["mean_cost_per_task"]) == (0.0, None)
+            continue
+        (run,) = (c.summary for c in pipeline.run(case.id).summaries() if c.kind == "run")
+        assert run is not None
+        assert (run["resolved"], run["unresolved"]) == (theirs["n_resolved"], theirs["n_unresolved"])
+        for name in ("accuracy", "mean_speedup_percentage"):
+            assert run[name] == close(theirs[name])
+        assert (run["total_cost"] or 0.0) == close(theirs["total_cost"])  # of nothing ours is null (R1)
+        for k, value in theirs["pass_at_k"].items():
+            assert run["pass_at_k"][k]["value"] == close(value)
+            assert not run["pass_at_k"][k]["partial"]
+        assert "1" in run["pass_at_k"]
+        assert "1" not in theirs["pass_at_k"]
 
 
 # -----------------------------------------------------------------------------

@@ -16,19 +16,10 @@ import pytest
 
 from streamer.folding.score.formulacode import Speedup, TaskMetrics, benchmark_name, speedups, task_metrics
 from streamer.schemas.base import agent_model_label, model_for_reporting
-from tests.conformance import group_rules
+from tests.conformance import folds, group_rules
 from tests.conformance.fc_run_differences import LEFT_OUT, RUN_LEVEL, SUB_TRIALS
 from tests.conformance.fc_runs import Trial
-from tests.conformance.folds import (
-    Summary,
-    check_pass_at_k,
-    check_ruled,
-    folded,
-    pooled_tiers,
-    summaries,
-    the_run,
-    travelling,
-)
+from tests.conformance.folds import Summary
 from tests.conformance.formulacode_compare import check_scored, differing_fields, rulings
 from tests.conformance.formulacode_rules import (
     Json,
@@ -393,10 +384,10 @@ class RunOfGroups:
 
 
 def groups(run: RunOfGroups) -> Iterator[tuple[Summary, Events]]:
-    folding = folded(run.events)
-    for one_summary in summaries(folding, "agent_model"):
+    folding = folds.folded(run.events)
+    for one_summary in folds.summaries(folding, "agent_model"):
         yield one_summary, run.of(agent=one_summary["agent"])
-    for one_summary in summaries(folding, "tier"):
+    for one_summary in folds.summaries(folding, "tier"):
         mine = run.of(tier=one_summary["tier"])
         key = one_summary["agent_model"]
         yield (
@@ -417,18 +408,20 @@ def test_every_number_of_a_group_is_the_ruled_one(run_of_groups: RunOfGroups) ->
     for ours, trials in groups(run):
         for metric in group_rules.SCORED:
             ruled = group_rules.distribution(trials, metric)
-            check_ruled(ours["statistics"][metric], ruled)
-            assert ours["statistics"][metric]["mode"] == travelling(ruled["mode"]), metric
+            folds.check_ruled(ours["statistics"][metric], ruled)
+            assert ours["statistics"][metric]["mode"] == folds.travelling(ruled["mode"]), metric
             assert ours["coverage"][metric] == ruled["count"]
-        check_ruled(ours, group_rules.graded(trials, run.judged, over))
-        check_ruled(ours, {"cost_of_pass": group_rules.cost_of_pass(trials)})
-        check_ruled(ours, {"accuracy": sum(group_rules.verdict(t) is True for t in trials) / len(trials)})
+        folds.check_ruled(ours, group_rules.graded(trials, run.judged, over))
+        folds.check_ruled(ours, {"cost_of_pass": group_rules.cost_of_pass(trials)})
+        folds.check_ruled(
+            ours, {"accuracy": sum(group_rules.verdict(t) is True for t in trials) / len(trials)}
+        )
         assert ours["no_verdict"] == sum(group_rules.verdict(t) is None for t in trials)
 
 
 def test_uplift_is_of_the_number_that_the_grade_rests_on(run_of_groups: RunOfGroups) -> None:
     """R23."""
-    tiers = pooled_tiers(folded(run_of_groups.events))
+    tiers = folds.pooled_tiers(folds.folded(run_of_groups.events))
     mine = {tier: [t for t in run_of_groups.compared if t.get("tier") == tier] for tier in tiers}
     for tier, ours in tiers.items():
         if tier == "T0" or "T0" not in tiers:
@@ -438,12 +431,14 @@ def test_uplift_is_of_the_number_that_the_grade_rests_on(run_of_groups: RunOfGro
                 group_rules.graded(mine[t], run_of_groups.judged, run_of_groups.finished)
                 for t in (tier, "T0")
             ]
-            check_ruled(ours, group_rules.uplift(*both))
+            folds.check_ruled(ours, group_rules.uplift(*both))
 
 
 def test_pass_at_k_is_the_ruled_one_and_null_over_a_mixture(run_of_groups: RunOfGroups) -> None:
     """R10, R11: trial groups count as one trial in the run alone, and baselines not at all."""
-    check_pass_at_k(the_run(folded(run_of_groups.events)), run_of_groups.trials, run_of_groups.attempts)
+    folds.check_pass_at_k(
+        folds.the_run(folds.folded(run_of_groups.events)), run_of_groups.trials, run_of_groups.attempts
+    )
     for ours, trials in groups(run_of_groups):
         if not ours.get("baseline") and trials[0]["agent"] not in group_rules.BASELINES:
-            check_pass_at_k(ours, [t | {"agent_index": None} for t in trials], run_of_groups.attempts)
+            folds.check_pass_at_k(ours, [t | {"agent_index": None} for t in trials], run_of_groups.attempts)

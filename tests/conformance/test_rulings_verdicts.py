@@ -12,20 +12,8 @@ import pytest
 
 from streamer.folding.fold import Folding, Pipeline
 from streamer.schemas.wire import Record
-from tests.conformance.folds import (
-    Summary,
-    check_pass_at_k,
-    check_ruled,
-    close,
-    decoded,
-    digests,
-    folded,
-    pooled_subtests,
-    pooled_tiers,
-    statistics_of,
-    the_run,
-)
-from tests.conformance.group_rules import after_late_scores, cost_of_pass, distribution, graded, run_accuracy
+from tests.conformance import folds, group_rules
+from tests.conformance.folds import Summary
 from tests.conformance.ruling_examples import AGENT, ORACLE, Json, summary, the_agent, the_oracle
 from tests.support.cli import streamer
 from tests.support.data import shared_data
@@ -104,26 +92,27 @@ def check_group(ours: Summary, theirs: Wanted, trials: Events) -> None:
     assert ours["runs_completed"] == theirs["runs_completed"] == len(trials)
     assert ours["grading_profile"] == "specified"
     for metric in (name for name in DISTRIBUTED if name in theirs):
-        ruled = distribution(trials, metric)
-        check_ruled(ours["statistics"][metric], ruled)
+        ruled = group_rules.distribution(trials, metric)
+        folds.check_ruled(ours["statistics"][metric], ruled)
         assert ours["statistics"][metric]["mode"] == ruled["mode"], metric
-        check_ruled(ruled, {k: v for k, v in theirs[metric].items() if k != "mode"})  # (R15, differs from S4)
-    ruled = graded(trials)
-    check_ruled(ours, ruled)
+        same = theirs[metric].keys() - {"mode"}  # (R15, differs from S4)
+        folds.check_ruled(ruled, {name: theirs[metric][name] for name in same})
+    ruled = group_rules.graded(trials)
+    folds.check_ruled(ours, ruled)
     assert (ruled["grade_basis"], ruled["grade_provisional"]) == (
         "composite_median",
         False,
     )  # all judged (R13)
-    check_ruled(ruled, {"grade": theirs["grade"], "grade_score": theirs["composite_score"]["median"]})
+    folds.check_ruled(ruled, {"grade": theirs["grade"], "grade_score": theirs["composite_score"]["median"]})
     check_cost_of_pass(ours, theirs, trials)
 
 
 def check_cost_of_pass(ours: Summary, theirs: Wanted, trials: Events) -> None:
     """R14: a metric of each run; the group's is mean cost / mean pass rate, total cost / passes."""
-    check_ruled(ours["statistics"]["cost_of_pass"], distribution(trials, "cost_of_pass"))
-    check_ruled(ours, {"cost_of_pass": cost_of_pass(trials)})
+    folds.check_ruled(ours["statistics"]["cost_of_pass"], group_rules.distribution(trials, "cost_of_pass"))
+    folds.check_ruled(ours, {"cost_of_pass": group_rules.cost_of_pass(trials)})
     if "cost_of_pass_from_means" in theirs:
-        check_ruled(ours, {"cost_of_pass": decoded(theirs["cost_of_pass_from_means"])})
+        folds.check_ruled(ours, {"cost_of_pass": folds.decoded(theirs["cost_of_pass_from_means"])})
 
 
 def check_run(run: Summary, tiers: dict[str, Summary], required: Wanted, trials: Events) -> None:
@@ -131,9 +120,9 @@ def check_run(run: Summary, tiers: dict[str, Summary], required: Wanted, trials:
     for tier, theirs in required["tiers"].items():
         check_group(tiers[tier], theirs, [trial for trial in trials if trial["tier"] == tier])
     across, theirs = run["cross_tier"], required["cross_tier"]
-    check_ruled(across, {name: theirs[name] for name in VARIANCES})
+    folds.check_ruled(across, {name: theirs[name] for name in VARIANCES})
     check_uplifts(across["tier_uplift"], tiers, theirs["tier_uplifts"])
-    check_pass_at_k(run, trials)
+    folds.check_pass_at_k(run, trials)
 
 
 def check_uplifts(ours: dict[str, Any], tiers: dict[str, Summary], theirs: dict[str, float]) -> None:
@@ -145,7 +134,7 @@ def check_uplifts(ours: dict[str, Any], tiers: dict[str, Summary], theirs: dict[
         if baseline is None or baseline <= 0:
             assert uplift is None
         else:
-            assert uplift == close(theirs[tier])
+            assert uplift == folds.close(theirs[tier])
 
 
 def events_of(rows: Rows, dataset: str, run_id: str, revision: int = 0) -> list[dict[str, Any]]:
@@ -162,7 +151,7 @@ def test_each_subtest_gives_scyllas_numbers(data: Path, expected: dict[str, Want
     result: dict[str, tuple[Summary, Events]] = {}
     for experiment in {row["experiment"] for row in rows}:
         events = events_of([row for row in rows if row["experiment"] == experiment], dataset, experiment)
-        for (tier, name), body in pooled_subtests(folded(events)).items():
+        for (tier, name), body in folds.pooled_subtests(folds.folded(events)).items():
             result[f"{experiment}/{tier}/{name}"] = body, of_subtest(events, tier, name)
     assert result.keys() == expected[dataset]["_subtests"].keys()
     for place, theirs in expected[dataset]["_subtests"].items():
@@ -194,7 +183,7 @@ def test_every_prefix_gives_scyllas_numbers(
     for offset, event in enumerate(events):
         pipeline.fold([Record(orjson.dumps(event), offset)])
         if str(offset + 1) in required:
-            run, tiers = the_run(Folding(pipeline)), pooled_tiers(Folding(pipeline))
+            run, tiers = folds.the_run(Folding(pipeline)), folds.pooled_tiers(Folding(pipeline))
             check_run(run, tiers, required[str(offset + 1)], events[: offset + 1])
             checked += 1
     assert checked == len(required)
@@ -211,8 +200,8 @@ def test_results_before_their_corrections_give_scyllas_numbers(
     required = expected["haiku_n3_before_corrections"]
     assert (len(rows), len(replaced)) == (required["n_rows"], required["n_replaced"])
     events = events_of(rows, "haiku_n3", "haiku_n3")
-    folding = folded(events)
-    check_run(the_run(folding), pooled_tiers(folding), required["pooled"]["by_score"], events)
+    folding = folds.folded(events)
+    check_run(folds.the_run(folding), folds.pooled_tiers(folding), required["pooled"]["by_score"], events)
 
 
 @pytest.mark.parametrize("order", ["corrections last", "corrections first", "shuffled"])
@@ -223,10 +212,10 @@ def test_corrections_in_any_order_give_the_digests_of_the_current_rows_alone(dat
     events = new + old if order == "corrections first" else old + new
     if order == "shuffled":
         random.Random(213).shuffle(events)
-    folding = folded(events)
-    assert digests(folding) == digests(folded(new))
-    assert the_run(folding)["superseded"] == len(superseded)
-    assert the_run(folding)["conflicts"] == 0
+    folding = folds.folded(events)
+    assert folds.digests(folding) == folds.digests(folds.folded(new))
+    assert folds.the_run(folding)["superseded"] == len(superseded)
+    assert folds.the_run(folding)["conflicts"] == 0
 
 
 def corrections(data: Path) -> tuple[Rows, Rows]:
@@ -261,8 +250,8 @@ TYPES = ("run_summary", "tier_summary", "subtest_summary")
 
 def test_statistics_of_nothing_are_null_without_a_grade() -> None:
     """R16 (differs from S3, which says 0.0 and F)."""
-    folding = folded([a_trial(tier="T0"), a_trial(tier="T1", score=0.5)])
-    empty = statistics_of(pooled_tiers(folding)["T0"], "impl_rate")
+    folding = folds.folded([a_trial(tier="T0"), a_trial(tier="T1", score=0.5)])
+    empty = folds.statistics_of(folds.pooled_tiers(folding)["T0"], "impl_rate")
     assert empty == dict.fromkeys(("median", "mean", "mode", "min", "max", "std_dev")) | {"count": 0}
 
 
@@ -276,7 +265,7 @@ def test_r32_what_stands_in_a_slot_is_the_ruled_one_in_any_order(seed: int) -> N
     revisions = rng.sample(range(1, 20), 7)
     events = [_of_one_slot(rng, revision, revisions) for revision in revisions]
     stored = [one for one in summarised(events).values() if one["type"] == "agent_model_summary"]
-    ruled = after_late_scores(events)
+    ruled = group_rules.after_late_scores(events)
     if ruled is None:
         assert not any(one["trials"] for one in stored)
         return
@@ -323,6 +312,6 @@ def test_r10_r19_the_accuracy_of_a_run_is_over_its_trials_and_whole_groups_alone
     [run] = [one for one in summarised([plan, *trials, *end]).values() if one["type"] == "run_summary"]
     for trial in trials:
         trial.setdefault("attempt", 1)
-    resolved, without, every = run_accuracy(trials, agents, finished)
-    assert run["accuracy"] == (close(resolved / every) if every else None)
+    resolved, without, every = group_rules.run_accuracy(trials, agents, finished)
+    assert run["accuracy"] == (folds.close(resolved / every) if every else None)
     assert run["no_verdict"] == without

@@ -12,7 +12,8 @@ import pytest
 
 from streamer.folding.fold import Pipeline
 from streamer.schemas.wire import Record
-from tests.conformance.folds import Summary, check_pass_at_k, check_ruled, close, folded, summaries, the_run
+from tests.conformance import folds
+from tests.conformance.folds import Summary
 from tests.conformance.group_rules import graded
 from tests.support.cli import streamer
 from tests.support.data import shared_data
@@ -50,8 +51,8 @@ def check(run: Summary, required: dict[str, Any], trials: Rows) -> None:
     """Every number that both sides have."""
     assert run["resolved"] == required["n_resolved"]
     assert run["tasks"] == required["n_tasks"]
-    assert run["accuracy"] == close(required["accuracy"])
-    check_pass_at_k(run, trials)
+    assert run["accuracy"] == folds.close(required["accuracy"])
+    folds.check_pass_at_k(run, trials)
     check_their_pass_at_k(run["pass_at_k"], required["pass_at_k"])
     for name, ours in (("input", "total_input_tokens"), ("output", "total_output_tokens")):
         assert (run["tokens"][name] or 0) == required[ours]  # without values ours is null (R1), theirs 0
@@ -66,7 +67,7 @@ def check(run: Summary, required: dict[str, Any], trials: Rows) -> None:
 def check_their_pass_at_k(ours: dict[str, Any] | None, theirs: dict[str, float]) -> None:
     """R11 (differs from F10): partial k too, and null over several agent:models."""
     if ours is not None:
-        check_ruled({k: stored["value"] for k, stored in ours.items()}, theirs)
+        folds.check_ruled({k: stored["value"] for k, stored in ours.items()}, theirs)
         assert {k for k, stored in ours.items() if not stored["partial"] and k != "1"} == theirs.keys() - {
             "1"
         }
@@ -115,7 +116,7 @@ def test_every_run_of_the_data_gives_the_harness_numbers(
         for part, rows in (("from_trial_files", file_rows), ("from_run_file", all_rows)):
             if required.get(part):
                 events = [terminal_bench_row_to_event(row, path) for row in rows if row["run_path"] == path]
-                check(the_run(folded(events)), required[part], events)
+                check(folds.the_run(folds.folded(events)), required[part], events)
                 checked += 1
     assert checked >= 40
 
@@ -131,7 +132,7 @@ def test_every_pooled_submission_gives_the_harness_numbers(
             for row in rows
             if row["submission"] == submission
         ]
-        check(the_run(folded(events)), required, events)
+        check(folds.the_run(folds.folded(events)), required, events)
 
 
 def test_r13_every_agents_grade_is_that_of_its_mean_pass_rate(file_rows: Rows) -> None:
@@ -143,10 +144,10 @@ def test_r13_every_agents_grade_is_that_of_its_mean_pass_rate(file_rows: Rows) -
             for row in file_rows
             if row["submission"] == submission
         ]
-        for ours in summaries(folded(events), "agent_model"):
+        for ours in folds.summaries(folds.folded(events), "agent_model"):
             mine = [e for e in events if f"{e['agent']}:{e['model']}" == ours["agent_model"]]
-            check_ruled(ours, graded(mine))
-            assert ours["grade_score"] == close(ours["accuracy"])
+            folds.check_ruled(ours, graded(mine))
+            assert ours["grade_score"] == folds.close(ours["accuracy"])
             assert ours["statistics"]["composite_score"]["count"] == 0
             grades.add((ours["grade"], ours["grade_basis"]))
     assert {basis for _, basis in grades} == {"mean_pass_rate"}

@@ -22,17 +22,7 @@ import pytest
 from redis import Redis
 
 from streamer.storage.entries import Keys
-from tests.house.recipes import (
-    copied,
-    environment,
-    follow,
-    python_files,
-    run_make,
-    run_python,
-    section,
-    steps,
-    touched,
-)
+from tests.house import recipes
 from tests.house.repository import ROOT
 from tests.support.cli import streamer
 from tests.support.worker_process import wait_for
@@ -59,14 +49,14 @@ with TrialPublisher() as publisher:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tree = copied(tmp_path_factory.mktemp("contributor"), COPIED)
+    tree = recipes.copied(tmp_path_factory.mktemp("contributor"), COPIED)
     shutil.copy(ROOT / "Makefile", tree)
-    before = python_files(tree)
-    recipe = steps(TITLE)
-    follow(tree, recipe)
-    for command in COMMANDS.findall(section(TITLE)):
-        run_make(tree, command.split())
-    changed = touched(tree, before)
+    before = recipes.python_files(tree)
+    recipe = recipes.steps(TITLE)
+    recipes.follow(tree, recipe)
+    for command in COMMANDS.findall(recipes.section(TITLE)):
+        recipes.run_make(tree, command.split())
+    changed = recipes.touched(tree, before)
     assert changed >= {step.path for step in recipe}
     assert len(changed) <= MOST_FILES, changed
     return tree
@@ -100,7 +90,7 @@ def _in_the_copy(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_copy_is_what_runs(tree: Path) -> None:
-    result = run_python(tree, "import streamer; print(streamer.__file__)")
+    result = recipes.run_python(tree, "import streamer; print(streamer.__file__)")
     assert all(Path(path).is_relative_to(tree) for path in result.split())
 
 
@@ -108,12 +98,12 @@ def test_the_copy_is_what_runs(tree: Path) -> None:
 def test_a_file_is_folded_with_the_metric(tree: Path, tmp_path: Path, count: int) -> None:
     file = tmp_path / "events.jsonl"
     file.write_bytes(events(count))
-    folded = streamer("fold", "--json", file, environment=environment(tree))
+    folded = streamer("fold", "--json", file, environment=recipes.environment(tree))
     assert folded.returncode == 0, folded.stderr.decode()
     summaries = [orjson.loads(line) for line in folded.stdout.splitlines()]
     [agent] = [one for one in summaries if one["type"] == "agent_model_summary"]
     assert_summary_has_it(agent, count)
-    report = streamer("report", "--from", file, "--format", "csv", environment=environment(tree))
+    report = streamer("report", "--from", file, "--format", "csv", environment=recipes.environment(tree))
     assert_report_has_it(report.stdout, count)
 
 
@@ -126,8 +116,8 @@ def assert_report_has_it(content: bytes, count: int) -> None:
 @pytest.mark.slow
 def test_the_running_stack_has_the_metric(tree: Path, tmp_path: Path) -> None:
     """Broker, worker, Redis and page of the copy: 2 trials first, then 200."""
-    here = environment(tree) | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
-    with up(tmp_path, **environment(tree)) as (_, log):
+    here = recipes.environment(tree) | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    with up(tmp_path, **recipes.environment(tree)) as (_, log):
         [page] = re.findall(r"http://127\.0\.0\.1:\d+", log.read_text())
         result = orjson.loads((tmp_path / "running.json").read_bytes())
         board = Keys(result["namespace"]).board(RUN, BOARD)
