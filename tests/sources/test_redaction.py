@@ -26,30 +26,16 @@ from tests.sources.harbor import a_job, a_trial_result, summaries
 from tests.sources.swe_bench import MODEL, OTHER, REPORT, unpack_runs
 
 RANDOM = "4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c4d3e2f1a0b9c"
+WHOLE = [
+    *("sk-ant-api03-", "sk-proj-", "ya29.", "github_pat_", "gsk_", "xai-", "pplx-", "nvapi-"),
+    *("lsv2_pt_", "e2b_"),
+]
+CUT = {"sk_live_": 24, "AIza": 35, "ghp_": 36, "glpat-": 20, "xoxb-": 24, "hf_": 34, "r8_": 37, "tvly-": 32}
+CUT |= {"dckr_pat_": 27, "npm_": 36}
 KEYS = [
-    f"sk-ant-api03-{RANDOM}",
-    f"sk-proj-{RANDOM}",
-    f"sk_live_{RANDOM[:24]}",
-    "AKIAIOSFODNN7EXAMPLE",
-    f"AIza{RANDOM[:35]}",
-    f"ya29.{RANDOM}",
-    f"ghp_{RANDOM[:36]}",
-    f"github_pat_{RANDOM}",
-    f"glpat-{RANDOM[:20]}",
-    f"xoxb-{RANDOM[:24]}",
-    f"hf_{RANDOM[:34]}",
-    f"gsk_{RANDOM}",
-    f"xai-{RANDOM}",
-    f"pplx-{RANDOM}",
-    f"r8_{RANDOM[:37]}",
-    f"nvapi-{RANDOM}",
-    f"tvly-{RANDOM[:32]}",
-    f"lsv2_pt_{RANDOM}",
-    f"e2b_{RANDOM}",
-    f"dckr_pat_{RANDOM[:27]}",
-    f"npm_{RANDOM[:36]}",
-    f"pypi-{RANDOM}{RANDOM}",
-    f"SG.{RANDOM[:22]}.{RANDOM[:43]}",
+    *(prefix + RANDOM for prefix in WHOLE),
+    *(prefix + RANDOM[:length] for prefix, length in CUT.items()),
+    *("AKIAIOSFODNN7EXAMPLE", f"pypi-{RANDOM}{RANDOM}", f"SG.{RANDOM[:22]}.{RANDOM[:43]}"),
 ]
 
 
