@@ -64,43 +64,43 @@ Step = tuple[list[dict[str, Any]], list[str]]
 ANOTHER_PROCESS: Step = ([], [])
 COMPLETED = {"status": "completed"}
 STORIES: dict[str, list[Step]] = {
-    "start and end are told once whatever comes how often": [
+    "start and end are one notice each however often they come": [
         ([run(1), run(2), run(3)], ["started"]),
         ([run(4, **COMPLETED), run(4, **COMPLETED)], ["finished:completed"]),
         ([run(5, **COMPLETED)], []),
         ANOTHER_PROCESS,
         ([run(6, **COMPLETED)], []),
     ],
-    "a run that ends otherwise after all is told again": [
+    "a run that ends otherwise after all has another notice": [
         ([run(1, status="failed")], ["started", "finished:failed"]),
         ([run(2, **COMPLETED)], ["finished:completed"]),
     ],
-    "a change of grade is told and the first grade is none": [
+    "a change of grade is a notice and the first grade is none": [
         ([agent(None, 1), agent("C", 2), agent("C", 3)], []),
         ([agent("B", 4), agent("B", 5)], ["grade:agent_model=a:m:B"]),
     ],
-    "a grade that swings is told once per grade": [
+    "a grade that swings is one notice per grade": [
         (
             [agent(grade, at) for at, grade in enumerate("CBCBCBCB")],
             [f"grade:agent_model=a:m:{g}" for g in "BC"],
         )
     ],
-    "tiers tell their grades but agents within them and baselines do not": [
+    "grades of tiers are notices, not of agents within them and of baselines": [
         ([tier("C", 0), tier("B", 1)], ["grade:tier=T0:B"]),
         ([tier("C", 0, "a", "m"), tier("B", 1, "a", "m")], []),
         ([agent("F", 0, "nop", baseline=True), agent("S", 1, "nop", baseline=True)], []),
     ],
-    "a grade that moved while nobody watched is told": [
+    "a grade that moved between two watches is a notice": [
         ([run(1), agent("C", 2)], ["started"]),
         ANOTHER_PROCESS,
         ([agent("A", 9)], ["grade:agent_model=a:m:A"]),
     ],
-    "a budget is told once": [
+    "a budget is one notice": [
         ([run(1, total_cost=9.0)], ["started"]),
         ([run(n, total_cost=usd) for n, usd in ((2, 10.0), (3, 10.5), (4, 99.0))], ["budget:10.0"]),
         ([run(5, total_cost="Infinity")], []),
     ],
-    "a budget that will be passed is told once before it is": [
+    "a budget that will be passed is one notice before it is": [
         ([run(1, total_cost=1.0, **HALF_DONE)], ["started"]),
         ([run(2, total_cost=9.0, **HALF_DONE)], ["budget-ahead:10.0"]),
         ([run(3, total_cost=9.5, **HALF_DONE)], []),
@@ -110,7 +110,7 @@ STORIES: dict[str, list[Step]] = {
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_each_change_is_told_once(story: str) -> None:
+def test_each_change_is_one_notice(story: str) -> None:
     watching = Watching()
     for summaries, keys in STORIES[story]:
         watching = watching.again() if not summaries else watching
@@ -228,7 +228,7 @@ def test_a_deleted_run_that_comes_again_begins_again() -> None:
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, "<!channel>", "<@U123>", "`*x*`"])
-def test_names_mention_nobody_and_link_nowhere(name: str) -> None:
+def test_names_mention_no_user_and_link_nowhere(name: str) -> None:
     decider = a_decider(f"{name} 1", rules=RULES)
     plan = a_plan(run_id=f"{name} 1", display_name=name)
     trial = a_trial(run_id=f"{name} 1", agent=name, cost_usd=99.0)

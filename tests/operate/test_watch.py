@@ -90,7 +90,7 @@ async def test_a_run_is_told_from_start_to_end_once_and_a_restart_tells_nothing_
         await watch.expect(*told, "other started", "other finished (completed)")
 
 
-async def test_only_named_runs_are_told_and_nothing_that_was_over_before_the_first_watch(
+async def test_named_runs_alone_have_notices_and_none_of_what_was_over_before_the_first_watch(
     feed: Feed, watch: Watch
 ) -> None:
     await feed.take([a_trial(run_id="old"), finished("old"), a_trial(run_id="running", cost_usd=9.0)])

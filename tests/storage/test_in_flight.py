@@ -295,7 +295,7 @@ async def test_all_keys_converge_after_redis_was_away_and_came_back_empty(
     await eventually(lambda: worker.sink.unsent == 0 and not worker.sink.away, "the sink is done")
     entries: Any = client.xrange(KEYS.history(RUN))
     history = [(entry["kind"], entry["group"]) for _, entry in entries]
-    assert len(history) == len(set(history)), "of what Redis missed, the latest of each key is told"
+    assert len(history) == len(set(history)), "of what Redis missed, the latest of each key is announced"
     assert (tasks(client), board(client)) == (["begun", "t3"], {"a:m": 0.5, "b:m": 0.5})
     assert sorted(client.hgetall(KEYS.tasks(RUN))) == ["begun", "t1", "t2", "t3"]
     pairs = orjson.loads(str(client.get(KEYS.comparisons(RUN))))["pairs"]
