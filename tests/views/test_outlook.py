@@ -287,26 +287,21 @@ def test_of_a_simulated_run_ages_count_from_the_last_event_and_its_time_is_calle
 
 
 def test_a_trial_that_hangs_grows_older_without_events_and_no_end_is_forecast() -> None:
+    """Before that the same end is forecast whenever one asks, and a run that has ended awaits nothing."""
     result = an_outlook(LAST + timedelta(minutes=36), budget_usd=7.5)
     assert [one.age_seconds for one in result.running] == [46 * 60.0, 38 * 60.0]
     assert (result.event_time, result.seconds_left) == (None, None)
     assert result.budget is not None
     assert result.budget.seconds_until is None
-
-
-def test_the_same_end_is_forecast_whenever_one_asks() -> None:
-    first, later = an_outlook(LAST), an_outlook(LAST + timedelta(minutes=5))
-    assert first.seconds_left is not None
-    assert later.seconds_left is not None
-    assert first.seconds_left.likely - later.seconds_left.likely == 300.0
-    assert first.seconds_left.low < first.seconds_left.likely < first.seconds_left.high
-
-
-def test_a_run_that_has_ended_has_nothing_before_it() -> None:
-    result = an_outlook(LAST, finished_at=(LAST + timedelta(minutes=1)).isoformat(), status="aborted")
-    assert (result.running, result.in_flight) == ([], 0)
-    assert result.seconds_left is not None
-    assert result.seconds_left.high == 0.0
+    first, later = (an_outlook(LAST + timedelta(minutes=minutes)).seconds_left for minutes in (0, 5))
+    assert first is not None
+    assert later is not None
+    assert first.likely - later.likely == 300.0
+    assert first.low < first.likely < first.high
+    over = an_outlook(LAST, finished_at=(LAST + timedelta(minutes=1)).isoformat(), status="aborted")
+    assert (over.running, over.in_flight) == ([], 0)
+    assert over.seconds_left is not None
+    assert over.seconds_left.high == 0.0
 
 
 def test_a_budgets_time_counts_from_the_time_of_asking_while_the_run_lives() -> None:
@@ -365,17 +360,15 @@ def test_the_parts_of_an_error_and_of_larger_runs_with_their_costs() -> None:
 
 
 def test_one_attempt_each_splits_no_error_and_is_not_said_unasked() -> None:
+    """Nothing is said while results are missing, or without an error."""
     agents = with_repeats(1)
-    assert error_budgets(agents, first=True) == []
+    passes = [a_trial(task_id=f"t{n}", attempt=k) for n in range(3) for k in (1, 2)]
+    without = answers([a_plan(tasks=3, attempts=2), *passes]).agents
+    assert error_budgets(agents, first=True) == error_budgets(with_repeats(3, planned=4)) == []
+    assert error_budgets(without) == []
     for one in error_budgets(agents):
         assert (one.tasks, one.repeats, one.more_attempts) == (None, None, None)
         assert "once each task has two attempts. Estimate: 20 more tasks make it" in one.words
-
-
-def test_nothing_is_said_of_an_error_while_results_are_missing_or_without_one() -> None:
-    assert error_budgets(with_repeats(3, planned=4)) == []
-    passes = [a_trial(task_id=f"t{n}", attempt=k) for n in range(3) for k in (1, 2)]
-    assert error_budgets(answers([a_plan(tasks=3, attempts=2), *passes]).agents) == []
 
 
 def test_what_the_infrastructure_took_stands_beside_the_error() -> None:
