@@ -85,7 +85,7 @@ def test_the_verdict_is_harbors_every_reward_is_a_metric_and_exceptions_are_fail
         ({"reward": None}, None, "the reward 'reward' is None, not a number"),
         ({"reward": "1"}, None, "the reward 'reward' is '1', not a number"),
         ({"a": 1, "b": 1}, None, "no reward is named 'reward', only 'a', 'b'"),
-        *((nothing, None, None) for nothing in ({}, [1], None)),
+        *(({}, None, None), ([1], None, None), (None, None, None)),
     ],
 )
 def test_a_trial_passed_if_its_main_or_only_reward_is_one(
