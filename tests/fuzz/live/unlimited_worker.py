@@ -20,8 +20,12 @@ FAR = 2**53
 EVENTS: dict[str, dict[str, float]] = {
     "numbers": {"MAX_AMOUNT": sys.float_info.max, "MAX_REVISION": 2**63 - 1}
     | dict.fromkeys(("MAX_TASKS", "MAX_PLANNED_ATTEMPTS", "MAX_ORDINAL"), FAR),
-    "times": {"FIRST_YEAR": 1, "YEAR_AFTER_LAST": 10_000}
-    | {"EARLIEST_MICROSECONDS": 1, "LATEST_MICROSECONDS": 2**63},
+    "times": {
+        "FIRST_YEAR": 1,
+        "YEAR_AFTER_LAST": 10_000,
+        "EARLIEST_MICROSECONDS": 1,
+        "LATEST_MICROSECONDS": 2**63,
+    },
 }
 """Sort of limits -> limits of events, and what stands there instead. Those of "sizes" are all other ones."""
 
