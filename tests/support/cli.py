@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from streamer.settings import Settings
 from streamer.terminal import main
 
 DEADLINE_SECONDS = 120
@@ -22,6 +23,12 @@ _PRELOADED = ("compare", "fold", "harness", "query")
 _LOADED = get_context("forkserver")
 _LOADED.set_forkserver_preload([__name__, *(f"streamer.terminal.{name}" for name in _PRELOADED)])
 _STREAMS = ("stdin", "stdout", "stderr")
+
+
+def found_by(settings: Settings) -> dict[str, str]:
+    """The variables by which a command finds a deployment."""
+    names = ("bootstrap", "redis", "namespace", "embedded", "partitions")
+    return {f"STREAMER_{name.upper()}": str(getattr(settings, name)) for name in names}
 
 
 def streamer(
