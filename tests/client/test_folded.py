@@ -72,6 +72,7 @@ def test_it_answers_what_the_summaries_say(log: Settings) -> None:
     assert list(compared.tasks) == ["t1", "t9"]
     assert [orjson.loads(value)["agent"] for value in result.scored_trials()] == ["b", "terminus"]
     assert (result.log.begins_at, result.log.moment) == (0, START + timedelta(minutes=4))
+    assert [record.offset for record in RunLog(log, "run-1").records()] == [1, 2, 3, 4]
 
 
 def test_as_of_a_position_later_records_do_not_count_and_its_time_is_known(log: Settings) -> None:
