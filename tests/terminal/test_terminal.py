@@ -126,7 +126,6 @@ EVENT = b'{"type":"trial_result","run_id":"r","task_id":"t%d","resolved":true}\n
 
 
 def one_line(stderr: bytes) -> str:
-    """The only line of diagnostics."""
     lines = stderr.decode().splitlines()
     assert len(lines) == 1, lines
     assert lines[0].startswith("streamer: ")
@@ -227,16 +226,16 @@ def test_ctrl_c_ends_the_command_with_one_line() -> None:
     assert fold.returncode == 130
 
 
+@pytest.mark.parametrize("url", ["redis://h:1/0", "rediss://:p@h:1/0?password=p", "redis://u:p@@h:1/0"])
+def test_a_printed_url_has_no_password(url: str) -> None:
+    assert without_password(url).removeprefix("rediss").removeprefix("redis") == "://h:1/0"
+
+
 def test_a_mistake_of_ours_says_so_and_an_error_of_the_system_names_the_file() -> None:
     text = explain(KeyError("x"))
     assert text.startswith("internal error, KeyError")
     assert "STREAMER_DEBUG=1" in text
     assert explain(PermissionError(13, "Permission denied", "/a/b")) == "/a/b: Permission denied"
-
-
-@pytest.mark.parametrize("url", ["redis://h:1/0", "rediss://:p@h:1/0?password=p", "redis://u:p@@h:1/0"])
-def test_a_printed_url_has_no_password(url: str) -> None:
-    assert without_password(url).removeprefix("rediss").removeprefix("redis") == "://h:1/0"
 
 
 # -----------------------------------------------------------------------------
@@ -385,18 +384,16 @@ def digests(result: Result) -> list[tuple[str, str]]:
 
 
 def test_json_is_what_would_be_published_byte_for_byte() -> None:
-    published = [change.value for change in fold_records(records_of_lines(LINES)).summaries()]
+    """Runs come in order, and each run's summary after its groups."""
     result = fold("--json")
-    assert result.stdout_bytes.splitlines() == published
+    changes = fold_records(records_of_lines(LINES)).summaries()
+    assert result.stdout_bytes.splitlines() == [change.value for change in changes]
     assert result.exit_code == 0
+    kinds = ["agent_model_summary"] * 2 + ["tier_summary"] * 6 + ["run_summary"]
+    expected = [(run, kind) for run in ("r1", "r2") for kind in kinds]
+    assert [(line["run_id"], line["type"]) for line in objects(result)] == expected
     assert fold("--json", lines=b"").stdout == ""
     assert fold(lines=b"").stdout == "No results.\n"
-
-
-def test_runs_come_in_order_and_each_run_summary_after_its_groups() -> None:
-    result = [(line["run_id"], line["type"]) for line in objects(fold("--json"))]
-    kinds = ["agent_model_summary"] * 2 + ["tier_summary"] * 6 + ["run_summary"]
-    assert result == [("r1", kind) for kind in kinds] + [("r2", kind) for kind in kinds]
 
 
 @pytest.mark.parametrize(
@@ -477,20 +474,16 @@ def test_subtests_have_tables_and_lines_of_json_that_sum_to_the_tiers() -> None:
     assert tables.count(" all  ") == 6
 
 
-def test_a_price_table_of_the_user_wins(tmp_path: Path) -> None:
-    (tmp_path / "prices.toml").write_text('[models."gpt-4o"]\ninput = 1000\noutput = 0\n')
-    dear = objects(fold("--json", "--prices", tmp_path / "prices.toml"))[0]
-    cheap = objects(fold("--json"))[0]
+def test_a_price_table_of_the_user_wins_and_a_wrong_one_is_named_as_used_wrongly(tmp_path: Path) -> None:
+    table = tmp_path / "prices.toml"
+    table.write_text('[models."gpt-4o"]\ninput = 1000\noutput = 0\n')
+    dear, cheap = objects(fold("--json", "--prices", table))[0], objects(fold("--json"))[0]
     assert (dear["mean_cost"], cheap["mean_cost"]) == (1.0, 0.0065)
-
-
-@pytest.mark.parametrize("content", [b"not toml [", b"[models.x]\ninput = -1\noutput = 1\n", b"\xff\xfe"])
-def test_a_wrong_price_table_is_a_usage_error_that_names_the_file(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "prices.toml").write_bytes(content)
-    result = fold("--prices", tmp_path / "prices.toml")
-    assert result.exit_code == 2
-    assert "prices.toml" in result.stderr
-    assert result.stdout == ""
+    for content in (b"not toml [", b"[models.x]\ninput = -1\noutput = 1\n", b"\xff\xfe"):
+        table.write_bytes(content)
+        result = fold("--prices", table)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "prices.toml" in result.stderr
 
 
 @pytest.mark.parametrize("cut", [10, 30, -4])

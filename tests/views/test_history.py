@@ -69,11 +69,17 @@ def test_each_agent_has_the_same_weight_however_often_it_ran() -> None:
     assert (task.attempts, task.passed, task.agents, task.runs, task.share) == (10, 9, 2, 10, 0.5)
 
 
-def test_flips_count_agents_with_two_attempts_or_more() -> None:
-    outcomes = {"a": [True, False], "b": [True, True], "c": [False]}
-    tasks = of(past(f"r {agent}", f"{agent}:m", {"t": tried}) for agent, tried in outcomes.items())
-    assert tasks["t"].flips == 0.5
-    assert of([past("r", "a:m", {"t": [True]})])["t"].flips is None
+def test_flips_count_agents_with_two_attempts_or_more_and_the_first_change_goes_by_its_start() -> None:
+    runs = [
+        past("late", "c:m", {"t": [True], "same": [True]}, started=9),
+        past("first", "a:m", {"t": [False], "same": [True]}, started=1),
+        past("second", "b:m", {"t": [False, True], "same": [True, True]}, started=5),
+        past("third", "d:m", {"t": [True, True], "same": [True]}, started=6),
+    ]
+    tasks = of(runs)
+    assert (tasks["t"].flips, tasks["t"].first_changed) == (0.5, "second")
+    assert (tasks["same"].flips, tasks["same"].first_changed) == (0.0, None)
+    assert of(runs[:1])["t"].flips is None
 
 
 def test_discrimination_compares_a_task_with_all_others() -> None:
@@ -93,16 +99,6 @@ def test_discrimination_compares_a_task_with_all_others() -> None:
     assert tasks["bad"].discrimination == pytest.approx(-24 / 684**0.5)  # 0, 0, 1 against 5, 3, 0
     assert tasks["dead"].discrimination is None
     assert of(runs[:2])["good"].discrimination is None
-
-
-def test_the_first_run_that_changed_a_task_goes_by_its_start() -> None:
-    runs = [
-        past("late", "c:m", {"t": [True], "same": [True]}, started=9),
-        past("first", "a:m", {"t": [False], "same": [True]}, started=1),
-        past("second", "b:m", {"t": [False, True], "same": [True]}, started=5),
-    ]
-    assert of(runs)["t"].first_changed == "second"
-    assert of(runs)["same"].first_changed is None
 
 
 def test_a_page_of_a_task_has_each_run_and_agent_the_latest_first() -> None:
@@ -280,28 +276,24 @@ def plans(detect: float, attempts: int, **options: Any) -> dict[str, PlanEstimat
 
 
 def test_a_larger_drop_is_found_more_often_after_fewer_pairs_and_more_so_by_history() -> None:
-    small, large = plans(0.06, 4), plans(0.2, 4)
+    """A dollar and a minute for each trial, four at once."""
+    small, large = plans(0.06, 4), plans(0.2, 4, concurrency=4)
     for order in ("shuffled", "history"):
         assert small[order].chance < large[order].chance
-    assert large["history"].pairs is not None
+    plan = large["history"]
+    assert plan.pairs is not None
     assert large["shuffled"].pairs is not None
-    assert large["history"].pairs < 0.75 * large["shuffled"].pairs
-    assert large["history"].chance_at_end == large["shuffled"].chance_at_end
+    assert plan.pairs < 0.75 * large["shuffled"].pairs
+    assert plan.chance_at_end == large["shuffled"].chance_at_end
+    assert (plan.trials, plan.full_cost_usd, plan.full_hours) == (240, 240.0, 1.0)
+    assert plan.cost_usd == pytest.approx(plan.pairs, abs=1)
+    assert plan.hours == pytest.approx(plan.pairs / 240, abs=0.01)
 
 
 def test_of_equal_agents_at_most_one_in_twenty_is_called_worse() -> None:
     """A drop of nearly nothing: evidence of 20 is reached in 5 % at most, within three standard errors."""
     chance = plans_of(a_history(), 1e-9, [3], Random(3), simulated=600)[0].chance
     assert chance <= 0.05 + 3 * (0.05 * 0.95 / 600) ** 0.5
-
-
-def test_cost_and_hours_are_those_of_the_trials_until_then() -> None:
-    """A dollar and a minute for each trial, four at once."""
-    plan = plans(0.2, 4, concurrency=4)["history"]
-    assert (plan.trials, plan.full_cost_usd, plan.full_hours) == (240, 240.0, 1.0)
-    assert plan.pairs is not None
-    assert plan.cost_usd == pytest.approx(plan.pairs, abs=1)
-    assert plan.hours == pytest.approx(plan.pairs / 240, abs=0.01)
 
 
 def test_a_plan_has_as_many_tasks_as_it_is_asked_for() -> None:
