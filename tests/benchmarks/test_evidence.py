@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import product
 
 import numpy as np
@@ -11,15 +10,7 @@ import pytest
 from benchmarks.difference import ALIKE, ATTEMPTS, LEAST, RATES, TASKS, UNEQUAL, UNEQUAL_TASKS, covers
 from benchmarks.drawn import Setting, drawn, in_rounds
 from benchmarks.evidence import DROPS, needed
-from benchmarks.gate_study import PAGE
-
-
-def table(name: str) -> list[list[str]]:
-    """The cells of a generated table of the page, without its head."""
-    [text] = re.findall(
-        rf"<!-- {name}: generated -->\n(.*?)\n<!-- end of {name} -->", PAGE.read_text(), re.DOTALL
-    )
-    return [line.strip("| ").split(" | ") for line in text.splitlines()[2:]]
+from tests.benchmarks.generated import percents, table
 
 
 def test_the_simulator_draws_agents_of_equal_rates_that_are_alike() -> None:
@@ -58,12 +49,12 @@ def test_the_page_has_the_coverage_of_every_setting_and_none_is_too_low() -> Non
     assert len(TASKS) * len(ATTEMPTS) * len(RATES) * len(ALIKE) == 120
     for row in rows:
         assert len(row) == 3 + len(RATES)
-        assert all(float(cell.rstrip("%")) >= 100 * LEAST for cell in row[2:-1])
+        assert min(percents(row[2:-1])) >= 100 * LEAST
 
 
 def test_the_page_says_how_many_trials_evidence_needs() -> None:
     rows = table("evidence")
     assert len(rows) == len(DROPS)
-    assert float(rows[0][1].rstrip("%")) <= 5.0, "false alarms"
+    assert percents(rows[0][1:2]) <= [5.0], "false alarms"
     for row in rows[1:]:
         assert int(row[2]) < int(row[4])

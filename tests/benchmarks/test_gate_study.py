@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from itertools import product
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from benchmarks.gate_study import (
-    BETTER,
-    MARGIN,
-    PAGE,
-    SHOWN,
-    by_way,
-    cell,
-    difference_at,
-    first_decided,
-    halves,
-    into_page,
-    judged,
-    main,
-    misses,
-    power,
-    task_pairs,
-)
+from benchmarks import gate_study as study
 from benchmarks.simulated_runs import Scenario
 from benchmarks.two_agents import PLANS, WAYS, Plan, TwoRuns, Way, two_runs
 from streamer.statistics.pairs import GateVerdict, Pair, evidence_worse, final_difference, no_further_behind
+from tests.benchmarks.generated import cells, percents, table
 
-TEXT = PAGE.read_text("utf-8")
 SMALL = [Plan("small", 30), Plan("small, 3 attempts", 12, 3)]
 
 
@@ -45,15 +28,14 @@ def test_halving_finds_the_first_verdict_of_all_looks(plan: Plan, way: Way) -> N
     for seed in range(6):
         runs = two_runs(plan, way, -0.1, Random(seed))
         looks = range(runs.results + 1)
-        result = [
-            final_difference([Pair(*pair) for pair in zip(*runs.at(look), strict=True)], plan.pairs)
-            for look in looks
-        ]
-        assert result == [difference_at(runs, look) for look in looks]
+        pairs = [[Pair(*pair) for pair in zip(*runs.at(look), strict=True)] for look in looks]
+        result = [final_difference(known, plan.pairs) for known in pairs]
+        assert result == [study.difference_at(runs, look) for look in looks]
         settled = [
-            one.empty or no_further_behind(one.ends(), MARGIN) is not GateVerdict.UNDECIDED for one in result
+            one.empty or no_further_behind(one.ends(), study.MARGIN) is not GateVerdict.UNDECIDED
+            for one in result
         ]
-        assert first_decided(runs) == (settled.index(True) if any(settled) else runs.results + 1)
+        assert study.first_decided(runs) == (settled.index(True) if any(settled) else runs.results + 1)
         assert settled == sorted(settled)
 
 
@@ -63,31 +45,27 @@ def test_no_look_has_more_evidence_than_the_last(way: Way) -> None:
     looks = [zip(*runs.at(look), strict=True) for look in range(runs.results + 1)]
     evidence = [evidence_worse([Pair(*pair) for pair in pairs], 30) for pairs in looks]
     assert evidence == sorted(evidence)
-    assert evidence[-1] == evidence_worse(task_pairs(SMALL[0], runs), 30) > evidence[0]
+    assert evidence[-1] == evidence_worse(study.task_pairs(SMALL[0], runs), 30) > evidence[0]
 
 
 def test_the_first_loss_fails_a_candidate_whose_baseline_passed_everything() -> None:
     """It can win no pair any more, and one pair of 20 is more than 2 points."""
-    result = judged(Plan("p", 20), runs_in_order([False] * 20, [True] * 20))
+    result = study.judged(Plan("p", 20), runs_in_order([False] * 20, [True] * 20))
     assert result == (GateVerdict.FAIL, GateVerdict.FAIL, 1 / 20, True, False, True)
 
 
 def test_two_sides_that_do_the_same_pass_and_show_nothing() -> None:
     """Twenty tasks are too few for a margin of 2 points on tasks like these."""
-    result = judged(Plan("p", 20), runs_in_order([True, False] * 10, [True, False] * 10))
-    assert (result.verdict, result.fails, result.passes, result.behind) == (
-        GateVerdict.PASS,
-        False,
-        False,
-        False,
-    )
+    result = study.judged(Plan("p", 20), runs_in_order([True, False] * 10, [True, False] * 10))
+    assert result.verdict is GateVerdict.PASS
+    assert (result.fails, result.passes, result.behind) == (False, False, False)
 
 
 def test_an_order_that_follows_the_outcomes_may_leave_no_verdict() -> None:
     """30 ties, then ten wins and ten losses: if all of it comes at once, no difference is possible."""
     at_once = [1.0] * 50
     ours, theirs = [True] * 40 + [False] * 10, [True] * 30 + [False] * 10 + [True] * 10
-    result = judged(Plan("p", 50), TwoRuns(list(range(50)), ours, theirs, at_once, [0.0] * 50, 1, 50))
+    result = study.judged(Plan("p", 50), TwoRuns(list(range(50)), ours, theirs, at_once, [0.0] * 50, 1, 50))
     assert (result.verdict, result.truth, result.share) == (GateVerdict.UNDECIDED, GateVerdict.PASS, 1.0)
 
 
@@ -104,22 +82,17 @@ def test_the_study_finds_a_gate_that_takes_the_order_of_results_for_the_order_of
     for seed in range(12):
         runs = two_runs(plan, way, -0.05, Random(seed))
         for place, one in enumerate((runs, in_the_order_of_results(runs))):
-            result = judged(plan, one)
+            result = study.judged(plan, one)
             wrong[place] += result.verdict not in (result.truth, GateVerdict.UNDECIDED)
     assert wrong[0] == 0
     assert wrong[1] >= 6
-
-
-def test_a_seed_repeats_its_shares() -> None:
-    assert cell(SMALL[0], WAYS[0], 0.0, 20, seed=3) == cell(SMALL[0], WAYS[0], 0.0, 20, seed=3)
-    assert cell(SMALL[0], WAYS[0], 0.0, 20, seed=3) != cell(SMALL[0], WAYS[0], 0.0, 20, seed=4)
 
 
 def test_every_cell_is_printed_and_misses_decide_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("benchmarks.gate_study.PLANS", SMALL[:1])
-    assert main(["--runs", "5", "--seed", "1"]) == 0
+    assert study.main(["--runs", "5", "--seed", "1"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("5 comparisons for each cell, seed 1\n")
     assert [line.split(" | ")[1] for line in printed.splitlines() if line.startswith("| small |")] == [
@@ -128,13 +101,7 @@ def test_every_cell_is_printed_and_misses_decide_the_exit_code(
         *("equal", "+2", "+10", "-2", "-5", "-10", "-20"),
     ]
     monkeypatch.setattr("benchmarks.gate_study.ALLOWED", -1.0)
-    assert main(["--runs", "1"]) == 1
-
-
-def table(name: str) -> list[list[str]]:
-    """The rows of a generated table of the page, without its head."""
-    [result] = re.findall(rf"<!-- {name}: generated -->\n(.*?)\n<!-- end of {name} -->", TEXT, re.DOTALL)
-    return [line.strip("| ").split(" | ") for line in result.splitlines()[2:]]
+    assert study.main(["--runs", "1"]) == 1
 
 
 @pytest.mark.parametrize("name", ["gate-misses", "gate-halves"])
@@ -143,26 +110,26 @@ def test_the_page_has_a_row_for_each_plan_and_way(name: str) -> None:
 
 
 def test_no_cell_of_the_page_is_wrong_in_more_than_five_percent() -> None:
-    shares = [float(share.rstrip("%")) for row in table("gate-misses") for share in row[2:]]
-    assert len(shares) == len(PLANS) * len(WAYS) * len(BETTER)
+    shares = [share for row in table("gate-misses") for share in percents(row[2:])]
+    assert len(shares) == len(PLANS) * len(WAYS) * len(study.BETTER)
     assert 0.0 < max(shares) <= 5.0
 
 
 def test_one_cell_of_the_page_is_what_the_command_prints() -> None:
     plan, better = PLANS[0], 0.0
-    result = cell(plan, SHOWN, better, 2_000, seed=20)
-    every = {(plan.name, SHOWN.name, other): result for other in BETTER}
-    [printed] = [line.strip("| ").split(" | ") for line in list(power(every))[2:] if " equal " in line]
+    result = study.cell(plan, study.SHOWN, better, 2_000, seed=20)
+    every = {(plan.name, study.SHOWN.name, other): result for other in study.BETTER}
+    [printed] = [cells(line) for line in list(study.power(every))[2:] if " equal " in line]
     assert printed in table("gate-power")
-    place = 2 + BETTER.index(better)
-    for name, shown in (("gate-misses", misses), ("gate-halves", halves)):
-        [row] = [row for row in table(name) if row[:2] == [plan.name, SHOWN.name]]
-        assert list(by_way(every, shown))[2].strip("| ").split(" | ")[place] == row[place]
+    place = 2 + study.BETTER.index(better)
+    for name, shown in (("gate-misses", study.misses), ("gate-halves", study.halves)):
+        [row] = [row for row in table(name) if row[:2] == [plan.name, study.SHOWN.name]]
+        assert cells(list(study.by_way(every, shown))[2])[place] == row[place]
 
 
 def test_a_table_goes_between_its_markers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.md"
     page.write_text("a <!-- x: generated --> old <!-- end of x --> z", "utf-8")
     monkeypatch.setattr("benchmarks.gate_study.PAGE", page)
-    into_page({"x": "new"})
+    study.into_page({"x": "new"})
     assert page.read_text("utf-8") == "a <!-- x: generated -->\nnew\n<!-- end of x --> z"

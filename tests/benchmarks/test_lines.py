@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from benchmarks.lines import Count, count_javascript, count_python, report, rooms, scripts
 from benchmarks.mutants import SAMPLE, Finder
 from benchmarks.mutants import report as report_of_mutants
-from tests.house.repository import ROOT
+from tests.house.repository import ROOT, ran
 
 MODULE = '''"""Line 1 of the docstring,
 
@@ -167,15 +166,8 @@ def test_a_mutant_meets_the_tests_that_enter_its_function_and_no_file_changes(tm
     sample = [asdict(mutant) for mutant in Finder("box.py", BOX).mutants]
     (tmp_path / "sample.json").write_text(json.dumps(sample))
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-c", "/dev/null", "--rootdir", str(tmp_path)]
-    done = subprocess.run(
-        [*command, "-p", "benchmarks.mutants", "test_box.py"],
-        cwd=tmp_path,
-        env=os.environ | {SAMPLE: str(tmp_path / "sample.json"), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    variables = os.environ | {SAMPLE: str(tmp_path / "sample.json"), "PYTHONPATH": str(ROOT)}
+    ran(*command, "-p", "benchmarks.mutants", "test_box.py", cwd=tmp_path, env=variables)
     results = json.loads((tmp_path / "sample.json").read_text())
     assert [(one["new"], one["caught"].partition("::")[2], one["tests"]) for one in results] == [
         ("(size <= self.limit())", "test_the_largest_that_fits", 1),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -32,7 +31,7 @@ from benchmarks.sizing import as_sizes
 from benchmarks.starts import backlogs, cut_milliseconds, starts
 from benchmarks.startup import startup
 from benchmarks.volume import volume
-from tests.house.repository import ROOT
+from tests.house.repository import ROOT, ran
 from tests.web.browsing import a_stack
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.in_turn(3)]
@@ -182,23 +181,19 @@ def test_the_processor_time_of_commands_is_measured(sites: Sites) -> None:
 
 
 def test_micro_benchmarks_run() -> None:
-    command = [sys.executable, "-m", "pytest", "benchmarks/micro", "-q", "--benchmark-disable"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ran(sys.executable, "-m", "pytest", "benchmarks/micro", "-q", "--benchmark-disable")
 
 
 def test_the_command_writes_table_json_and_chart_and_keeps_what_was_measured_before(tmp_path: Path) -> None:
     before = {"families": {"volume": {"scale": "full", "machine": {}, "rows": [], "details": {}}}}
     (tmp_path / "bench.json").write_text(json.dumps(before))
-    options = ["--scale", "tiny", "--only", "fold", "--out", str(tmp_path)]
-    command = [sys.executable, "-m", "benchmarks", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    options = ["--scale", "tiny", "--only", "fold", "--out", tmp_path]
+    printed = ran(sys.executable, "-m", "benchmarks", *options).stdout
     families = read(tmp_path)["families"]
     assert set(families) == {"fold", "volume"}
     assert families["fold"]["rows"]
     assert all(isfinite(row["median"]) and row["median"] > 0 for row in families["fold"]["rows"])
-    assert (tmp_path / "bench.txt").read_text() == done.stdout
+    assert (tmp_path / "bench.txt").read_text() == printed
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -94,11 +94,11 @@ async def test_a_cluster_is_read_and_followed_too(tmp_path: Path) -> None:
 # Following the changes in Redis: what stands, each change, and all that a lost connection hid.
 
 
-async def test_updates_begin_with_what_stands_and_go_on_with_each_change(
+async def test_updates_begin_with_what_stands_go_on_with_each_change_and_a_deleted_run_takes_all_along(
     reader: AsyncStateReader, worker: Worker
 ) -> None:
     await worker.write(a_run_change(version=1), an_agent_model_change(version=1), a_tier_change(version=1))
-    async with following(reader) as follower:
+    async with following(reader) as follower, following(reader, "r2") as of_one_run:
         await follower.until(r1_run=1, r1_agent_model=1, r1_tier=1)
         await worker.write(a_run_change(version=2), a_run_change("r2", version=7))
         await follower.until(r1_run=2, r2_run=7)
@@ -107,6 +107,10 @@ async def test_updates_begin_with_what_stands_and_go_on_with_each_change(
         [agent] = [update for update in follower.told if update.kind == "agent_model"]
         assert (agent.run_id, agent.group) == ("r1", "claude:opus")
         assert agent.key == KEYS.agent_model("r1", "claude", "opus")
+        await worker.write(a_run_change(version=4, deleted=True), a_run_change("r2", version=8))
+        await follower.until(r1_run=None, r1_agent_model=None)
+        await of_one_run.until(r2_run=8)
+        assert {update.run_id for update in of_one_run.told} == {"r2"}
 
 
 async def test_updates_from_now_leave_out_what_stands(reader: AsyncStateReader, worker: Worker) -> None:
@@ -121,19 +125,10 @@ async def test_updates_from_now_leave_out_what_stands(reader: AsyncStateReader, 
         assert {update.run_id for update in follower.told} == {"r1"}
 
 
-async def test_updates_of_one_run_tell_nothing_of_others(reader: AsyncStateReader, worker: Worker) -> None:
-    await worker.write(a_run_change("r1", version=1), a_run_change("r2", version=1))
-    async with following(reader, "r2") as follower:
-        await follower.until(r2_run=1)
-        await worker.write(a_run_change("r1", version=2), a_run_change("r2", version=2))
-        await follower.until(r2_run=2)
-        assert {update.run_id for update in follower.told} == {"r2"}
-
-
-async def test_a_message_of_something_older_tells_nothing(
+async def test_a_message_of_something_older_tells_nothing_and_a_value_under_an_equal_version_is_told(
     reader: AsyncStateReader, worker: Worker, redis_server: RedisServer
 ) -> None:
-    await worker.write(a_run_change(version=5))
+    await worker.write(a_run_change(version=5, trials=1))
     async with following(reader) as follower:
         await follower.until(r1_run=5)
         stale = a_run_change(version=4)
@@ -143,30 +138,11 @@ async def test_a_message_of_something_older_tells_nothing(
             client.publish(KEYS.updates, orjson.dumps(message | {"epoch": 1, "state_version": 4}))
         await worker.write(a_run_change("r2", version=1))
         await follower.until(r2_run=1)
-        assert [u.summary.state_version for u in follower.told if u.run_id == "r1" and u.summary] == [5]
-
-
-async def test_a_value_that_changed_under_an_equal_version_is_told(
-    reader: AsyncStateReader, worker: Worker
-) -> None:
-    await worker.write(a_run_change(version=5, trials=1))
-    async with following(reader) as follower:
-        await follower.until(r1_run=5)
         await worker.write(a_run_change(version=5, trials=2))
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while len(follower.told) < 2:
-                await asyncio.sleep(0.01)
-        assert [update.summary.trials for update in follower.told if update.summary] == [1, 2]
-
-
-async def test_a_deleted_run_takes_along_all_that_was_told_of_it(
-    reader: AsyncStateReader, worker: Worker
-) -> None:
-    await worker.write(a_run_change(version=1), an_agent_model_change(version=1), a_tier_change(version=1))
-    async with following(reader) as follower:
-        await follower.until(r1_run=1, r1_agent_model=1, r1_tier=1)
-        await worker.write(a_run_change(version=2, deleted=True))
-        await follower.until(r1_run=None, r1_agent_model=None, r1_tier=None)
+        await worker.write(a_run_change("r2", version=2))
+        await follower.until(r2_run=2)
+        told = [update.summary for update in follower.told if update.run_id == "r1"]
+        assert [one and (one.state_version, one.trials) for one in told] == [(5, 1), (5, 2)]
 
 
 async def test_what_changed_while_the_connection_was_lost_is_told_after_it(
@@ -231,23 +207,22 @@ async def test_a_redis_that_hangs_is_noticed_and_followed_again_when_it_goes_on(
 # Waiting for a condition of a run ends when it holds, or says where the run is.
 
 
-async def test_waiting_ends_when_the_run_is_finished(reader: AsyncStateReader, worker: Worker) -> None:
-    waiting = asyncio.create_task(reader.wait_for("r1", timeout_seconds=DEADLINE_SECONDS))
-    await worker.write(a_run_change(version=1, progress={"done": 1, "planned": 2}))
-    await worker.write(a_run_change(version=2, progress={"done": 1, "planned": 2}, status="done"))
-    assert (await waiting).status == "done"
+async def test_waiting_ends_when_the_run_is_finished_or_a_condition_holds(
+    reader: AsyncStateReader, worker: Worker
+) -> None:
+    finished = asyncio.create_task(reader.wait_for("r1", timeout_seconds=DEADLINE_SECONDS))
+    enough = asyncio.create_task(
+        reader.wait_for("r1", lambda run: run.trials >= 3, timeout_seconds=DEADLINE_SECONDS)
+    )
+    part = {"done": 1, "planned": 2}
+    for number in range(1, 5):
+        await worker.write(a_run_change(version=number, trials=number, progress=part))
+    assert (await enough).trials >= 3
+    assert not finished.done()
+    await worker.write(a_run_change(version=5, progress=part, status="done"))
+    assert (await finished).status == "done"
     await worker.write(a_run_change("r2", version=1, progress={"done": 2, "planned": 2}))
     assert (await reader.wait_for("r2", timeout_seconds=DEADLINE_SECONDS)).run_id == "r2"
-
-
-async def test_waiting_ends_when_a_condition_holds(reader: AsyncStateReader, worker: Worker) -> None:
-    def enough(run: RunSummary) -> bool:
-        return run.trials >= 3
-
-    waiting = asyncio.create_task(reader.wait_for("r1", enough, timeout_seconds=DEADLINE_SECONDS))
-    for number in range(1, 5):
-        await worker.write(a_run_change(version=number, trials=number))
-    assert (await waiting).trials >= 3
 
 
 async def test_waiting_in_vain_says_where_the_run_is(reader: AsyncStateReader, worker: Worker) -> None:

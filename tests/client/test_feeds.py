@@ -14,7 +14,6 @@ from aiokafka import AIOKafkaProducer
 from streamer.client.feeds import Feed, NotInLog, ScoredTrialReader, Update, scored_trials, subscribe
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, TopicMissing, partition_of
-from streamer.worker.process import ensure_topics
 from tests.client.publish.publishing import PARTITIONS, make_topics, settings_of
 from tests.client.writing import send
 from tests.support.builders import a_run_change, an_agent_model_change
@@ -46,9 +45,10 @@ async def take(
     *,
     from_beginning: bool,
     on_ready: Callable[[], None] = lambda: None,
+    run_id: str | None = None,
 ) -> list[Update]:
     result: list[Update] = []
-    updates = subscribe(feed, settings, from_beginning=from_beginning, on_ready=on_ready)
+    updates = subscribe(feed, settings, run_id=run_id, from_beginning=from_beginning, on_ready=on_ready)
     async with asyncio.timeout(SECONDS), aclosing(updates) as following:  # type: ignore[type-var]
         async for update in following:
             result.append(update)
@@ -59,34 +59,18 @@ async def take(
 
 async def test_what_is_older_than_what_was_seen_of_its_key_is_dropped(settings: Settings) -> None:
     topic = Names(settings.namespace).agent_model_summaries
-    records = [
-        a_record(5),
-        a_record(4),
-        a_record(5),
-        a_record(3, agent="codex"),
-        a_record(0, epoch=2),
-        a_record(9),
-    ]
-    await send(settings, topic, [*records, a_record(1, epoch=2)])
+    other = a_record(3, agent="codex")
+    told = [a_record(5), a_record(5), other, a_record(0, epoch=2), a_record(1, epoch=2)]
+    await send(settings, topic, [told[0], a_record(4), *told[1:4], a_record(9), told[4]])
     result = await take(settings, "agent-model", 5, from_beginning=True)
     assert [update.version for update in result] == [(1, 5), (1, 5), (1, 3), (2, 0), (2, 1)]
-    assert [update.value for update in result] == [
-        records[0][1],
-        records[2][1],
-        records[3][1],
-        records[4][1],
-        a_record(1, epoch=2)[1],
-    ]
+    assert [update.value for update in result] == [value for _, value in told]
     assert {update.run_id for update in result} == {"r1"}
 
 
 async def test_a_deletion_is_told_and_old_writers_stay_out_after_it(settings: Settings) -> None:
-    key, value = a_record(5)
-    await send(
-        settings,
-        Names(settings.namespace).agent_model_summaries,
-        [(key, value), (key, None), a_record(4), a_record(6)],
-    )
+    (key, value), topic = a_record(5), Names(settings.namespace).agent_model_summaries
+    await send(settings, topic, [(key, value), (key, None), a_record(4), a_record(6)])
     first, deleted, last = await take(settings, "agent-model", 3, from_beginning=True)
     assert (deleted.key, deleted.value, deleted.run_id) == (key.decode(), None, "r1")
     assert (first.version, last.version) == ((1, 5), (1, 6))
@@ -157,87 +141,45 @@ async def test_a_missing_topic_is_an_error(settings: Settings) -> None:
 # What a record of the topic of scored trials changes in one run.
 
 
-def a_record_of_scored_trial_reader(
+def a_scored_trial(
     version: tuple[int, int] | None, key: str | None = "r|slot", offset: int = 0
 ) -> SimpleNamespace:
-    """A scored trial of this version; None: a tombstone."""
+    """Its record; None: a tombstone."""
     value = version and orjson.dumps({"epoch": version[0], "state_version": version[1]})
     return SimpleNamespace(key=key and key.encode(), offset=offset, value=value)
 
 
-def test_a_late_writers_trial_changes_nothing() -> None:
+def test_a_late_writers_trial_changes_nothing_also_after_a_deletion() -> None:
     reader = ScoredTrialReader("r")
-    taken = [
-        reader.change(a_record_of_scored_trial_reader(version)) is not None
-        for version in ((1, 5), (1, 4), (1, 5), (2, 0), (1, 9))
-    ]
-    assert taken == [True, False, True, True, False]
-
-
-def test_a_deleted_slot_stays_empty_when_a_late_writer_fills_it() -> None:
-    reader = ScoredTrialReader("r")
-    assert reader.change(a_record_of_scored_trial_reader((1, 5)))
-    deletion = reader.change(a_record_of_scored_trial_reader(None))
+    versions = ((1, 5), (1, 4), (1, 5), None, (1, 4), (1, 6), (2, 0), (1, 9))
+    changes = [reader.change(a_scored_trial(version)) for version in versions]
+    assert [change is not None for change in changes] == [True, False, True, True, False, True, True, False]
+    deletion = changes[3]
     assert deletion
     assert (deletion.trial, deletion.version) == (None, None)
-    assert reader.change(a_record_of_scored_trial_reader((1, 4))) is None
-    assert reader.change(a_record_of_scored_trial_reader((1, 6)))
 
 
 def test_only_the_run_itself_is_read() -> None:
-    reader = ScoredTrialReader("r/1")
-    assert [
-        reader.change(a_record_of_scored_trial_reader((1, 1), key)) is not None
-        for key in ("r%2F1|slot", "r%2F1x|slot", "r|slot", None)
-    ] == [True, False, False, False]
+    reader, keys = ScoredTrialReader("r/1"), ("r%2F1|slot", "r%2F1x|slot", "r|slot", None)
+    read = [reader.change(a_scored_trial((1, 1), key)) is not None for key in keys]
+    assert read == [True, False, False, False]
 
 
 def test_slots_are_guarded_apart_and_a_change_says_where_it_stands() -> None:
     reader = ScoredTrialReader("r")
-    assert reader.change(a_record_of_scored_trial_reader((1, 5), "r|one"))
-    change = reader.change(a_record_of_scored_trial_reader((1, 4), "r|other", offset=7))
+    assert reader.change(a_scored_trial((1, 5), "r|one"))
+    change = reader.change(a_scored_trial((1, 4), "r|other", offset=7))
     assert change
     assert (change.key, change.offset, change.version) == (b"r|other", 7, (1, 4))
 
 
-# -----------------------------------------------------------------------------
-# Following a topic from code: all runs, or one of them.
-
-
-@pytest.fixture
-async def log(embedded_broker: str, namespace: str) -> Settings:
-    settings = settings_of(embedded_broker, namespace)
-    await ensure_topics(settings)
+async def test_of_one_run_no_other_is_told_and_without_a_run_everything(settings: Settings) -> None:
     changes = [a_run_change(run, version=version) for version in (1, 2) for run in ("one", "two")]
-    topic = Names(namespace).run_summaries
+    topic = Names(settings.namespace).run_summaries
     await send(settings, topic, [(change.key.encode(), change.value) for change in changes])
-    return settings
-
-
-async def told(settings: Settings, count: int, run_id: str | None = None) -> list[tuple[str | None, object]]:
-    result = []
-    async with (
-        asyncio.timeout(SECONDS),
-        aclosing(subscribe("run", settings, run_id=run_id, from_beginning=True)) as updates,  # type: ignore[type-var]
-    ):
-        async for update in updates:
-            result.append((update.run_id, update.version))
-            if len(result) == count:
-                break
-    return result
-
-
-async def test_of_one_run_no_other_is_told(log: Settings) -> None:
-    assert [run for run, _ in await told(log, 2, "two")] == ["two", "two"]
-
-
-async def test_without_a_run_everything_is_told(log: Settings) -> None:
-    assert {run for run, _ in await told(log, 4)} == {"one", "two"}
-
-
-async def test_before_any_worker_the_topic_is_missing(embedded_broker: str, namespace: str) -> None:
-    with pytest.raises(TopicMissing):
-        await told(settings_of(embedded_broker, namespace), 1)
+    for run_id, told in (("two", {"two"}), (None, {"one", "two"})):
+        updates = await take(settings, "run", 2 * len(told), run_id=run_id, from_beginning=True)
+        assert {update.run_id for update in updates} == told
 
 
 # -----------------------------------------------------------------------------

@@ -41,16 +41,19 @@ EVENTS = [
 def log(embedded_broker: str, namespace: str) -> Settings:
     """A log whose records are a minute apart; all runs lie in one partition."""
     settings = make_topics(settings_of(embedded_broker, namespace))
-    publish(settings, EVENTS)
+    publish(settings, EVENTS, partition=partition_of("run-1", PARTITIONS))
     return settings
 
 
-def publish(settings: Settings, events: list[Event], start: int = 0) -> None:
+def publish(settings: Settings, events: list[Event], start: int = 0, partition: int | None = None) -> None:
+    """Records a minute apart, into the partitions of their runs, or all into one."""
+
     async def send() -> None:
+        topic = Names(settings.namespace).trial_events
         async with AIOKafkaProducer(bootstrap_servers=settings.bootstrap) as producer:
             for number, event in enumerate(events, start):
                 at = int((START + timedelta(minutes=number)).timestamp() * 1000)
-                topic, place = Names(settings.namespace).trial_events, partition_of("run-1", PARTITIONS)
+                place = partition_of(event["run_id"], PARTITIONS) if partition is None else partition
                 await producer.send_and_wait(topic, orjson.dumps(event), partition=place, timestamp_ms=at)
 
     asyncio.run(send())
@@ -69,6 +72,7 @@ def test_it_answers_what_the_summaries_say(log: Settings) -> None:
     assert list(compared.tasks) == ["t1", "t9"]
     assert [orjson.loads(value)["agent"] for value in result.scored_trials()] == ["b", "terminus"]
     assert (result.log.begins_at, result.log.moment) == (0, START + timedelta(minutes=4))
+    assert [record.offset for record in RunLog(log, "run-1").records()] == [1, 2, 3, 4]
 
 
 def test_as_of_a_position_later_records_do_not_count_and_its_time_is_known(log: Settings) -> None:
@@ -161,22 +165,8 @@ def logs(embedded_broker: str, namespace: str) -> Settings:
     """A log whose records are a minute apart, in the partitions of their runs."""
     settings = make_topics(settings_of(embedded_broker, namespace))
     assert len({partition_of(run, PARTITIONS) for run in RUNS}) > 1
-    publish_of_folded_runs(settings, [a_trial(run_id=run) for run in RUNS])
+    publish(settings, [a_trial(run_id=run) for run in RUNS])
     return settings
-
-
-def publish_of_folded_runs(
-    settings: Settings, events: list[Event], start: int = 0, partition: int | None = None
-) -> None:
-    async def send() -> None:
-        async with AIOKafkaProducer(bootstrap_servers=settings.bootstrap) as producer:
-            for number, event in enumerate(events, start):
-                at = int((START + timedelta(minutes=number)).timestamp() * 1000)
-                place = partition_of(event["run_id"], PARTITIONS) if partition is None else partition
-                topic = Names(settings.namespace).trial_events
-                await producer.send_and_wait(topic, orjson.dumps(event), partition=place, timestamp_ms=at)
-
-    asyncio.run(send())
 
 
 def minute(number: float) -> Position:
@@ -197,14 +187,14 @@ def test_the_runs_of_all_partitions_stand_as_of_the_time(logs: Settings) -> None
 
 
 def test_a_run_that_was_deleted_later_still_stands(logs: Settings) -> None:
-    publish_of_folded_runs(logs, [a_deletion(run_id="run-2")], 10)
+    publish(logs, [a_deletion(run_id="run-2")], 10)
     assert ids(fold_runs(logs, PRICES, minute(9))) == RUNS
     assert ids(fold_runs(logs, PRICES, minute(10))) == ["run-1", "run-3", "run-4"]
 
 
 def test_an_event_in_a_wrong_partition_does_not_count(logs: Settings) -> None:
     elsewhere = (partition_of("run-1", PARTITIONS) + 1) % PARTITIONS
-    publish_of_folded_runs(logs, [a_trial(run_id="run-1", task_id="other")], 10, elsewhere)
+    publish(logs, [a_trial(run_id="run-1", task_id="other")], 10, elsewhere)
     result = fold_runs(logs, PRICES, minute(11))
     assert ids(result) == RUNS
     assert result.run("run-1").trials == 1
@@ -240,10 +230,8 @@ def test_what_loses_its_beginning_while_it_is_read_is_named(
     monkeypatch.setattr("streamer.client.folded.read_topic", reading)
     monkeypatch.setattr("streamer.client.folded.beginnings_of", begins)
     result = fold_runs(logs, PRICES, minute(9))
-    assert (ids(result), result.truncated) == (
-        RUNS,
-        {f"partition {number}": 7 for number in range(PARTITIONS)},
-    )
+    assert ids(result) == RUNS
+    assert result.truncated == {f"partition {number}": 7 for number in range(PARTITIONS)}
 
 
 def test_what_lost_its_beginning_and_what_cannot_be_folded_is_named(
@@ -311,40 +299,8 @@ async def test_nothing_is_told_of_other_runs(log_of_followed_runs: Settings) -> 
 
 
 async def test_without_a_topic_it_says_so(embedded_broker: str, namespace: str) -> None:
-    followed = FollowedRuns(settings_of(embedded_broker, namespace), ["one"], PriceTable.default())
+    settings = settings_of(embedded_broker, namespace)
     with pytest.raises(TopicMissing):
-        await anext(followed.looks(1))
-
-
-# -----------------------------------------------------------------------------
-# The records of one run, up to a position of its partition.
-
-
-def tasks(result: RunLog) -> list[str | None]:
-    return [orjson.loads(record.value or b"{}").get("task_id") for record in result.records()]
-
-
-def test_other_runs_are_left_out_and_the_last_record_gives_the_moment(log: Settings) -> None:
-    result = RunLog(log, "run-1")
-    assert (result.begins_at, result.moment) == (0, None)
-    assert tasks(result) == [event.get("task_id") for event in EVENTS[1:]]
-    assert result.moment == START + timedelta(minutes=4)
-
-
-def test_a_position_ends_it_and_a_time_is_the_moment_itself(log: Settings) -> None:
-    at = START + timedelta(minutes=2, seconds=1)
-    for position, moment in ((Position(offset=2), START + timedelta(minutes=2)), (Position(at=at), at)):
-        result = RunLog(log, "run-1", position)
-        assert tasks(result) == [None, "t9"]
-        assert result.moment == moment
-
-
-def test_the_future_is_refused_before_anything_is_read(log: Settings) -> None:
-    with pytest.raises(BadPosition, match="in the future"):
-        RunLog(log, "run-1", Position(at=datetime.now(UTC) + timedelta(hours=1)))
-
-
-def test_without_a_topic_there_is_no_log(embedded_broker: str, namespace: str) -> None:
-    settings = Settings(bootstrap=embedded_broker, namespace=namespace, embedded=True)
+        await anext(FollowedRuns(settings, ["one"], PriceTable.default()).looks(1))
     with pytest.raises(TopicMissing):
-        RunLog(settings, "run-1", Position(offset=0))
+        await asyncio.to_thread(RunLog, settings, "run-1", Position(offset=0))

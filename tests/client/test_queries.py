@@ -14,7 +14,6 @@ from streamer.client import AsyncStateReader, StateReader
 from streamer.client.folded import PastRuns, answers_of
 from streamer.client.queries import (
     MOST_BOARD_RUNS,
-    LeaderboardRow,
     Queries,
     RedisUnavailable,
     UnknownBenchmark,
@@ -25,7 +24,6 @@ from streamer.client.queries import (
     ranked,
 )
 from streamer.client.readers import ChangeFeed, StateUpdate
-from streamer.client.readers import StateReader as StateReader_of_results
 from streamer.operate.local.processes import free_port
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.schemas.wire import canonical_json
@@ -35,7 +33,7 @@ from streamer.storage.redis import RedisSink
 from tests.client.writing import KEYS, write
 from tests.folding.compared import PLAN, trial
 from tests.support.board_runs import a_night, board_runs
-from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, statistics_of
+from tests.support.builders import a_run_change, an_agent_model_change, statistics_of
 from tests.support.events import a_start, folded
 from tests.support.revealed import revealed
 from tests.support.servers import RedisServer
@@ -235,44 +233,33 @@ def test_the_latest_runs_are_pooled() -> None:
 # The rows of a board: best first in the direction of the metric, provisional ones last.
 
 
-def rows(metric: str, **agents: dict[str, Any]) -> list[LeaderboardRow]:
+def ranks(metric: str, **agents: dict[str, Any]) -> list[tuple[int, str, float]]:
     changes = [an_agent_model_change("r1", agent, "m", **fields) for agent, fields in agents.items()]
     summaries = [AgentModelSummary.model_validate(change.summary) for change in changes]
-    return ranked(metric, summaries, {"r1": "complete"})
+    return [
+        (row.rank, row.agent_model.removesuffix(":m"), row.value)
+        for row in ranked(metric, summaries, {"r1": "complete"})
+    ]
 
 
-def told(result: list[LeaderboardRow]) -> list[tuple[int, str, float]]:
-    return [(row.rank, row.agent_model, row.value) for row in result]
-
-
-def test_equal_values_share_a_rank_and_the_next_one_counts_them_all() -> None:
-    result = rows("accuracy", a={"accuracy": 0.5}, b={"accuracy": 0.5}, c={"accuracy": 0.25})
-    assert told(result) == [(1, "a:m", 0.5), (1, "b:m", 0.5), (3, "c:m", 0.25)]
-
-
-def test_less_cost_is_better_and_infinity_is_the_worst() -> None:
-    result = rows("cost_of_pass", a={"cost_of_pass": "Infinity"}, b={"cost_of_pass": 2.0})
-    assert told(result) == [(1, "b:m", 2.0), (2, "a:m", inf)]
-
-
-def test_provisional_rows_come_last_and_share_no_rank_with_others() -> None:
-    result = rows("accuracy", a={"accuracy": 0.5}, b={"accuracy": 0.5, "provisional": True})
-    assert told(result) == [(1, "a:m", 0.5), (2, "b:m", 0.5)]
+def test_equal_values_share_a_rank_and_provisional_rows_and_infinite_costs_come_last() -> None:
+    half, provisional = {"accuracy": 0.5}, {"accuracy": 0.5, "provisional": True}
+    result = ranks("accuracy", d=provisional, a=half, b=half, c={"accuracy": 0.25}, e={"accuracy": 0.0})
+    assert result == [(1, "a", 0.5), (1, "b", 0.5), (3, "c", 0.25), (4, "e", 0.0), (5, "d", 0.5)]
+    result = ranks("cost_of_pass", a={"cost_of_pass": "Infinity"}, b={"cost_of_pass": 2.0})
+    assert result == [(1, "b", 2.0), (2, "a", inf)]
 
 
 def test_baselines_and_agents_without_the_number_are_left_out() -> None:
-    result = rows("accuracy", nop={"accuracy": 1.0}, a={"accuracy": None}, b={"accuracy": 0.0})
-    assert told(result) == [(1, "b:m", 0.0)]
-    assert rows("metrics/unheard-of", a={}) == []
+    assert ranks("accuracy", nop={"accuracy": 1.0}, a={"accuracy": None}) == []
+    assert ranks("metrics/unheard-of", a={}) == []
 
 
 # -----------------------------------------------------------------------------
 # A reader's errors name what was asked for, and what there is.
 
 
-async def test_unknown_names_are_answered_with_the_known_ones(
-    sink: RedisSink, plain: StateReader_of_results
-) -> None:
+async def test_unknown_names_are_answered_with_the_known_ones(sink: RedisSink, plain: StateReader) -> None:
     with pytest.raises(UnknownRun, match="no runs yet"):
         plain.run("r")
     await write(
@@ -294,14 +281,14 @@ def test_a_redis_that_is_not_there_is_named_with_what_to_do_and_no_password() ->
     for ending in ("", "?cluster=true"):
         with (
             pytest.raises(RedisUnavailable, match=r"127\.0\.0\.1:.*--redis or STREAMER_REDIS") as caught,
-            StateReader_of_results(Settings(redis=url + ending)) as plain,
+            StateReader(Settings(redis=url + ending)) as plain,
         ):
             plain.runs()
         assert "secret" not in str(caught.value)
 
 
 async def test_what_is_no_summary_is_named_by_its_key(
-    sink: RedisSink, plain: StateReader_of_results, redis_server: RedisServer
+    sink: RedisSink, plain: StateReader, redis_server: RedisServer
 ) -> None:
     await write(sink, a_run_change())
     with redis.Redis.from_url(redis_server.url) as client:
@@ -314,26 +301,7 @@ async def test_what_is_no_summary_is_named_by_its_key(
 # Snapshots and compared runs from values by key suffix, without a server.
 
 
-CHANGES = [
-    a_run_change(),
-    an_agent_model_change(agent="z"),
-    an_agent_model_change(agent="a"),
-    a_tier_change(tier="T1"),
-    a_tier_change(tier="T0", agent="a", model="m"),
-    a_tier_change(tier="T0"),
-]
-VALUES = {change.group.redis_suffix: change.value for change in CHANGES}
-
-
-def test_agents_come_by_label_and_tiers_before_the_agents_within_them() -> None:
-    result = answers_in(Keys(), "r1", VALUES | {"agent_model:gone:m": None})
-    assert result is not None
-    assert [agent.agent for agent in result.agents] == ["a", "z"]
-    assert [(tier.tier, tier.agent_model) for tier in result.tiers] == [
-        ("T0", None),
-        ("T0", "a:m"),
-        ("T1", None),
-    ]
+VALUES = {change.group.redis_suffix: change.value for change in (a_run_change(), an_agent_model_change())}
 
 
 def test_trials_in_flight_come_the_longest_first_and_unknown_starts_last() -> None:
@@ -344,7 +312,7 @@ def test_trials_in_flight_come_the_longest_first_and_unknown_starts_last() -> No
     ]
     trials = folded(starts)[0].run("run-1").in_flight(10)
     fields = [part for trial in reversed(trials) for part in (b"slot", canonical_json(trial))]
-    result = answers_in(Keys(), "r1", VALUES | {IN_FLIGHT: fields})
+    result = answers_in(Keys(), "r1", VALUES | {IN_FLIGHT: fields, "agent_model:gone:m": None})
     assert result is not None
     assert [trial.task_id for trial in result.in_flight] == ["early", "late", "unknown"]
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from tests.conformance import formulacode_run_directories as runs
 from tests.conformance.fc_runs import Trial
-from tests.conformance.formulacode_rules import ruled
-from tests.conformance.test_formulacode_runs import ruled_summary
+from tests.conformance.formulacode_rules import ruled, ruled_summary
+from tests.conformance.test_formulacode_runs import ruled_rows
 from tests.conformance.test_formulacode_runs import why as ruling_of
 from tests.support.formulacode_cases import close_difference
 
@@ -60,15 +60,7 @@ RUNS = {
 
 
 class Number(NamedTuple):
-    """One number that fc-eval has, or could have, and how ours differs.
-
-    Attributes:
-        run: the run directory.
-        field: its name.
-        way: one of `WAYS`.
-        distance: between the two values, if both sides have one.
-        why: the rulings that moved it; empty if it is equal, or of a summary.
-    """
+    """One number that fc-eval has, or could have, which `way` ours differs, and the rulings that moved it."""
 
     run: str
     field: str
@@ -78,7 +70,6 @@ class Number(NamedTuple):
 
 
 def way(ours: Any, theirs: Any, scale: Sequence[float] = ()) -> str:
-    """How our number differs from fc-eval's."""
     if ours == (close_difference(theirs, *scale) if isinstance(theirs, float) else theirs):
         return "equal"
     if ours is None:
@@ -93,7 +84,6 @@ def distance(ours: Any, theirs: Any) -> float | None:
 
 
 def of_trials(trials: Mapping[str, list[Trial]]) -> Iterator[Number]:
-    """Every number of every agent in every trial of the run directories."""
     for name in RUNS:
         known = runs.expected()[name]
         run = runs.Run(name, known, trials[name], {}, {}, {})
@@ -110,57 +100,35 @@ def of_trials(trials: Mapping[str, list[Trial]]) -> Iterator[Number]:
 
 
 def of_summaries(trials: Mapping[str, list[Trial]]) -> Iterator[Number]:
-    """Every number of every agent's summary of the run directories."""
     for name in RUNS:
         known = runs.expected()[name]
         run = runs.Run(name, known, trials[name], {}, {}, {})
         summaries = known["expected_from_run_results"]["agent_metrics_summary"]
         for key in sorted({sub.key for trial in run.trials for sub in trial.subs}):
-            ours, theirs = ruled_summary(run, key), summaries.get(key, {})
+            ours, theirs = ruled_summary(ruled_rows(run, key)), summaries.get(key, {})
             for field in OF_SUMMARIES:
                 pair = ours[field], theirs.get(field)
                 yield Number(name, field, way(*pair), distance(*pair))
 
 
-def opening(trials: Mapping[str, list[Trial]], titles: Mapping[str, str], in_short: str) -> str:
-    """The page's first section, in Markdown."""
+def shares(trials: Mapping[str, list[Trial]], titles: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The page's counts, with words around them, and its tables, in Markdown."""
     single, whole = list(of_trials(trials)), list(of_summaries(trials))
-    return "\n".join(
-        [
-            "## What you will see",
-            "",
-            f"The test data has {len(RUNS)} run directories that fc-eval's own harness wrote.",
-            f"Of the {len(single)} numbers of single trials, {share(single)} are the same here.",
-            f"Of the {len(whole)} numbers in summaries, {share(whole)} are the same.",
-            "A single trial that differs shifts the whole mean, so summaries differ more often than trials.",
-            "The runs are difficult on purpose: they have crashes, timeouts and damaged logs.",
-            "",
-            in_short,
-            "The share depends on the run:",
-            "",
-            *by_run(single, whole),
-            "",
-            "How each number changes:",
-            "",
-            *by_field("number of a trial", single, OF_TRIALS),
-            "",
-            *by_field("number in a summary", whole, OF_SUMMARIES),
-            "",
-            "- *lower* and *higher*: both sides have a number, and ours is lower or higher.",
-            "- *unknown here*: fc-eval shows a default although nothing was measured. Here it is null.",
-            "- *only here*: fc-eval has no number, because it lost the log or left the trial out.",
-            "- *by*: the median difference of the numbers that are lower or higher.",
-            "",
-            "Why they change, counted in trials of one agent. A trial can have several reasons:",
-            "",
-            *by_reason(single, titles),
-            "",
-        ]
+    counts = [
+        f"has {len(RUNS)} run directories",
+        f"Of the {len(single)} numbers of single trials, {share(single)} are",
+        f"Of the {len(whole)} numbers in summaries, {share(whole)} are",
+    ]
+    tables = (
+        by_run(single, whole),
+        by_field("number of a trial", single, OF_TRIALS),
+        by_field("number in a summary", whole, OF_SUMMARIES),
+        by_reason(single, titles),
     )
+    return counts, ["\n".join([*table, ""]) for table in tables]
 
 
 def share(numbers: Iterable[Number]) -> str:
-    """Share of the numbers that are equal, in percent."""
     stored = [number.way == "equal" for number in numbers]
     return f"{100 * sum(stored) / len(stored):.0f} %"
 
@@ -200,8 +168,8 @@ def by_reason(numbers: list[Number], titles: Mapping[str, str]) -> list[str]:
 
 def moves(result: Counter[tuple[str, str]], field: str) -> str:
     """As `3 lower, 1 higher`; a dash if nothing moves."""
-    told = [f"{result[field, way]} {way}" for way in WAYS if result[field, way]]
-    return ", ".join(told) or "-"
+    counted = [f"{result[field, way]} {way}" for way in WAYS if result[field, way]]
+    return ", ".join(counted) or "-"
 
 
 def in_order(ruling: str) -> tuple[bool, str, int]:

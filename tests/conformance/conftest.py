@@ -22,7 +22,6 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def events(directories: Path) -> list[bytes]:
-    """What `streamer convert` prints for all runs."""
     done = streamer("convert", "--harness", "fc-eval", directories)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.splitlines()

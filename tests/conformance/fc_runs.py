@@ -18,14 +18,7 @@ DOLLARS_PER_TOKEN = {"gpt-5": (1.25e-6, 1e-5), "gpt-5-2025-08-07": (1.25e-6, 1e-
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial of a run.
-
-    Attributes:
-        name: its trial name.
-        task_id: its task.
-        whole: its result as a whole: its own file's, else the run-level file's (D16).
-        subs: its sub-trials, one for every configured agent; of a crashed one nothing is known.
-    """
+    """One trial of a run: `whole` is its own file's result, else the run-level file's (D16)."""
 
     name: str
     task_id: str
@@ -38,13 +31,11 @@ class Trial:
 
     @property
     def payloads(self) -> Json:
-        """fc-eval's payload of each agent of this trial."""
         stored: Json = metrics_of(self.whole).get("agent_metrics_by_agent") or {}
         return stored
 
 
 def unpacked(folder: Path) -> Path:
-    """The run directories of the shared archive, unpacked into a folder."""
     with tarfile.open(shared_data() / "formulacode" / "runs.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     return folder / "fc_runs"

@@ -11,6 +11,7 @@ import pytest
 from streamer.folding.breakdowns import by_subtest
 from streamer.folding.fold import Folding, fold_records
 from streamer.schemas.wire import records_of_lines
+from tests.conformance.group_rules import Trials, pass_at_k
 
 TOLERANCE = 1e-9
 """Relative; the harnesses sum floats one by one, we round once (A7, A8, R18)."""
@@ -26,18 +27,15 @@ def folded(events: Iterable[Mapping[str, Any]]) -> Folding:
 
 
 def summaries(folding: Folding, kind: str) -> list[Summary]:
-    """All summaries of one kind: agent_model, tier, run."""
     return [c.summary for c in folding.summaries() if c.kind == kind and c.summary is not None]
 
 
 def the_run(folding: Folding) -> Summary:
-    """The summary of the only run."""
     (summary,) = summaries(folding, "run")
     return summary
 
 
 def pooled_tiers(folding: Folding) -> dict[str, Summary]:
-    """Tier summaries over all agents, by tier."""
     return {s["tier"]: s for s in summaries(folding, "tier") if s["agent_model"] is None}
 
 
@@ -49,7 +47,6 @@ def pooled_subtests(folding: Folding) -> dict[tuple[str, str], Summary]:
 
 
 def digests(folding: Folding) -> dict[str, str]:
-    """Digest of every summary, by kind and key."""
     return {f"{change.kind} {change.key}": change.digest for change in folding.summaries()}
 
 
@@ -77,5 +74,18 @@ ERRORS = ("standard_error", "low", "high")
 
 
 def statistics_of(summary: Summary, metric: str) -> dict[str, Any]:
-    """The specification's statistics of a metric."""
     return {name: value for name, value in summary["statistics"][metric].items() if name not in ERRORS}
+
+
+def check_ruled(ours: Mapping[str, Any], ruled: Mapping[str, Any]) -> None:
+    """Every number that is ruled, as it travels in our JSON (R14)."""
+    assert {name: ours[name] for name in ruled} == {n: close(travelling(v)) for n, v in ruled.items()}
+
+
+def check_pass_at_k(ours: Summary, trials: Trials, attempts: int = 1) -> None:
+    """R11: k = 1 always, what each k covers, and null over several agent:models or tiers."""
+    ruled, stored = pass_at_k(trials, attempts), ours["pass_at_k"]
+    assert (stored is None) is (ruled is None)
+    assert {k: (v["value"], v["tasks_covered"]) for k, v in (stored or {}).items()} == {
+        k: (close(v["value"]), v["tasks_covered"]) for k, v in (ruled or {}).items()
+    }

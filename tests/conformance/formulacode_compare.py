@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tests.conformance.formulacode_rules import Json, SubTrial
+from tests.conformance.formulacode_rules import Json, SubTrial, known_oracles, ruled
 from tests.support.formulacode_cases import ADVANTAGES, close, close_difference
 
 ORACLE, MARK = "oracle/nop", "fallback_to_baseline"
@@ -15,8 +15,20 @@ PLAIN = (
 )
 
 
+def check_scored(ours: Json, sub: SubTrial, trial: list[SubTrial]) -> None:
+    """A scored sub-trial is the ruled one; without sections it has a payload only to fall back (R21)."""
+    want, payload = ruled(sub, trial), ours["formulacode"]
+    assert ours["success"] is want["success"], sub
+    assert ours["cost_usd"] == close(want["task_cost_usd"]), sub
+    assert ours["trajectory_length"] == want["trajectory_length"], sub
+    if payload is None:
+        assert not sub.is_formulacode, sub
+        assert sub.agent == "nop" or ours["success"] or not known_oracles(sub, trial), sub
+    else:
+        assert not differing_fields(payload, want), sub
+
+
 def differing_fields(ours: Json, theirs: Json) -> set[str]:
-    """Fields of a payload in which two answers differ beyond the tolerance."""
     mine, other = ours["per_benchmark_speedups"], theirs["per_benchmark_speedups"]
     values = [v for e in (mine or {}).values() for v in e.values() if v]
     wrong = {name for name in PLAIN if ours[name] != theirs[name]}

@@ -30,17 +30,9 @@ def file_spelling(text: str) -> str:
 def own_key(
     keys: Iterable[str], last_agent: object, mine: str, index: int, others: Sequence[str]
 ) -> str | None:
-    """The key in a log that is the agent's.
+    """The key in a log that is the agent's; None where no key fits, or two fit equally well.
 
-    Args:
-        keys: the keys of the log's results.
-        last_agent: the log's `last_agent`, whatever it is.
-        mine: the agent's own key, as configured.
-        index: its position in the configuration, from 1.
-        others: keys of all agents of the configuration.
-
-    Returns:
-        The key, or None where no key fits, or two fit equally well.
+    `mine` and `others` are as configured; `index` counts from 1.
     """
     stored = list(keys)
     strangers = [other for other in others if normalised(other) != normalised(mine)]

@@ -19,18 +19,21 @@ from tests.conformance.formulacode_keys import normalised, own_key
 from tests.support.formulacode_cases import ADVANTAGES, Case
 
 Json = dict[str, Any]
+MEANS = {
+    "mean_speedup": "task_speedup",
+    **{name: name for name in ADVANTAGES},
+    "mean_success_rate": "success",
+    "mean_cost_per_task": "task_cost_usd",
+    "mean_trajectory_length": "trajectory_length",
+}
+"""Field of an agent's summary -> the field of a sub-trial that it is the mean of."""
 
 
 @dataclass(frozen=True)
 class SubTrial:
-    """One agent of a multi-agent trial, as its harness wrote it.
+    """One agent of a multi-agent trial, as its harness wrote it: its results.json and `parser_extra_metrics`.
 
-    Attributes:
-        index: place in the trial, from 1.
-        configured: key as configured: label, where an import path's ":" is "." (D4), and model.
-        others: keys of all configured agents of the run.
-        written: the sub-trial's results.json.
-        metrics: its `parser_extra_metrics`, {} if null.
+    `configured` is its key, where an import path's ":" is "." (D4); `others` are all agents' keys.
     """
 
     index: int
@@ -124,6 +127,23 @@ def ruled(sub: SubTrial, trial: list[SubTrial]) -> Json:
     } | (fallen_back(known) if failed else measured(sub.benchmarks))
 
 
+def ruled_summary(rows: list[Json], missing: Sequence[Json] = ()) -> Json:
+    """An agent:model's numbers over what is ruled of its sub-trials; missing ones failed (R21)."""
+    every = [*rows, *missing]
+    known = {n: [row[field] for row in every if row[field] is not None] for n, field in MEANS.items()}
+    return {
+        **{name: exact_mean(values) for name, values in known.items()},
+        **{name: sum(row[name] for row in every) for name in ("num_benchmarks", "num_valid_benchmarks")},
+        "cost_weighted_advantage": cost_weighted(known["agent_advantage"], known["mean_cost_per_task"]),
+        "fallbacks": sum(row["fallback_to_baseline"] for row in every),
+        "missing": len(missing),
+        "coverage": {
+            "task_speedup": len(known["mean_speedup"]),
+            "agent_advantage": len(known["agent_advantage"]),
+        },
+    }
+
+
 def known_oracles(sub: SubTrial, trial: list[SubTrial]) -> dict[str, float | None]:
     """Every benchmark that a sub-trial of the trial knows, and the oracle's value there (R21).
 
@@ -136,7 +156,7 @@ def known_oracles(sub: SubTrial, trial: list[SubTrial]) -> dict[str, float | Non
         for name, entry in (source.benchmarks or {}).items():
             if isinstance(entry, dict):
                 value = known.get(name)
-                known[name] = _valid(entry.get("oracle/nop")) if value is None else value
+                known[name] = valid_ratio(entry.get("oracle/nop")) if value is None else value
     return known
 
 
@@ -180,10 +200,8 @@ def _entry(agent: float | None, oracle: float | None) -> Json:
     return {"agent/nop": agent, "oracle/nop": oracle, "advantage": advantage}
 
 
-def cost_weighted(advantages: Sequence[float | None], costs: Sequence[float | None]) -> float | None:
-    """Mean advantage over mean cost, each over the trials that have it (R25)."""
-    advantage = exact_mean([a for a in advantages if a is not None])
-    cost = exact_mean([c for c in costs if c is not None])
+def cost_weighted(advantages: list[float], costs: list[float]) -> float | None:
+    advantage, cost = exact_mean(advantages), exact_mean(costs)
     if advantage is None or cost is None:
         return None
     return advantage / cost if cost > 0 else 0.0
@@ -224,14 +242,14 @@ def _snapshot_failed(metrics: Json) -> bool:
     return not passed or int(metrics.get("snapshot_pass_to_fail") or 0) > 0  # (D10)
 
 
-def _valid(value: Any) -> float | None:
+def valid_ratio(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) and value > 0 else None
 
 
 def _shown(entry: Any) -> tuple[float | None, float | None]:
     if not isinstance(entry, dict):
         return None, None
-    return _valid(entry.get("agent/nop")), _valid(entry.get("oracle/nop"))
+    return valid_ratio(entry.get("agent/nop")), valid_ratio(entry.get("oracle/nop"))
 
 
 def _advantages(valid: dict[str, tuple[float, float]]) -> dict[str, float | None]:

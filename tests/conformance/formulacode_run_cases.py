@@ -104,7 +104,6 @@ def by_agent(case: Case, field: str) -> dict[str, list[Entry]]:
 
 
 def summary(key: str, entries: list[Entry]) -> Json:
-    """What the product says of an agent:model with these trials."""
     group = GroupState()
     for number, entry in enumerate(entries):
         slot = SlotKey("", f"task-{number}", 1, key, "", None, None)
@@ -114,7 +113,6 @@ def summary(key: str, entries: list[Entry]) -> Json:
 
 @cache
 def agents() -> list[tuple[Case, str, list[Entry]]]:
-    """The entries of every agent of every case."""
     return [
         (case, key, entries)
         for case in cases("run")

@@ -19,8 +19,6 @@ RUNS = (
 
 
 class Run(NamedTuple):
-    """One run in the three answers."""
-
     name: str
     expected: Json
     trials: list[Trial]

@@ -1,22 +1,23 @@
 """The rulings on a group of trials, worked out independently of the product: slow and plain.
 
-Trials are events as dicts, already without duplicates, and without the sections of FormulaCode. Nothing
-here imports `streamer`. A number that no trial has is None; an infinite one is a float.
+Trials are events as dicts, already without duplicates, and without the sections of FormulaCode. Statistics
+are those of tests/statistics/oracles.py. A number that no trial has is None.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
+
+from tests.statistics import oracles
 
 Json = dict[str, Any]
 Trials = Sequence[Json]
 
 GRADES = ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D"))
-STATISTICS = ("median", "mean", "mode", "min", "max", "std_dev")
 BASELINES = ("nop", "oracle")
 NO_FAILURE = (None, "", "unset", "none")
 SCORED = ("pass_rate", "impl_rate", "composite_score", "cost_usd", "cost_of_pass", "duration_seconds")
@@ -60,7 +61,6 @@ def _section_passes(section: Json) -> bool:
 
 
 def value_of(trial: Json, metric: str) -> float | None:
-    """A metric of one trial."""
     passed = verdict(trial) is True
     impl, cost = score_of(trial), trial.get("cost_usd")
     if has_numbers_alone(trial) and metric in ("pass_rate", "composite_score", "cost_of_pass"):
@@ -81,32 +81,11 @@ def value_of(trial: Json, metric: str) -> float | None:
 # Statistics
 
 
-def statistics(values: Iterable[float]) -> Json:
-    """The specification's statistics; null of nothing (R16); mean and deviation round once (R18)."""
-    stored = sorted(map(float, values))
-    if not stored:
-        return dict.fromkeys(STATISTICS) | {"count": 0}
-    middle = stored[(len(stored) - 1) // 2], stored[len(stored) // 2]
-    times = Counter(stored)
-    result = {
-        "median": float(sum(map(Fraction, middle)) / 2) if math.isfinite(middle[1]) else middle[1],
-        "mode": min(value for value in times if times[value] == max(times.values())),  # (R15)
-        "min": stored[0],
-        "max": stored[-1],
-        "count": len(stored),
-    }
-    if not math.isfinite(stored[-1]):  # (R14)
-        return result | {"mean": math.inf, "std_dev": None}
-    mean = sum(map(Fraction, stored)) / len(stored)
-    variance = sum((Fraction(value) - mean) ** 2 for value in stored) / len(stored)
-    return result | {"mean": float(mean), "std_dev": math.sqrt(variance)}
-
-
 def distribution(trials: Trials, metric: str) -> Json:
-    """Statistics of a metric over the trials that have it (R1); of a verdict's over members (R31)."""
+    """Statistics over the trials that have the metric (R1, R14 to R16); of a verdict's over members (R31)."""
     if metric in ("pass_rate", "composite_score", "cost_of_pass"):
         trials = members(trials)
-    return statistics(value for value in (value_of(t, metric) for t in trials) if value is not None)
+    return oracles.distribution([float(v) for v in (value_of(t, metric) for t in trials) if v is not None])
 
 
 # Groups
@@ -141,7 +120,6 @@ def graded(trials: Trials, judged: bool | None = None, finished: bool = False) -
 
 
 def grade(score: float) -> str:
-    """Letter of the specification's profile."""
     return next((letter for threshold, letter in GRADES if score >= threshold), "F")
 
 
@@ -174,52 +152,24 @@ def whole_trials(trials: Trials) -> list[tuple[Json, str | None]]:
     return result
 
 
-def pass_at_k(trials: Trials, attempts: int = 1, tasks: int | None = None) -> Json | None:
+def pass_at_k(trials: Trials, attempts: int = 1, tasks: int = 0) -> Json | None:
     """pass@k of trials; None over a mixture of agent:models or tiers (R11, F10).
 
-    Args:
-        trials: the group's trials.
-        attempts: planned ones.
-        tasks: how many tasks are planned; those that were seen if unset.
+    `attempts` and `tasks` are planned ones.
     """
     whole = [(trial, whose) for trial, whose in whole_trials(trials) if not has_numbers_alone(trial)]
     if trials and not members(trials):
         return None
     if len({whose for _, whose in whole}) > 1 or len({trial.get("tier") for trial, _ in whole}) > 1:
         return None
-    verdicts: dict[str, list[bool]] = defaultdict(list)
-    for trial, _ in whole:
-        verdicts[trial["task_id"]].append(verdict(trial) is True)
-    if not verdicts:
-        return {}
-    most = max(attempts, *map(len, verdicts.values()))
-    powers = (2**n for n in range(most.bit_length()))
-    ks = sorted({k for k in (*powers, 5, 10) if k <= most})
-    needed = max(tasks or 0, len(verdicts))
-    result = {}
-    for k in ks:
-        able = [
-            _at_least_one(k, len(stored), sum(stored)) for stored in verdicts.values() if len(stored) >= k
-        ]
-        value = float(sum(able, Fraction()) / len(able)) if able else None
-        result[str(k)] = {"value": value, "tasks_covered": len(able), "partial": len(able) < needed}
-    return result
-
-
-def _at_least_one(k: int, trials: int, passes: int) -> Fraction:
-    """Chance that of k trials drawn from all one passes."""
-    return 1 - Fraction(math.comb(trials - passes, k), math.comb(trials, k))
+    return oracles.pass_at_k([(t["task_id"], verdict(t) is True) for t, _ in whole], attempts, tasks)
 
 
 # Late scores
 
 
 def after_late_scores(events: Trials) -> Json | None:
-    """The trial that stands in one slot, whatever order its events came in; None: there is none (R17, R32).
-
-    Args:
-        events: results, scored ones and retractions of the slot, no two of one revision.
-    """
+    """The trial that stands in one slot, in whatever order its events came; None: none does (R17, R32)."""
     floor = max((e["revision"] for e in events if e["type"] == "trial_retracted"), default=-1)
     later = sorted((e for e in events if e["revision"] > floor), key=lambda event: event["revision"])
     results = [event for event in later if event["type"] == "trial_result"]
@@ -247,10 +197,7 @@ def after_late_scores(events: Trials) -> Json | None:
 def run_accuracy(trials: Trials, planned: Sequence[str], finished: bool) -> tuple[int, int, int]:
     """Resolved trials, those without a verdict, and all: the sub-trials of a group are one trial (R10, R19).
 
-    Args:
-        trials: sub-trials, all with an `agent_index`.
-        planned: the agents that each group has once it is whole; it lacks no baselines.
-        finished: whether no more will come.
+    `planned` are the agents that each group has once it is whole; it lacks no baselines.
     """
     groups: dict[tuple[str, int], list[Json]] = defaultdict(list)
     for trial in trials:

@@ -17,7 +17,6 @@ OF_AGENT = {"m.f": {"agent/nop": 1.2, "oracle/nop": 1.5}}
 
 
 def passes(count: int, of: int, **fields: Any) -> list[Event]:
-    """So many trials, of which the first pass."""
     return [a_trial(task_id=f"t{n}", resolved=n < count, **fields) for n in range(of)]
 
 
@@ -28,13 +27,8 @@ def summary(*events: Event, key: str = f"agent_model run-1|{AGENT}") -> Json:
 
 
 def numbers(*events: Event, agent_model: str = AGENT) -> Json:
-    """The FormulaCode numbers of an agent:model."""
     stored: Json = summary(*events, key=f"agent_model run-1|{agent_model}")["formulacode"]
     return stored
-
-
-def the_nop(**fields: Any) -> Event:
-    return a_trial(**{"agent": "nop", "model": "nop", "agent_index": 1, "tests": a_suite(0)} | fields)
 
 
 def the_oracle(**fields: Any) -> Event:
@@ -46,8 +40,3 @@ def the_oracle(**fields: Any) -> Event:
 def the_agent(**fields: Any) -> Event:
     """A sub-trial of the agent, which measured 1.2 beside the oracle's 1.5."""
     return a_trial(**{"agent_index": 3, "tests": a_suite(0), "benchmarks": OF_AGENT} | fields)
-
-
-def a_timeout(**fields: Any) -> Event:
-    """A sub-trial of the agent that ended without any section."""
-    return a_trial(**{"agent_index": 3} | TIMEOUT | fields)

@@ -14,19 +14,14 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from streamer.folding.fold import Folding, fold_records
-from streamer.folding.groups import GroupState
-from streamer.folding.slots import SlotKey
 from streamer.schemas.base import MAX_COUNT
 from streamer.schemas.wire import records_of_lines
 from streamer.sources.fc_eval_payload import ParsedLog, parse_log, place, sections_for
 from streamer.sources.files import Subject
 from tests.conformance.fc_run_differences import LEFT_OUT
-from tests.conformance.fc_runs import crashed_as_a_whole
-from tests.conformance.folds import digests
-from tests.conformance.folds import summaries as summaries_of_formulacode_runs_whole
+from tests.conformance.fc_runs import block, crashed_as_a_whole
+from tests.conformance.folds import digests, summaries
 from tests.conformance.formulacode_rules import cost_weighted, exact_mean, ruled_gmean
 from tests.conformance.formulacode_run_cases import (
     MEANS,
@@ -41,13 +36,10 @@ from tests.conformance.formulacode_run_cases import (
     whole,
 )
 from tests.conformance.formulacode_run_directories import Run, expected
-from tests.folding.build import formulacode_of
 from tests.support import formulacode_cases
 from tests.support.cli import streamer
 from tests.support.events import a_trial, folded
 from tests.support.formulacode_cases import ADVANTAGES, close, kinds, the_case
-from tests.support.formulacode_cases import Case as Case_of_formulacode_run
-from tests.support.formulacode_cases import cases as cases_of_formulacode_run
 
 TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
 SNAPSHOT_COUNTS = ("passed", "skipped", "total")
@@ -74,27 +66,24 @@ class Case(NamedTuple):
         result = self.metrics.get("improvements_dict")
         return result if isinstance(result, dict) else {}
 
+    @property
+    def of_agent(self) -> dict[str, Any]:
+        """The one entry of agent_metrics_by_agent, its counts being whole numbers (B15); or {}."""
+        return next(iter((self.metrics.get("agent_metrics_by_agent") or {}).values()), {})
+
 
 @functools.cache
 def cases() -> tuple[Case, ...]:
-    return tuple(
-        Case(case.id, case.input["text"], travelling(case.expected))
-        for case in formulacode_cases.cases("parse")
-    )
+    every = formulacode_cases.cases("parse")
+    return tuple(Case(case.id, case.input["text"], travelling(case.expected)) for case in every)
 
 
 def harness_ran(case: Case) -> bool:
     return case.expected["raised"] is None
 
 
-def summaries(case: Case) -> dict[str, Any]:
-    """The one entry of agent_metrics_by_agent, its counts being whole numbers (B15); {} if there is none."""
-    by_agent = case.metrics.get("agent_metrics_by_agent") or {}
-    return next(iter(by_agent.values()), {})
-
-
 def harness_view(case: Case) -> dict[str, Any]:
-    metrics, one = case.metrics, summaries(case)
+    metrics, one = case.metrics, case.of_agent
     tests = one.get("pytest_summary") or {name: metrics.get(f"test_{name}") for name in TEST_COUNTS}
     snapshot = one.get("snapshot_summary") or {
         name: metrics.get(f"snapshot_{name}") for name in SNAPSHOT_COUNTS
@@ -127,18 +116,6 @@ def our_view(parsed: ParsedLog) -> dict[str, Any]:
     }
 
 
-def block(case: Case, name: str) -> Any:
-    """JSON of a block, cut out independently of the parser; None if it is missing or no JSON."""
-    before, _, after = case.text.partition(f"FORMULACODE_{name}_START")
-    inner, end, _ = after.partition(f"FORMULACODE_{name}_END")
-    if not end or f"FORMULACODE_{name}_END" in before:
-        return None
-    try:
-        return json.loads("".join(inner.strip().splitlines()))
-    except ValueError:
-        return None
-
-
 def travelling(value: Any) -> Any:
     """JSON with its non-finite numbers as text."""
     if isinstance(value, dict):
@@ -152,16 +129,8 @@ def travelling(value: Any) -> Any:
 
 def fallen_back(benchmarks: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Ratios after the harness's fallback, from raw ones (C1)."""
-    return {name: (1.0, kept_oracle(entry)) for name, entry in benchmarks.items() if isinstance(entry, dict)}
-
-
-def kept_oracle(entry: dict[str, Any]) -> float:
-    oracle = entry.get("oracle/nop")
-    return float(oracle) if isinstance(oracle, int | float) else 1.0
-
-
-def ratios(benchmarks: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    return {name: (entry["agent/nop"], entry["oracle/nop"]) for name, entry in benchmarks.items()}
+    raw = {name: entry.get("oracle/nop") for name, entry in benchmarks.items() if isinstance(entry, dict)}
+    return {name: (1.0, oracle if isinstance(oracle, int | float) else 1.0) for name, oracle in raw.items()}
 
 
 NO_ERROR_KEY = {
@@ -201,52 +170,37 @@ RAISED = {
 """B4: verdict, tests and snapshot where the harness stumbles. A bad claim fails nothing (B8, R3)."""
 
 
-def test_all_cases_are_there() -> None:
-    assert len(cases()) == 193
-
-
 def test_counts_and_flags_are_the_harnesss_but_where_r5_rules() -> None:
-    differing = {
-        case.id
-        for case in cases()
-        if harness_ran(case) and our_view(parse_log(case.text)) != harness_view(case)
-    }
-    assert differing == ONE_ERROR | NO_ERROR_KEY
+    assert len(cases()) == 193
+    views = {c.id: (our_view(parse_log(c.text)), harness_view(c)) for c in cases() if harness_ran(c)}
+    assert {name for name, (ours, theirs) in views.items() if ours != theirs} == ONE_ERROR | NO_ERROR_KEY
 
 
-def test_tests_without_an_error_key_count_no_errors() -> None:
+def test_r5_no_error_key_and_one_error_keep_the_counts() -> None:
     for case in cases():
-        if case.id in NO_ERROR_KEY:
-            parsed, snapshot = parse_log(case.text), case.metrics["snapshot_status"]
-            counts = {"passed": 120, "failed": 0, "error": 0, "skipped": 3, "total": 123}
-            assert parsed.tests == {"status": "ok", **counts}
-            assert our_view(parsed)["verdict"] == snapshot == harness_view(case)["snapshot"]
-
-
-def test_one_errored_test_fails_and_keeps_its_counts() -> None:
-    for case in cases():
-        if case.id in ONE_ERROR:
-            counts = {"passed": 120, "failed": 0, "error": 1, "skipped": 3, "total": 123}
-            assert parse_log(case.text).tests == {"status": "failed", **counts}
+        if case.id in NO_ERROR_KEY | ONE_ERROR:
+            parsed, errors = parse_log(case.text), int(case.id in ONE_ERROR)
+            counts = {"passed": 120, "failed": 0, "error": errors, "skipped": 3, "total": 123}
+            assert parsed.tests == {"status": "failed" if errors else "ok", **counts}
+            passes = not errors and case.metrics["snapshot_status"] == "passed"
+            assert our_view(parsed)["verdict"] == ("passed" if passes else "failed")
 
 
 def test_where_the_harness_stumbles_there_are_flags() -> None:
-    stumbled = {case.id: parse_log(case.text) for case in cases() if not harness_ran(case)}
-    assert {
-        case_id: (our_view(parsed)["verdict"], parsed.tests["status"], parsed.snapshot["status"])
-        for case_id, parsed in stumbled.items()
-    } == RAISED
+    parsed = {case.id: parse_log(case.text) for case in cases() if not harness_ran(case)}
+    verdicts = {name: our_view(one)["verdict"] for name, one in parsed.items()}
+    assert {n: (verdicts[n], p.tests["status"], p.snapshot["status"]) for n, p in parsed.items()} == RAISED
 
 
 def test_the_snapshots_own_failed_count_is_kept() -> None:
     """R6: the harness has 0 or 1 there, whatever the count (B7)."""
     ruled = 0
     for case in cases():
-        own = block(case, "SNAPSHOT")
+        own = block(case.text, "SNAPSHOT")
         if harness_ran(case) and isinstance(own, dict) and "failed" in own:
             assert parse_log(case.text).snapshot["failed"] == own["failed"]
             ruled += (
-                summaries(case).get("snapshot_summary", {"failed": own["failed"]})["failed"] != own["failed"]
+                case.of_agent.get("snapshot_summary", {"failed": own["failed"]})["failed"] != own["failed"]
             )
     assert ruled == 126
 
@@ -254,7 +208,7 @@ def test_the_snapshots_own_failed_count_is_kept() -> None:
 def test_benchmarks_of_every_agent_are_those_written() -> None:
     agents = 0
     for case in cases():
-        result = block(case, "RESULT")
+        result = block(case.text, "RESULT")
         by_agent = result.get("per_benchmark_speedups_by_agent") if isinstance(result, dict) else None
         for label, benchmarks in (by_agent or {}).items() if isinstance(by_agent, dict) else ():
             agents += 1
@@ -272,7 +226,9 @@ def test_benchmarks_are_the_harnesss_but_where_r7_rules() -> None:
             if ours is None:
                 ruled.add(case.id)
             elif one["pytest_failed"] or one["snapshot_failed"]:
-                assert ratios(one["per_benchmark_speedups"]) == fallen_back(ours), case.id
+                shown = one["per_benchmark_speedups"].items()
+                ratios = {name: (entry["agent/nop"], entry["oracle/nop"]) for name, entry in shown}
+                assert ratios == fallen_back(ours), case.id
                 compared += 1
             else:
                 assert key == last_agent or case.id in ONLY_KEY_WITH_ITS_LABEL
@@ -297,7 +253,7 @@ def test_claims_of_the_last_agent_are_those_copied() -> None:
     """B9: advantages through float(), counts through int(); after a fallback the harness's are no claims."""
     compared = 0
     for case in cases():
-        parsed, one = parse_log(case.text), summaries(case)
+        parsed, one = parse_log(case.text), case.of_agent
         if parsed.result is None or not parsed.result.claims or not harness_ran(case):
             continue
         if one.get("pytest_failed") or one.get("snapshot_failed"):
@@ -313,7 +269,7 @@ def test_the_percentage_of_the_old_format_is_the_harnesss_but_a_missing_one_is_m
     old: set[str] = set()
     missing: set[str] = set()
     for case in cases():
-        if harness_ran(case) and not summaries(case) and "agent_advantage" not in case.metrics:
+        if harness_ran(case) and not case.of_agent and "agent_advantage" not in case.metrics:
             result = parse_log(case.text).result
             ours = result.speedup_percentage if result else None
             (missing if ours is None else old).add(case.id)
@@ -348,24 +304,16 @@ where fc-eval counts a success. R25: the mean advantage over the mean cost, each
 """
 
 
-def ruled_mean(entries: list[Entry], field: str) -> float | None:
-    convert = whole if field == "trajectory_length" else number
-    result = [convert(entry.raw.get(field)) for entry in entries]
-    return exact_mean([value for value in result if value is not None])
-
-
-def ruled_cost_weighted(entries: list[Entry]) -> float | None:
-    advantages = [number(entry.raw.get("agent_advantage")) for entry in entries]
-    return cost_weighted(advantages, [number(entry.raw.get("task_cost_usd")) for entry in entries])
-
-
 def ruled(entries: list[Entry]) -> Json:
-    """An agent:model's summary by the specification and the rulings."""
+    known: dict[str, list[float]] = {}
+    for name, field in MEANS.items():
+        values = map(whole if field == "trajectory_length" else number, (e.raw.get(field) for e in entries))
+        known[name] = [value for value in values if value is not None]
     return {
-        **{name: ruled_mean(entries, field) for name, field in MEANS.items()},
+        **{name: exact_mean(values) for name, values in known.items()},
         **{name: sum(whole(entry.raw.get(name)) or 0 for entry in entries) for name in SUMS},
         "mean_success_rate": exact_mean([float(entry.scored.success) for entry in entries]),
-        "cost_weighted_advantage": ruled_cost_weighted(entries),
+        "cost_weighted_advantage": cost_weighted(known["agent_advantage"], known["mean_cost_per_task"]),
     }
 
 
@@ -423,16 +371,13 @@ def test_every_agents_summary_is_fc_evals_or_differs_by_a_ruling() -> None:
 def test_every_geometric_mean_of_advantages_is_fc_evals_but_r18_without_nan() -> None:
     """Numbers only, text left out (F7); one NaN makes fc-eval's NaN. Not for nop."""
     compared = nan = 0
-    for case in cases_of_formulacode_run("run"):
+    for case in formulacode_cases.cases("run"):
         theirs = case.expected["agent_advantages_gmean"]
         stored = by_agent(case, "agent_advantages_by_agent")
         assert set(theirs) <= set(stored)
         for key, entries in stored.items():
-            numeric = [
-                Entry({n: v for n, v in e.raw.items() if isinstance(v, int | float)}, e.scored)
-                for e in entries
-            ]
-            numeric = [Entry(e.raw, scored_trial(e.raw, None)) for e in numeric]
+            raws = [{n: v for n, v in e.raw.items() if isinstance(v, int | float)} for e in entries]
+            numeric = [Entry(raw, scored_trial(raw, None)) for raw in raws]
             ours = summary(key, numeric)["agent_advantages_gmean"]
             if key.partition(":")[0] == "nop":
                 assert ours is None
@@ -451,79 +396,33 @@ def test_every_geometric_mean_of_advantages_is_fc_evals_but_r18_without_nan() ->
 
 
 def test_verdicts_pass_at_k_and_costs_of_a_run_are_fc_evals_but_r11_k_is_one_too() -> None:
-    for case in cases_of_formulacode_run("run"):
-        seen: Counter[str] = Counter()
-        events = []
+    """Of an empty run there is no summary."""
+    for case in formulacode_cases.cases("run"):
+        seen, events, theirs = Counter[str](), [], case.expected
         for trial in case.input["results"]:
             seen[trial["task_id"]] += 1
+            place = {"run_id": case.id, "task_id": trial["task_id"], "attempt": seen[trial["task_id"]]}
             percentage = (trial.get("parser_extra_metrics") or {}).get("speedup_percentage")
-            events.append(
-                a_trial(
-                    run_id=case.id,
-                    task_id=trial["task_id"],
-                    attempt=seen[trial["task_id"]],
-                    resolved=trial.get("is_resolved"),
-                    cost_usd=trial.get("total_cost"),
-                    speedup_percentage=number(percentage) if isinstance(percentage, int | float) else None,
-                )
-            )
-        check_run(case, events)
-
-
-def check_run(case: Case_of_formulacode_run, events: list[Json]) -> None:
-    """The run summary against fc-eval's; of an empty run there is none."""
-    theirs = case.expected
-    pipeline, result = folded(events)
-    assert not result.rejections
-    if not events:
-        assert list(pipeline.runs()) == []
-        assert (theirs["accuracy"], theirs["mean_cost_per_task"]) == (0.0, None)
-        return
-    (run,) = (c.summary for c in pipeline.run(case.id).summaries() if c.kind == "run")
-    assert run is not None
-    assert (run["resolved"], run["unresolved"]) == (theirs["n_resolved"], theirs["n_unresolved"])
-    assert run["accuracy"] == close(theirs["accuracy"])
-    assert run["mean_speedup_percentage"] == close(theirs["mean_speedup_percentage"])
-    assert (run["total_cost"] or 0.0) == close(theirs["total_cost"])  # of nothing ours is null (R1)
-    for k, value in theirs["pass_at_k"].items():
-        assert run["pass_at_k"][k]["value"] == close(value)
-        assert not run["pass_at_k"][k]["partial"]
-    assert "1" in run["pass_at_k"]
-    assert "1" not in theirs["pass_at_k"]
-
-
-def test_costs_by_agent_model_are_fc_evals() -> None:
-    compared = 0
-    for case in cases_of_formulacode_run("run"):
-        events = []
-        for task, trial in enumerate(case.input["results"]):
-            for index, (key, cost) in enumerate((trial.get("costs_by_agent_model") or {}).items(), 1):
-                agent, _, model = key.partition(":")
-                who = {"agent": agent, "model": model, "agent_index": index}
-                events.append(a_trial(run_id=case.id, task_id=f"task-{task}", cost_usd=cost, **who))
-        runs = folded(events)[0].run(case.id).summaries() if events else []
-        ours: Json = next(
-            (c.summary["cost_by_agent_model"] for c in runs if c.kind == "run" and c.summary), {}
-        )
-        assert ours == {key: close(cost) for key, cost in case.expected["cost_by_agent_model"].items()}
-        compared += len(ours)
-    assert compared == 54
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_an_aggregate_forgets_what_is_taken_back(order: int) -> None:
-    """Removal law on the cases: all in, one half out again, is the other half, to the last bit."""
-    for case, key, entries in agents():
-        group = GroupState()
-        slots: list[SlotKey] = [SlotKey("", f"task-{n}", 1, key, "", None, None) for n in range(len(entries))]
-        for slot, entry in zip(slots, entries, strict=True):
-            group.merge(GroupState.of([(slot, entry.scored)]))
-        half = list(zip(slots, entries, strict=True))[::2]
-        for slot, entry in half[::order]:
-            group.unmerge(GroupState.of([(slot, entry.scored)]))
-        left = entries[1::2]
-        ours = formulacode_of(group, key.partition(":")[0])
-        assert ours == summary(key, left), (case.id, key)
+            said = {"resolved": trial.get("is_resolved"), "cost_usd": trial.get("total_cost")}
+            said["speedup_percentage"] = number(percentage) if isinstance(percentage, int | float) else None
+            events.append(a_trial(**place, **said))
+        pipeline, result = folded(events)
+        assert not result.rejections
+        if not events:
+            assert list(pipeline.runs()) == []
+            assert (theirs["accuracy"], theirs["mean_cost_per_task"]) == (0.0, None)
+            continue
+        (run,) = (c.summary for c in pipeline.run(case.id).summaries() if c.kind == "run")
+        assert run is not None
+        assert (run["resolved"], run["unresolved"]) == (theirs["n_resolved"], theirs["n_unresolved"])
+        for name in ("accuracy", "mean_speedup_percentage"):
+            assert run[name] == close(theirs[name])
+        assert (run["total_cost"] or 0.0) == close(theirs["total_cost"])  # of nothing ours is null (R1)
+        for k, value in theirs["pass_at_k"].items():
+            assert run["pass_at_k"][k]["value"] == close(value)
+            assert not run["pass_at_k"][k]["partial"]
+        assert "1" in run["pass_at_k"]
+        assert "1" not in theirs["pass_at_k"]
 
 
 # -----------------------------------------------------------------------------
@@ -552,9 +451,7 @@ def test_any_order_of_the_events_folds_to_the_same_digests(events: list[bytes], 
 def test_trial_files_alone_leave_the_crashed_trials_out(directories: Path) -> None:
     name = "fc-no-oracle-same-framework"
     done = streamer("convert", "--trial-files-only", directories / name)
-    summary = summaries_of_formulacode_runs_whole(
-        fold_records(records_of_lines(done.stdout.splitlines())), "run"
-    )[0]
+    summary = summaries(fold_records(records_of_lines(done.stdout.splitlines())), "run")[0]
     theirs = expected()[name]["expected_from_trial_files"]
     assert summary["trials"] == expected()[name]["n_trial_files"]
     assert (summary["resolved"], summary["unresolved"]) == (theirs["n_resolved"], theirs["n_unresolved"])
@@ -573,27 +470,18 @@ def test_fold_prints_the_same_summaries(events: list[bytes], folding: Folding) -
 # Every kind of case has its test, or the ruling under which it has no counterpart here.
 
 
-TESTED = {
-    "agent_keys": "test_formulacode_speedups.py",
-    "benchmark_names": "test_formulacode_speedups.py",
-    "costs": "tests/folding/test_score.py",
-    "gmeans": "test_formulacode_speedups.py",
-    "merge": "test_formulacode_merge.py",
-    "model_names": "tests/folding/test_score.py",
-    "parse": "test_formulacode_parse.py",
-    "resolve_keys": "test_formulacode_speedups.py",
-    "run": "test_formulacode_run.py",
-    "speedups": "test_formulacode_speedups.py",
-    "trial_names": "here",
-}
+ELSEWHERE = {"costs", "model_names"}
+"""In tests/folding/test_score.py."""
 WITHOUT_COUNTERPART = {"deep_merge": "R7: agents' results are never merged into one another"}
 
 
 def test_no_kind_of_case_is_left_out() -> None:
-    assert kinds() == TESTED.keys() | WITHOUT_COUNTERPART.keys()
+    tables = {"agent_keys", "benchmark_names", "gmeans", "resolve_keys", "trial_names"}
+    here = {"merge", "parse", "run", "speedups"} | tables
+    assert kinds() == here | ELSEWHERE | WITHOUT_COUNTERPART.keys()
 
 
-def test_sub_trials_are_told_from_trials_by_name() -> None:
+def test_sub_trials_differ_from_trials_by_name() -> None:
     """F11, G2: `.agent-<digits>-` behind the trial's own name."""
     for row in the_case("trial_names").expected:
         task = row["name"].partition(".")[0]

@@ -16,62 +16,25 @@ import pytest
 
 from streamer.folding.score.formulacode import Speedup, TaskMetrics, benchmark_name, speedups, task_metrics
 from streamer.schemas.base import agent_model_label, model_for_reporting
-from streamer.schemas.wire import canonical_json
+from tests.conformance import folds, group_rules
 from tests.conformance.fc_run_differences import LEFT_OUT, RUN_LEVEL, SUB_TRIALS
 from tests.conformance.fc_runs import Trial
-from tests.conformance.folds import (
-    Summary,
-    folded,
-    pooled_tiers,
-    statistics_of,
-    summaries,
-    the_run,
-    travelling,
-)
-from tests.conformance.folds import close as close_of_groups
-from tests.conformance.formulacode_compare import differing_fields, rulings
+from tests.conformance.folds import Summary
+from tests.conformance.formulacode_compare import check_scored, differing_fields, rulings
 from tests.conformance.formulacode_rules import (
     Json,
     SubTrial,
-    cost_weighted,
     exact_mean,
     fallen_back,
-    known_oracles,
     ruled,
     ruled_gmean,
+    ruled_summary,
+    valid_ratio,
 )
 from tests.conformance.formulacode_run_directories import Run
-from tests.conformance.group_rules import (
-    BASELINES,
-    SCORED,
-    cost_of_pass,
-    distribution,
-    graded,
-    pass_at_k,
-    uplift,
-    verdict,
-)
-from tests.conformance.ruling_examples import (
-    AGENT,
-    FINISHED,
-    OF_AGENT,
-    ORACLE,
-    numbers,
-    summary,
-    the_agent,
-    the_oracle,
-)
 from tests.support.events import Event, a_plan, a_trial, summarised
 from tests.support.formulacode_cases import ADVANTAGES, Case, cases, close, close_difference, the_case
-from tests.support.formulacode_trials import a_suite, published
 
-MEANS = {
-    "mean_speedup": "task_speedup",
-    **{name: name for name in ADVANTAGES},
-    "mean_success_rate": "success",
-    "mean_cost_per_task": "task_cost_usd",
-    "mean_trajectory_length": "trajectory_length",
-}
 SHORT = {
     "mean_speedup": "speedup",
     "mean_success_rate": "success",
@@ -88,16 +51,9 @@ def test_every_sub_trial_is_scored_as_ruled(run: Run) -> None:
     assert set(run.scored) == {(t.task_id, t.attempt, s.key) for t in run.trials for s in t.subs}
     for trial in run.trials:
         for sub in trial.subs:
-            ours, want = run.scored[trial.task_id, trial.attempt, sub.key], ruled(sub, trial.subs)
+            ours = run.scored[trial.task_id, trial.attempt, sub.key]
             assert ours["resolved"] is sub.written["is_resolved"]
-            assert ours["success"] is want["success"], trial.name
-            assert ours["cost_usd"] == close(want["task_cost_usd"])
-            assert ours["trajectory_length"] == want["trajectory_length"]
-            if ours["formulacode"] is None:
-                assert not sub.is_formulacode
-                assert not known_oracles(sub, trial.subs)
-            else:
-                assert not differing_fields(ours["formulacode"], want), (trial.name, sub.key)
+            check_scored(ours, sub, trial.subs)
 
 
 def why(run: Run, trial: Trial, sub: SubTrial, want: Json) -> str:
@@ -124,39 +80,25 @@ def why(run: Run, trial: Trial, sub: SubTrial, want: Json) -> str:
 
 
 def test_every_sub_trial_is_fc_evals_or_differs_by_a_ruling(run: Run) -> None:
-    result: Counter[str] = Counter()
-    for trial in run.trials:
-        for sub in trial.subs:
-            result[why(run, trial, sub, ruled(sub, trial.subs))] += 1
-    assert result == SUB_TRIALS[run.name]
+    pairs = [(trial, sub) for trial in run.trials for sub in trial.subs]
+    reasons = Counter(why(run, trial, sub, ruled(sub, trial.subs)) for trial, sub in pairs)
+    assert reasons == SUB_TRIALS[run.name]
 
 
-def ruled_summary(run: Run, key: str) -> Json:
-    """An agent:model's numbers by the specification and the rulings, over all its sub-trials."""
-    rows = [ruled(sub, trial.subs) for trial, sub in run.subs(key)]
-    known = {name: [row[field] for row in rows if row[field] is not None] for name, field in MEANS.items()}
-    advantages = [row["agent_advantage"] for row in rows]
-    weighted = cost_weighted(advantages, [row["task_cost_usd"] for row in rows])
-    return {
-        **{name: exact_mean(values) for name, values in known.items()},
-        **{name: sum(row[name] for row in rows) for name in ("num_benchmarks", "num_valid_benchmarks")},
-        "cost_weighted_advantage": weighted,
-    }
+def ruled_rows(run: Run, key: str) -> list[Json]:
+    return [ruled(sub, trial.subs) for trial, sub in run.subs(key)]
 
 
 def test_every_agents_summary_is_the_ruled_one(run: Run) -> None:
     assert set(run.agents) == {sub.key for trial in run.trials for sub in trial.subs}
     for key, one_summary in run.agents.items():
-        ours, want = one_summary["formulacode"], ruled_summary(run, key)
+        ours, rows = one_summary["formulacode"], ruled_rows(run, key)
+        want = ruled_summary(rows)
         assert {name: ours[name] for name in want} == {name: close(value) for name, value in want.items()}
-        advantages = [ruled(sub, trial.subs)["agent_advantage"] for trial, sub in run.subs(key)]
+        advantages = [row["agent_advantage"] for row in rows if row["agent_advantage"] is not None]
         means = ours["agent_advantages_gmean"]
-        if key == "nop:nop":
-            assert means is None
-        else:
-            assert means["agent_advantage"] == close_difference(
-                ruled_gmean([a for a in advantages if a is not None])
-            )
+        assert (means is None) is (key == "nop:nop")
+        assert means is None or means["agent_advantage"] == close_difference(ruled_gmean(advantages))
 
 
 def test_the_error_of_every_agents_mean_speedup_is_clustered_by_task(run: Run) -> None:
@@ -185,26 +127,19 @@ def test_every_agents_summary_is_fc_evals_but_for_fields_of_sub_trials_that_diff
         ours = one_summary["formulacode"]
         fields = [n for n, value in theirs[key].items() if ours[n] != close_difference(value)]
         if fields:
-            result[key] = " ".join(short(fields))
+            result[key] = " ".join(dict.fromkeys(SHORT[name] for name in fields))
             assert any(why(run, trial, sub, ruled(sub, trial.subs)) for trial, sub in run.subs(key))
     assert result == RUN_LEVEL.get(run.name, {})
-
-
-def short(fields: list[str]) -> list[str]:
-    """The fields by their short names, each once."""
-    return list(dict.fromkeys(SHORT[name] for name in fields))
 
 
 def test_verdicts_accuracy_pass_at_k_and_failure_modes_are_fc_evals_but_r11_and_r28(run: Run) -> None:
     known, summary, out = run.expected, run.summary, LEFT_OUT.get(run.name, 0)
     theirs = known["expected_from_run_results"]
     baselines_only = run.name == "fc-single-nop"
-    assert summary["trials"] == known["n_trials_in_run_results"] - out
-    assert (summary["resolved"], summary["unresolved"]) == (
-        theirs["n_resolved"],
-        theirs["n_unresolved"] - out,
-    )
-    assert summary["accuracy"] == close(theirs["n_resolved"] / (known["n_trials_in_run_results"] - out))
+    trials, resolved = known["n_trials_in_run_results"] - out, theirs["n_resolved"]
+    counts = [summary[name] for name in ("trials", "resolved", "unresolved")]
+    assert counts == [trials, resolved, theirs["n_unresolved"] - out]
+    assert summary["accuracy"] == close(resolved / trials)
     modes: Counter[str] = Counter(known["failure_modes"])
     modes["unknown_agent_error"] -= out
     assert summary["failure_modes"] == +modes
@@ -265,22 +200,11 @@ def metrics(case: Case, *, fallback: bool) -> TaskMetrics:
 
 
 def check(ours: TaskMetrics, theirs: dict[str, Any], values: list[float]) -> None:
-    """Every number that fc-eval has; `values` set the scale of what an advantage subtracts.
-
-    Where nothing is valid, nothing was measured (R21, differs from A3 and A4).
-    """
-    measured = ours.num_valid_benchmarks > 0
-    assert ours.task_speedup == (close(theirs["task_speedup"]) if measured else None)
-    assert (ours.num_benchmarks, ours.num_valid_benchmarks) == (
-        theirs["total_benchmarks"],
-        theirs["num_valid_benchmarks"],
-    )
-    if not measured:
-        assert ours.advantages is None
-        return
-    assert ours.advantages is not None
-    for name, advantage in named_advantages(ours).items():
-        assert advantage == close_difference(theirs[name], *values), name
+    """Every number that fc-eval has, but where nothing was measured (R21, differs from A3 and A4)."""
+    counts = ours.num_benchmarks, ours.num_valid_benchmarks
+    assert counts == (theirs["total_benchmarks"], theirs["num_valid_benchmarks"])
+    measured = theirs if ours.num_valid_benchmarks else {}
+    assert named(ours) == {name: close_difference(measured.get(name), *values) for name in named(ours)}
 
 
 def test_every_benchmark_dict_gives_fc_evals_task_metrics() -> None:
@@ -295,25 +219,27 @@ def test_every_benchmark_dict_gives_fc_evals_task_metrics() -> None:
     assert compared == 102 - len(NO_ORACLE_AT_ALL)
 
 
-def test_r21_every_fallback_is_fc_evals_or_invents_no_oracle_value() -> None:
+def test_r21_every_fallback_has_fc_evals_benchmarks_and_invents_no_oracle_value() -> None:
     """fc-eval puts 1.0 where a benchmark has no finite oracle value (C1); here it keeps none."""
     equal = 0
     for case in cases("speedups"):
-        oracles = own_oracles(case)
+        oracles, theirs = own_oracles(case), case.expected["fallback_speedups"]
+        values = [value for value in oracles.values() if value]
         ours, want = metrics(case, fallback=True), fallen_back(oracles)
-        named = named_advantages(ours)
-        assert ours.task_speedup == want["task_speedup"] == 1.0
-        assert (ours.num_benchmarks, ours.num_valid_benchmarks) == (
-            want["num_benchmarks"],
-            want["num_valid_benchmarks"],
-        )
-        assert named == {
-            name: close_difference(want[name], *filter(None, oracles.values())) for name in named
-        }
-        theirs = case.expected["fallback_metrics"]
-        kept = {name: kept_oracle(entry) for name, entry in case.expected["fallback_speedups"].items()}
-        if oracles == kept and any(kept.values()):
-            check(ours, theirs, [value for value in oracles.values() if value])
+        counts = ours.num_benchmarks, ours.num_valid_benchmarks
+        assert counts == (want["num_benchmarks"], want["num_valid_benchmarks"])
+        assert named(ours) == {name: close_difference(want[name], *values) for name in named(ours)}
+        shown = effective(case, fallback=True)
+        assert [(s.name, s.agent, s.oracle) for s in shown] == [(n, 1.0, oracles[n]) for n in theirs], case.id
+        for speedup in shown:
+            entry = theirs[speedup.name]
+            assert (entry["fallback_to_baseline"], entry["agent/nop"]) == (True, 1.0)
+            if speedup.oracle is not None:
+                assert speedup.oracle == entry["oracle/nop"]
+                assert speedup.advantage == close_difference(entry["advantage"], speedup.oracle)
+        kept = {name: entry["oracle/nop"] for name, entry in theirs.items()}
+        if values and oracles == {name: oracle if oracle > 0 else None for name, oracle in kept.items()}:
+            check(ours, case.expected["fallback_metrics"], values)
             equal += 1
     assert equal == INVENTED_NO_ORACLE
 
@@ -327,41 +253,16 @@ def test_r22_without_any_oracle_value_the_speedup_is_the_agents_own_and_advantag
     assert metrics(case, fallback=True) == TaskMetrics(1.0, None, 1, 0)
 
 
-def test_every_fallback_keeps_and_drops_the_same_benchmarks_as_fc_eval() -> None:
-    for case in cases("speedups"):
-        theirs, own = case.expected["fallback_speedups"], own_oracles(case)
-        ours = {speedup.name: speedup for speedup in effective(case, fallback=True)}
-        assert list(ours) == list(theirs), case.id
-        for name, entry in theirs.items():
-            assert entry["fallback_to_baseline"] is True
-            assert ours[name].agent == entry["agent/nop"] == 1.0
-            assert ours[name].oracle == own[name], (case.id, name)
-            oracle = own[name]
-            if oracle is not None:
-                assert oracle == entry["oracle/nop"]
-                assert ours[name].advantage == close_difference(entry["advantage"], oracle)
-
-
 def own_oracles(case: Case) -> dict[str, float | None]:
     """The valid oracle value of every benchmark that is an object (A1)."""
-    result: dict[str, float | None] = {}
-    for name, entry in case.input["per_benchmark_speedups"].items():
-        if isinstance(entry, dict):
-            value = entry.get("oracle/nop")
-            number = float(value) if isinstance(value, int | float) else 0.0
-            result[name] = number if math.isfinite(number) and number > 0 else None
-    return result
+    entries = case.input["per_benchmark_speedups"].items()
+    return {name: valid_ratio(entry.get("oracle/nop")) for name, entry in entries if isinstance(entry, dict)}
 
 
-def kept_oracle(entry: dict[str, Any]) -> float | None:
-    """fc-eval's oracle value after a fallback; None where it is invalid."""
-    return entry["oracle/nop"] if entry["oracle/nop"] > 0 else None
-
-
-def named_advantages(ours: TaskMetrics) -> dict[str, float | None]:
-    if ours.advantages is None:
-        return dict.fromkeys(ADVANTAGES)
-    return dict(zip(ADVANTAGES, (ours.advantages[-1], *ours.advantages), strict=True))
+def named(ours: TaskMetrics) -> dict[str, float | None]:
+    known = ours.advantages and (ours.advantages[-1], *ours.advantages)
+    advantages = dict(zip(ADVANTAGES, known, strict=True)) if known else dict.fromkeys(ADVANTAGES)
+    return {"task_speedup": ours.task_speedup} | advantages
 
 
 def test_every_benchmark_name_splits_as_in_fc_eval() -> None:
@@ -475,20 +376,18 @@ class RunOfGroups:
         return [plan, *self.trials, *ends]
 
     def of(self, **fields: Any) -> Events:
-        """The trials with these fields."""
         return [t for t in self.trials if all(t.get(name) == value for name, value in fields.items())]
 
     @property
     def compared(self) -> Events:
-        return [trial for trial in self.trials if trial["agent"] not in BASELINES]
+        return [trial for trial in self.trials if trial["agent"] not in group_rules.BASELINES]
 
 
 def groups(run: RunOfGroups) -> Iterator[tuple[Summary, Events]]:
-    """Every summary of a group, and the group's trials."""
-    folding = folded(run.events)
-    for one_summary in summaries(folding, "agent_model"):
+    folding = folds.folded(run.events)
+    for one_summary in folds.summaries(folding, "agent_model"):
         yield one_summary, run.of(agent=one_summary["agent"])
-    for one_summary in summaries(folding, "tier"):
+    for one_summary in folds.summaries(folding, "tier"):
         mine = run.of(tier=one_summary["tier"])
         key = one_summary["agent_model"]
         yield (
@@ -502,114 +401,44 @@ def run_of_groups(request: pytest.FixtureRequest) -> RunOfGroups:
     return RunOfGroups(request.param)
 
 
-def test_every_statistic_is_the_ruled_one(run_of_groups: RunOfGroups) -> None:
-    """R1, R13 to R16, R18."""
-    for ours, trials in groups(run_of_groups):
-        for metric in SCORED:
-            ruled = {name: travelling(value) for name, value in distribution(trials, metric).items()}
-            stored = statistics_of(ours, metric)
-            assert stored == {name: close_of_groups(value) for name, value in ruled.items()}, metric
-            assert stored["mode"] == ruled["mode"], metric
+def test_every_number_of_a_group_is_the_ruled_one(run_of_groups: RunOfGroups) -> None:
+    """R1, R13 to R16, R18, R19."""
+    run = run_of_groups
+    over = run.finished and run.judged is not True  # a declared judge comes later
+    for ours, trials in groups(run):
+        for metric in group_rules.SCORED:
+            ruled = group_rules.distribution(trials, metric)
+            folds.check_ruled(ours["statistics"][metric], ruled)
+            assert ours["statistics"][metric]["mode"] == folds.travelling(ruled["mode"]), metric
             assert ours["coverage"][metric] == ruled["count"]
-
-
-def test_every_grade_rests_on_the_ruled_number(run_of_groups: RunOfGroups) -> None:
-    """R13."""
-    for ours, trials in groups(run_of_groups):
-        over = run_of_groups.finished and run_of_groups.judged is not True  # a declared judge comes later
-        ruled = graded(trials, run_of_groups.judged, over)
-        assert {name: ours[name] for name in ruled} == {
-            name: close_of_groups(value) if name == "grade_score" else value for name, value in ruled.items()
-        }
-
-
-def test_every_cost_of_pass_is_total_known_cost_per_pass_at_a_known_cost(run_of_groups: RunOfGroups) -> None:
-    """R14."""
-    for ours, trials in groups(run_of_groups):
-        assert ours["cost_of_pass"] == close_of_groups(travelling(cost_of_pass(trials)))
+        folds.check_ruled(ours, group_rules.graded(trials, run.judged, over))
+        folds.check_ruled(ours, {"cost_of_pass": group_rules.cost_of_pass(trials)})
+        folds.check_ruled(
+            ours, {"accuracy": sum(group_rules.verdict(t) is True for t in trials) / len(trials)}
+        )
+        assert ours["no_verdict"] == sum(group_rules.verdict(t) is None for t in trials)
 
 
 def test_uplift_is_of_the_number_that_the_grade_rests_on(run_of_groups: RunOfGroups) -> None:
     """R23."""
-    tiers = pooled_tiers(folded(run_of_groups.events))
+    tiers = folds.pooled_tiers(folds.folded(run_of_groups.events))
     mine = {tier: [t for t in run_of_groups.compared if t.get("tier") == tier] for tier in tiers}
     for tier, ours in tiers.items():
         if tier == "T0" or "T0" not in tiers:
             assert (ours["tier_uplift"], ours["tier_delta"]) == (None, None)
-            continue
-        both = [graded(mine[t], run_of_groups.judged, run_of_groups.finished) for t in (tier, "T0")]
-        ruled = uplift(*both)
-        assert {name: ours[name] for name in ruled} == {
-            name: close_of_groups(value) for name, value in ruled.items()
-        }
+        else:
+            both = [
+                group_rules.graded(mine[t], run_of_groups.judged, run_of_groups.finished)
+                for t in (tier, "T0")
+            ]
+            folds.check_ruled(ours, group_rules.uplift(*both))
 
 
 def test_pass_at_k_is_the_ruled_one_and_null_over_a_mixture(run_of_groups: RunOfGroups) -> None:
     """R10, R11: trial groups count as one trial in the run alone, and baselines not at all."""
-    check_pass_at_k(the_run(folded(run_of_groups.events)), run_of_groups.trials, run_of_groups.attempts)
+    folds.check_pass_at_k(
+        folds.the_run(folds.folded(run_of_groups.events)), run_of_groups.trials, run_of_groups.attempts
+    )
     for ours, trials in groups(run_of_groups):
-        if not ours.get("baseline") and trials[0]["agent"] not in BASELINES:
-            check_pass_at_k(ours, [t | {"agent_index": None} for t in trials], run_of_groups.attempts)
-
-
-def check_pass_at_k(ours: Summary, trials: Events, attempts: int) -> None:
-    ruled, stored = pass_at_k(trials, attempts), ours["pass_at_k"]
-    assert (stored is None) is (ruled is None)
-    assert {k: (v["value"], v["tasks_covered"]) for k, v in (stored or {}).items()} == {
-        k: (close_of_groups(v["value"]), v["tasks_covered"]) for k, v in (ruled or {}).items()
-    }
-
-
-def test_accuracy_is_over_all_trials_of_an_agent(run_of_groups: RunOfGroups) -> None:
-    """R19: without a verdict, not resolved."""
-    for ours, trials in groups(run_of_groups):
-        assert ours["accuracy"] == close_of_groups(sum(verdict(t) is True for t in trials) / len(trials))
-        assert ours["no_verdict"] == sum(verdict(t) is None for t in trials)
-
-
-# -----------------------------------------------------------------------------
-# R21: planned agents without a sub-trial count as failures once the run has finished.
-
-
-PLAN = a_plan(agent_models=[ORACLE, AGENT])
-WITHOUT_THE_AGENT = [PLAN, the_oracle(task_id="t1"), the_agent(task_id="t1"), the_oracle(task_id="t2")]
-
-
-def test_r21_a_planned_agent_without_a_sub_trial_counts_once_the_run_has_finished() -> None:
-    running = numbers(*WITHOUT_THE_AGENT)
-    assert (running["missing"], running["mean_success_rate"]) == (0, 1.0)
-    assert running["mean_speedup"] == pytest.approx(1.2)
-    finished = numbers(*WITHOUT_THE_AGENT, FINISHED)
-    assert (finished["missing"], finished["mean_success_rate"]) == (1, 0.5)
-    assert finished["mean_speedup"] == pytest.approx(1.1)
-    assert finished["agent_advantage"] == pytest.approx(-0.4)
-
-
-def test_r21_what_is_missing_counts_like_a_failure_in_formulacodes_numbers_alone() -> None:
-    running, finished = summary(*WITHOUT_THE_AGENT), summary(*WITHOUT_THE_AGENT, FINISHED)
-    for name in ("trials", "accuracy", "resolved", "unresolved", "failure_modes", "pass_at_k", "total_cost"):
-        assert finished[name] == running[name], name
-    assert finished["formulacode"]["mean_cost_per_task"] == running["formulacode"]["mean_cost_per_task"]
-    assert finished["formulacode"]["num_benchmarks"] > running["formulacode"]["num_benchmarks"]
-
-
-def test_r21_nothing_is_re_scored_for_what_is_missing() -> None:
-    stream = published(*WITHOUT_THE_AGENT)
-    scored = dict(stream.scored)
-    stream.fold(FINISHED)
-    assert stream.scored == scored
-    assert stream.rescorings() == []
-
-
-def test_r21_what_was_missing_is_no_more_once_it_arrives() -> None:
-    late = the_agent(task_id="t2")
-    arrived = numbers(*WITHOUT_THE_AGENT, FINISHED, late)
-    assert (arrived["missing"], arrived["mean_success_rate"]) == (0, 1.0)
-    assert canonical_json(arrived) == canonical_json(numbers(*WITHOUT_THE_AGENT, late, FINISHED))
-
-
-def test_r21_an_agent_is_missing_only_where_a_trial_has_several_agents() -> None:
-    """Trials of their own are of one agent each (R10)."""
-    alone = a_trial(agent="other", task_id="t2", tests=a_suite(0), benchmarks=OF_AGENT)
-    stored = numbers(PLAN, a_trial(tests=a_suite(0), benchmarks=OF_AGENT), alone, FINISHED)
-    assert stored["missing"] == 0
+        if not ours.get("baseline") and trials[0]["agent"] not in group_rules.BASELINES:
+            folds.check_pass_at_k(ours, [t | {"agent_index": None} for t in trials], run_of_groups.attempts)

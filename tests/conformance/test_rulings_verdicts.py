@@ -12,26 +12,8 @@ import pytest
 
 from streamer.folding.fold import Folding, Pipeline
 from streamer.schemas.wire import Record
-from tests.conformance.folds import (
-    Summary,
-    close,
-    decoded,
-    digests,
-    folded,
-    pooled_subtests,
-    pooled_tiers,
-    statistics_of,
-    the_run,
-    travelling,
-)
-from tests.conformance.group_rules import (
-    after_late_scores,
-    cost_of_pass,
-    distribution,
-    graded,
-    pass_at_k,
-    run_accuracy,
-)
+from tests.conformance import folds, group_rules
+from tests.conformance.folds import Summary
 from tests.conformance.ruling_examples import AGENT, ORACLE, Json, summary, the_agent, the_oracle
 from tests.support.cli import streamer
 from tests.support.data import shared_data
@@ -110,57 +92,37 @@ def check_group(ours: Summary, theirs: Wanted, trials: Events) -> None:
     assert ours["runs_completed"] == theirs["runs_completed"] == len(trials)
     assert ours["grading_profile"] == "specified"
     for metric in (name for name in DISTRIBUTED if name in theirs):
-        ruled = distribution(trials, metric)
-        assert statistics_of(ours, metric) == {k: close(v) for k, v in ruled.items()}, metric
+        ruled = group_rules.distribution(trials, metric)
+        folds.check_ruled(ours["statistics"][metric], ruled)
         assert ours["statistics"][metric]["mode"] == ruled["mode"], metric
-        assert {k: v for k, v in ruled.items() if k != "mode"} == {
-            k: close(v)
-            for k, v in theirs[metric].items()
-            if k != "mode"  # (R15, differs from S4)
-        }, metric
-    check_grade(ours, theirs, trials)
+        same = theirs[metric].keys() - {"mode"}  # (R15, differs from S4)
+        folds.check_ruled(ruled, {name: theirs[metric][name] for name in same})
+    ruled = group_rules.graded(trials)
+    folds.check_ruled(ours, ruled)
+    assert (ruled["grade_basis"], ruled["grade_provisional"]) == (
+        "composite_median",
+        False,
+    )  # all judged (R13)
+    folds.check_ruled(ruled, {"grade": theirs["grade"], "grade_score": theirs["composite_score"]["median"]})
     check_cost_of_pass(ours, theirs, trials)
-
-
-def check_grade(ours: Summary, theirs: Wanted, trials: Events) -> None:
-    """The grade of the median composite: every run here has a judge (R13)."""
-    ruled = graded(trials)
-    assert ours["grade"] == ruled["grade"] == theirs["grade"]
-    assert ours["grade_score"] == close(ruled["grade_score"])
-    assert ruled["grade_score"] == close(theirs["composite_score"]["median"])
-    assert (ours["grade_basis"], ours["grade_provisional"]) == ("composite_median", False)
-    assert (ruled["grade_basis"], ruled["grade_provisional"]) == ("composite_median", False)
 
 
 def check_cost_of_pass(ours: Summary, theirs: Wanted, trials: Events) -> None:
     """R14: a metric of each run; the group's is mean cost / mean pass rate, total cost / passes."""
-    ruled = distribution(trials, "cost_of_pass")
-    assert statistics_of(ours, "cost_of_pass") == {k: close(travelling(v)) for k, v in ruled.items()}
-    assert ours["cost_of_pass"] == close(travelling(cost_of_pass(trials)))
+    folds.check_ruled(ours["statistics"]["cost_of_pass"], group_rules.distribution(trials, "cost_of_pass"))
+    folds.check_ruled(ours, {"cost_of_pass": group_rules.cost_of_pass(trials)})
     if "cost_of_pass_from_means" in theirs:
-        assert ours["cost_of_pass"] == close(decoded(theirs["cost_of_pass_from_means"]))
+        folds.check_ruled(ours, {"cost_of_pass": folds.decoded(theirs["cost_of_pass_from_means"])})
 
 
 def check_run(run: Summary, tiers: dict[str, Summary], required: Wanted, trials: Events) -> None:
-    """All tiers, and the numbers across them."""
     assert tiers.keys() == required["tiers"].keys()
     for tier, theirs in required["tiers"].items():
         check_group(tiers[tier], theirs, [trial for trial in trials if trial["tier"] == tier])
     across, theirs = run["cross_tier"], required["cross_tier"]
-    for name in VARIANCES:
-        assert across[name] == close(theirs[name]), name
+    folds.check_ruled(across, {name: theirs[name] for name in VARIANCES})
     check_uplifts(across["tier_uplift"], tiers, theirs["tier_uplifts"])
-    check_pass_at_k(run["pass_at_k"], trials)
-
-
-def check_pass_at_k(ours: Summary | None, trials: Events) -> None:
-    """R11: null where there are several tiers."""
-    ruled = pass_at_k(trials)
-    assert (ours is None) is (ruled is None)
-    for k, stored in (ruled or {}).items():
-        assert ours is not None
-        assert ours[k]["value"] == close(stored["value"])
-        assert ours[k]["tasks_covered"] == stored["tasks_covered"]
+    folds.check_pass_at_k(run, trials)
 
 
 def check_uplifts(ours: dict[str, Any], tiers: dict[str, Summary], theirs: dict[str, float]) -> None:
@@ -172,7 +134,7 @@ def check_uplifts(ours: dict[str, Any], tiers: dict[str, Summary], theirs: dict[
         if baseline is None or baseline <= 0:
             assert uplift is None
         else:
-            assert uplift == close(theirs[tier])
+            assert uplift == folds.close(theirs[tier])
 
 
 def events_of(rows: Rows, dataset: str, run_id: str, revision: int = 0) -> list[dict[str, Any]]:
@@ -184,32 +146,12 @@ def events_of(rows: Rows, dataset: str, run_id: str, revision: int = 0) -> list[
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_the_pooled_rows_give_scyllas_numbers(data: Path, expected: dict[str, Wanted], dataset: str) -> None:
-    rows = read_rows(data / f"{dataset}.jsonl")
-    events = events_of(rows, dataset, dataset)
-    folding = folded(events)
-    assert the_run(folding)["trials"] == expected[dataset]["n_rows"]
-    check_run(the_run(folding), pooled_tiers(folding), expected[dataset]["pooled"]["by_score"], events)
-
-
-@pytest.mark.parametrize("experiment", ["test-001", "test-003"])
-def test_each_experiment_gives_scyllas_numbers(
-    data: Path, expected: dict[str, Wanted], experiment: str
-) -> None:
-    rows = [r for r in read_rows(data / "haiku_n3.jsonl") if r["experiment"] == experiment]
-    events = events_of(rows, "haiku_n3", experiment)
-    folding = folded(events)
-    required = expected["haiku_n3"][f"experiment={experiment}"]
-    check_run(the_run(folding), pooled_tiers(folding), required["by_score"], events)
-
-
-@pytest.mark.parametrize("dataset", DATASETS)
 def test_each_subtest_gives_scyllas_numbers(data: Path, expected: dict[str, Wanted], dataset: str) -> None:
     rows = read_rows(data / f"{dataset}.jsonl")
     result: dict[str, tuple[Summary, Events]] = {}
     for experiment in {row["experiment"] for row in rows}:
         events = events_of([row for row in rows if row["experiment"] == experiment], dataset, experiment)
-        for (tier, name), body in pooled_subtests(folded(events)).items():
+        for (tier, name), body in folds.pooled_subtests(folds.folded(events)).items():
             result[f"{experiment}/{tier}/{name}"] = body, of_subtest(events, tier, name)
     assert result.keys() == expected[dataset]["_subtests"].keys()
     for place, theirs in expected[dataset]["_subtests"].items():
@@ -237,14 +179,16 @@ def test_every_prefix_gives_scyllas_numbers(
     required = expected[dataset][part]["prefixes_in_file_order"]
     pipeline, checked = Pipeline(), 0
     events = events_of(rows, dataset, "r")
+    run, tiers = Summary(), dict[str, Summary]()
     for offset, event in enumerate(events):
         pipeline.fold([Record(orjson.dumps(event), offset)])
         if str(offset + 1) in required:
-            folding = Folding(pipeline)
-            seen = events[: offset + 1]
-            check_run(the_run(folding), pooled_tiers(folding), required[str(offset + 1)], seen)
+            run, tiers = folds.the_run(Folding(pipeline)), folds.pooled_tiers(Folding(pipeline))
+            check_run(run, tiers, required[str(offset + 1)], events[: offset + 1])
             checked += 1
     assert checked == len(required)
+    assert run["trials"] == len(rows) == expected[dataset][part]["by_score"]["n_rows_used"]
+    check_run(run, tiers, expected[dataset][part]["by_score"], events)
 
 
 def test_results_before_their_corrections_give_scyllas_numbers(
@@ -256,8 +200,8 @@ def test_results_before_their_corrections_give_scyllas_numbers(
     required = expected["haiku_n3_before_corrections"]
     assert (len(rows), len(replaced)) == (required["n_rows"], required["n_replaced"])
     events = events_of(rows, "haiku_n3", "haiku_n3")
-    folding = folded(events)
-    check_run(the_run(folding), pooled_tiers(folding), required["pooled"]["by_score"], events)
+    folding = folds.folded(events)
+    check_run(folds.the_run(folding), folds.pooled_tiers(folding), required["pooled"]["by_score"], events)
 
 
 @pytest.mark.parametrize("order", ["corrections last", "corrections first", "shuffled"])
@@ -268,10 +212,10 @@ def test_corrections_in_any_order_give_the_digests_of_the_current_rows_alone(dat
     events = new + old if order == "corrections first" else old + new
     if order == "shuffled":
         random.Random(213).shuffle(events)
-    folding = folded(events)
-    assert digests(folding) == digests(folded(new))
-    assert the_run(folding)["superseded"] == len(superseded)
-    assert the_run(folding)["conflicts"] == 0
+    folding = folds.folded(events)
+    assert folds.digests(folding) == folds.digests(folds.folded(new))
+    assert folds.the_run(folding)["superseded"] == len(superseded)
+    assert folds.the_run(folding)["conflicts"] == 0
 
 
 def corrections(data: Path) -> tuple[Rows, Rows]:
@@ -306,13 +250,8 @@ TYPES = ("run_summary", "tier_summary", "subtest_summary")
 
 def test_statistics_of_nothing_are_null_without_a_grade() -> None:
     """R16 (differs from S3, which says 0.0 and F)."""
-    folding = folded(
-        [
-            {"type": "trial_result", "run_id": "r", "task_id": "t", "tier": "T0", "resolved": True},
-            {"type": "trial_result", "run_id": "r", "task_id": "t", "tier": "T1", "score": 0.5},
-        ]
-    )
-    empty = statistics_of(pooled_tiers(folding)["T0"], "impl_rate")
+    folding = folds.folded([a_trial(tier="T0"), a_trial(tier="T1", score=0.5)])
+    empty = folds.statistics_of(folds.pooled_tiers(folding)["T0"], "impl_rate")
     assert empty == dict.fromkeys(("median", "mean", "mode", "min", "max", "std_dev")) | {"count": 0}
 
 
@@ -326,7 +265,7 @@ def test_r32_what_stands_in_a_slot_is_the_ruled_one_in_any_order(seed: int) -> N
     revisions = rng.sample(range(1, 20), 7)
     events = [_of_one_slot(rng, revision, revisions) for revision in revisions]
     stored = [one for one in summarised(events).values() if one["type"] == "agent_model_summary"]
-    ruled = after_late_scores(events)
+    ruled = group_rules.after_late_scores(events)
     if ruled is None:
         assert not any(one["trials"] for one in stored)
         return
@@ -373,6 +312,6 @@ def test_r10_r19_the_accuracy_of_a_run_is_over_its_trials_and_whole_groups_alone
     [run] = [one for one in summarised([plan, *trials, *end]).values() if one["type"] == "run_summary"]
     for trial in trials:
         trial.setdefault("attempt", 1)
-    resolved, without, every = run_accuracy(trials, agents, finished)
-    assert run["accuracy"] == (close(resolved / every) if every else None)
+    resolved, without, every = group_rules.run_accuracy(trials, agents, finished)
+    assert run["accuracy"] == (folds.close(resolved / every) if every else None)
     assert run["no_verdict"] == without

@@ -10,10 +10,11 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.folding.fold import Pipeline, fold_records
-from streamer.schemas.wire import Record, records_of_lines
-from tests.conformance.folds import Summary, close, folded, summaries, the_run
-from tests.conformance.group_rules import graded, pass_at_k
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
+from tests.conformance import folds
+from tests.conformance.folds import Summary
+from tests.conformance.group_rules import graded
 from tests.support.cli import streamer
 from tests.support.data import shared_data
 from tests.support.rows import read_rows, terminal_bench_row_to_event
@@ -50,8 +51,9 @@ def check(run: Summary, required: dict[str, Any], trials: Rows) -> None:
     """Every number that both sides have."""
     assert run["resolved"] == required["n_resolved"]
     assert run["tasks"] == required["n_tasks"]
-    assert run["accuracy"] == close(required["accuracy"])
-    check_pass_at_k(run["pass_at_k"], required["pass_at_k"], trials)
+    assert run["accuracy"] == folds.close(required["accuracy"])
+    folds.check_pass_at_k(run, trials)
+    check_their_pass_at_k(run["pass_at_k"], required["pass_at_k"])
     for name, ours in (("input", "total_input_tokens"), ("output", "total_output_tokens")):
         assert (run["tokens"][name] or 0) == required[ours]  # without values ours is null (R1), theirs 0
     if "n_trials" in required:
@@ -62,20 +64,13 @@ def check(run: Summary, required: dict[str, Any], trials: Rows) -> None:
         assert run["trials"] - run["coverage"]["input_tokens"] == required["n_null_tokens"]
 
 
-def check_pass_at_k(ours: dict[str, Any] | None, theirs: dict[str, float], trials: Rows) -> None:
-    """R11 (differs from F10): k = 1 always, partial k too, and null over several agent:models."""
-    ruled = pass_at_k(trials)
-    if ruled is None:
-        assert ours is None
-        return
-    assert ours is not None
-    for k, value in theirs.items():
-        assert ours[k]["value"] == close(value)
-        assert not ours[k]["partial"]
-    assert all(stored["partial"] for k, stored in ours.items() if k != "1" and k not in theirs)
-    assert {k: stored["value"] for k, stored in ours.items()} == {
-        k: close(stored["value"]) for k, stored in ruled.items()
-    }
+def check_their_pass_at_k(ours: dict[str, Any] | None, theirs: dict[str, float]) -> None:
+    """R11 (differs from F10): partial k too, and null over several agent:models."""
+    if ours is not None:
+        folds.check_ruled({k: stored["value"] for k, stored in ours.items()}, theirs)
+        assert {k for k, stored in ours.items() if not stored["partial"] and k != "1"} == theirs.keys() - {
+            "1"
+        }
 
 
 def converted(*arguments: object) -> tuple[Summary, Rows]:
@@ -121,7 +116,7 @@ def test_every_run_of_the_data_gives_the_harness_numbers(
         for part, rows in (("from_trial_files", file_rows), ("from_run_file", all_rows)):
             if required.get(part):
                 events = [terminal_bench_row_to_event(row, path) for row in rows if row["run_path"] == path]
-                check(the_run(folded(events)), required[part], events)
+                check(folds.the_run(folds.folded(events)), required[part], events)
                 checked += 1
     assert checked >= 40
 
@@ -137,7 +132,7 @@ def test_every_pooled_submission_gives_the_harness_numbers(
             for row in rows
             if row["submission"] == submission
         ]
-        check(the_run(folded(events)), required, events)
+        check(folds.the_run(folds.folded(events)), required, events)
 
 
 def test_r13_every_agents_grade_is_that_of_its_mean_pass_rate(file_rows: Rows) -> None:
@@ -149,28 +144,21 @@ def test_r13_every_agents_grade_is_that_of_its_mean_pass_rate(file_rows: Rows) -
             for row in file_rows
             if row["submission"] == submission
         ]
-        for ours in summaries(folded(events), "agent_model"):
+        for ours in folds.summaries(folds.folded(events), "agent_model"):
             mine = [e for e in events if f"{e['agent']}:{e['model']}" == ours["agent_model"]]
-            ruled = graded(mine)
-            assert ours["grade_score"] == close(ruled["grade_score"]) == ours["accuracy"]
-            assert {name: ours[name] for name in ruled if name != "grade_score"} == {
-                name: value for name, value in ruled.items() if name != "grade_score"
-            }
+            folds.check_ruled(ours, graded(mine))
+            assert ours["grade_score"] == folds.close(ours["accuracy"])
             assert ours["statistics"]["composite_score"]["count"] == 0
             grades.add((ours["grade"], ours["grade_basis"]))
     assert {basis for _, basis in grades} == {"mean_pass_rate"}
 
 
 def running(events: list[dict[str, Any]]) -> Iterator[Summary]:
-    """The run's summary after each event."""
     pipeline = Pipeline()
     for offset, event in enumerate(events):
         pipeline.fold([Record(orjson.dumps(event), offset)])
-        (run,) = (
-            c.summary for c in pipeline.run(event["run_id"]).take_changes().summaries if c.kind == "run"
-        )
-        assert run is not None
-        yield run
+        changes = pipeline.run(event["run_id"]).take_changes().summaries
+        yield next(change.summary for change in changes if change.kind == "run" and change.summary)
 
 
 def test_every_prefix_of_every_run_gives_the_harness_numbers(
@@ -185,13 +173,3 @@ def test_every_prefix_of_every_run_gives_the_harness_numbers(
                 check(run, prefixes[str(length)], events[:length])
                 checked += 1
     assert checked >= 150
-
-
-def test_the_copies_sent_as_events_are_duplicates_too(data: Path) -> None:
-    lines = streamer("convert", data / "runs" / ORCHESTRATOR).stdout.splitlines()
-    copies = [line for line in lines if b'"trial_result"' in line][:43]
-    result = streamer("fold", stdin=b"\n".join(lines + copies))
-    assert b" 43 duplicates" in result.stderr
-    folds = [fold_records(records_of_lines(stored)) for stored in (lines, lines + copies)]
-    once, twice = ([change.digest for change in folding.summaries()] for folding in folds)
-    assert once == twice

@@ -22,7 +22,6 @@ from tests.support.worker_process import wait_for
 
 FAKETIME = "faketime/libfaketime.so.1"
 DISK_BYTES = 32 * 1024 * 1024
-ZOMBIE_EXIT = 75
 
 
 class WorkerKilled(Kind):

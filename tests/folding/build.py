@@ -14,6 +14,10 @@ from streamer.folding.summaries import FORMULACODE, NO_ERROR, Measured, Moment, 
 from streamer.schemas.events import EVENT, FormulaCodePayload, TrialResult
 from streamer.schemas.wire import GroupId
 
+AGENT, RUN = "agent_model run-1|terminus:gpt-5", "run run-1"
+TIER, WITHIN = "tier run-1|T0", "tier run-1|T0|terminus:gpt-5"
+"""Kind and key of the summaries of the events that tests.support.events builds."""
+
 RULES = ScoringRules(PriceTable.default())
 """The rules of a run without a plan."""
 

@@ -14,7 +14,7 @@ from streamer.statistics.final import FinalMissing
 from streamer.statistics.pairs import Attempts, Pair, PairedTask, final_difference
 from tests.folding import compared
 from tests.folding.matched import ORDER, TASKS, both, side, the_plan, trial
-from tests.support.events import a_plan, a_start, folded
+from tests.support.events import a_plan, a_start, an_end, folded
 from tests.support.examples import examples
 
 OUTCOMES = st.dictionaries(
@@ -104,7 +104,7 @@ def test_what_is_not_common_is_listed_and_left_out() -> None:
 
 
 def test_a_finished_side_without_a_plan_is_fixed_numbers() -> None:
-    finished = [*(trial("s", "b", task, True) for task in TASKS[:5]), {"type": "run_finished", "run_id": "s"}]
+    finished = [*(trial("s", "b", task, True) for task in TASKS[:5]), an_end(run_id="s")]
     result = both([the_plan("r"), *finished])
     assert (result.planned, result.unmatched, len(result.only_ours)) == (5, None, 15)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 
 from streamer.folding import pairs, state, summaries
 from streamer.folding.fold import Pipeline, QuarantinedRun, RunRegistry, fold_records
-from streamer.folding.run import PageFromTheFuture, Run, page_key
+from streamer.folding.run import Run
 from streamer.schemas.events import RunStarted
 from streamer.schemas.wire import Failure, Quarantine, Record, digest_of, records_of_lines
 from tests.folding.compared import PLAN, compared, tasks_of, the_comparison, trial
-from tests.support.events import a_plan, a_trial, records
+from tests.support.events import a_plan, a_trial, digests, records, reread
 
 
 def test_baselines_and_single_agents_are_not_compared() -> None:
@@ -90,12 +91,15 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 EVENTS = [
-    trial_of_failing_runs("well", "1"),
-    trial_of_failing_runs(SICK, "1"),
-    trial_of_failing_runs(SICK, "poison"),
-    trial_of_failing_runs("well", "2"),
-    trial_of_failing_runs(SICK, "2"),
-    trial_of_failing_runs(SICK, "3"),
+    trial_of_failing_runs(run_id, task)
+    for run_id, task in (
+        ("well", "1"),
+        (SICK, "1"),
+        (SICK, "poison"),
+        ("well", "2"),
+        (SICK, "2"),
+        (SICK, "3"),
+    )
 ]
 
 
@@ -107,12 +111,8 @@ def a_fold(events: list[bytes]) -> tuple[Pipeline, Any]:
 @pytest.mark.usefixtures("poison")
 def test_all_other_runs_say_what_they_would_say_without_the_sick_one() -> None:
     pipeline, folded = a_fold(EVENTS)
-    assert folded.touched == {"well"}
-    assert pipeline.runs() == ["well"]
-    alone, _ = a_fold([EVENTS[0], EVENTS[3]])
-    assert [c.digest for c in pipeline.run("well").summaries()] == [
-        c.digest for c in alone.run("well").summaries()
-    ]
+    assert (folded.touched, pipeline.runs()) == ({"well"}, ["well"])
+    assert digests(pipeline) == digests(a_fold([EVENTS[0], EVENTS[3]])[0])
 
 
 @pytest.mark.usefixtures("poison")
@@ -138,37 +138,20 @@ def test_a_deletion_of_a_held_run_is_handed_back() -> None:
 
 
 def test_a_log_folded_again_withdraws_scored_trials_of_a_run_known_to_be_deleted() -> None:
-    trials = [orjson.dumps(a_trial(task_id=f"t{number}")) for number in range(3)]
     again = Pipeline(writer="w")
     again.delete("run-1", 9)
-    again.fold(Record(value, offset) for offset, value in enumerate(trials))
-    scored = again.run("run-1").take_scored()
-    assert [(change.key.split("|")[2], change.value) for change in scored] == [
-        (f"t{n}", None) for n in range(3)
-    ]
+    again.fold(records(a_trial(task_id=f"t{number}") for number in range(3)))
+    scored = [(change.key.split("|")[2], change.value) for change in again.run("run-1").take_scored()]
+    assert scored == [(f"t{n}", None) for n in range(3)]
 
 
 @pytest.mark.usefixtures("poison")
 def test_a_page_that_cannot_be_joined_sets_its_run_apart() -> None:
-    pages = Pipeline(writer="w")
-    events = [Record(trial_of_failing_runs(run, "1"), offset) for offset, run in enumerate(("well", SICK))]
-    pages.fold(events)
-    writes = {run: pages.run(run).take_pages() for run in ("well", SICK)}
-    pipeline = Pipeline(writer="v")
-    for page in writes["well"]:
-        pipeline.load_page(page.key, page.value or b"")
-    for page in writes[SICK]:
-        pipeline.load_page(page.key, b"garbage")
-    pipeline.loaded()
+    pages, _ = a_fold([trial_of_failing_runs(run, "1") for run in ("well", SICK)])
+    damaged = [replace(page, value=b"garbage") for page in pages.run(SICK).take_pages()]
+    pipeline = reread([*pages.run("well").take_pages(), *damaged])
     assert pipeline.runs() == ["well"]
     assert SICK in pipeline.failed
-
-
-def test_a_page_of_a_newer_version_is_the_deployments_fault_and_raises() -> None:
-    with pytest.raises(PageFromTheFuture, match="Upgrade the worker"):
-        Pipeline(writer="v").load_page(
-            page_key("r", "w", 1), b'{"v": 99, "as_of": 0, "at": 0, "slots": []}\n'
-        )
 
 
 def test_what_reading_an_event_raises_becomes_a_rejection(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,33 +117,6 @@ def formulacode_of(*events: Any) -> list[Any]:
     return [scored.formulacode for scored in score_trial_group(events, RULES)]
 
 
-def test_r21_an_agent_that_crashed_has_the_benchmarks_that_the_oracle_knows() -> None:
-    known = {"m.f": ratio(1.5, 1.5), "m.g": ratio(2.0, None)}
-    oracle = sub_trial(1, "oracle", resolved=True, benchmarks=known)
-    crashed = sub_trial(2, "terminus", failure_mode="agent_timeout")
-    _, result = formulacode_of(oracle, crashed)
-    assert (result.fallback, result.task_speedup, result.num_benchmarks) == (True, 1.0, 2)
-    assert result.num_valid_benchmarks == 1
-    assert result.advantages == pytest.approx((-0.5,) * 5)
-
-
-def test_r21_a_failed_agent_takes_the_oracle_value_that_its_own_log_lacks() -> None:
-    oracle = sub_trial(1, "oracle", resolved=True, benchmarks={"m.f": ratio(1.5, 1.5)})
-    own = {"m.f": ratio(9.0, None), "m.own": ratio(3.0, 4.0)}
-    failed = sub_trial(2, "terminus", tests=counts(1, 0), benchmarks=own)
-    _, result = formulacode_of(oracle, failed)
-    assert (result.num_benchmarks, result.num_valid_benchmarks) == (2, 2)
-    assert result.advantages[0] == pytest.approx(1.0 - (1.5 * 4.0) ** 0.5)
-
-
-def test_r21_where_nobody_knows_a_benchmark_the_speedup_is_1_and_advantages_are_unknown() -> None:
-    passed = sub_trial(1, "oracle", tests=counts(0, 0))
-    failed = sub_trial(2, "terminus", tests=counts(1, 0))
-    measured, result = formulacode_of(passed, failed)
-    assert (measured.task_speedup, measured.advantages) == (None, None)
-    assert (result.task_speedup, result.advantages, result.speedup_percentage) == (1.0, None, 0.0)
-
-
 def test_r21_a_failed_agents_claims_do_not_count() -> None:
     result = score(tests=counts(1, 0), claimed={"agent_advantage": 5.0, "total_benchmarks": 3})
     assert (result.advantages, result.claimed, result.num_benchmarks) == (None, False, 0)

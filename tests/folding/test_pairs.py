@@ -9,10 +9,10 @@ import pytest
 from streamer.folding.pairs.contest import by_place
 from streamer.statistics.final import FinalMissing
 from streamer.statistics.pairs import Attempts, Ends, Pairing
-from tests.folding.compared import END, PLAN, tasks_of, the_comparison
+from tests.folding.compared import END, tasks_of, the_comparison
 from tests.folding.compared import trial as trial_of_tasks
 from tests.folding.matched import ORDER, TASKS, side, the_plan, trial
-from tests.support.events import a_plan, a_retraction, a_start, a_trial
+from tests.support.events import a_plan, a_start, a_trial, an_end
 
 
 def test_a_plan_that_names_its_tasks_lists_trials_that_have_not_begun() -> None:
@@ -29,7 +29,7 @@ def test_a_plan_that_only_counts_its_tasks_names_none() -> None:
 
 def test_planned_tasks_without_a_name_are_unknown_also_after_the_end() -> None:
     seen = [trial("r", "a", task, True) for task in TASKS[:5]]
-    end = {"type": "run_finished", "run_id": "r"}
+    end = an_end(run_id="r")
     for plan in ({"tasks": 20, "order": None}, {"tasks": 20, "order": None, "attempts": None}):
         result = side([the_plan("r", **plan), *seen, end], "r", "a")
         assert (result.over, result.known, result.unnamed) == (True, 5, 15)
@@ -95,7 +95,7 @@ def test_attempts_of_a_run_with_shards_that_numbers_them_are_named_by_number() -
         ([the_plan("r"), *(trial("r", "a", task, True) for task in TASKS)], False, True),
         ([the_plan("r"), trial("r", "a", "t00", True)], False, False),
         ([the_plan("r"), trial("r", "a", "t00", True)], True, True),
-        ([trial("r", "a", "t00", True), {"type": "run_finished", "run_id": "r"}], False, True),
+        ([trial("r", "a", "t00", True), an_end(run_id="r")], False, True),
         ([trial("r", "a", "t00", True)], False, False),
     ],
 )
@@ -205,17 +205,6 @@ def test_a_trial_that_may_run_again_is_unknown_until_the_run_has_finished() -> N
     ]
     assert the_comparison(events)["pairs"][0]["unknown"] == 1
     assert the_comparison([*events, END])["pairs"][0]["losses"] == 1
-
-
-def test_what_was_retracted_leaves_no_trace() -> None:
-    kept = [PLAN, trial_of_tasks("a", "t1", passed=True), trial_of_tasks("b", "t1", passed=False)]
-    missing = [
-        trial_of_tasks("c", "t2", passed=True),
-        a_retraction(task_id="t2", agent="c", model="m", revision=5),
-    ]
-    result, plain = the_comparison([*kept, *missing]), the_comparison(kept)
-    assert result["digest"] == plain["digest"]
-    assert tasks_of([*kept, *missing]) == tasks_of(kept)
 
 
 def test_trials_of_one_place_follow_a_hash_and_never_their_names() -> None:

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import permutations
-from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from streamer.folding.fold import Pipeline
 from streamer.folding.plan import MOST_PLANS, Denominators, Plan, Queue
 from streamer.folding.slots import SlotKey
 from streamer.schemas.base import MAX_COUNT
 from streamer.schemas.events import RunFinished, RunStarted
 from streamer.schemas.summaries import plan_words
 from streamer.statistics.final import OrderKind
-from tests.support.events import (
-    Event,
-    a_deletion,
-    a_late_score,
-    a_start,
-    a_trial,
-    digests,
-    folded,
-    records,
-    summaries,
-    summarised,
-)
-
-AGENT = "agent_model run-1|terminus:gpt-5"
+from tests.folding.build import AGENT
+from tests.support.events import Event, a_deletion, a_start, a_trial, an_end, summarised
 
 
 def a_plan(**fields: Any) -> RunStarted:
@@ -128,15 +111,10 @@ def test_r34_attempts_of_parts_at_the_same_tasks_add_up_where_their_agents_are_k
 
 
 def test_r34_the_summary_says_how_many_parts_were_seen() -> None:
-    plan = {"type": "run_started", "run_id": "r", "part": "0", "parts": 2, "tasks": ["x"], "attempts": 1}
-    done = a_trial(run_id="r", task_id="x", agent="a", model="m")
-    progress = summarised([plan, done])["run r"]["progress"]
-    assert progress == {
-        "done": 1,
-        "planned": None,
-        "plan_complete": False,
-        "parts": {"seen": 1, "planned": 2},
-    }
+    plan = {"type": "run_started", "run_id": "run-1", "part": "0", "parts": 2, "tasks": ["x"], "attempts": 1}
+    progress = summarised([plan, a_trial(task_id="x")])["run run-1"]["progress"]
+    parts = {"seen": 1, "planned": 2}
+    assert progress == {"done": 1, "planned": None, "plan_complete": False, "parts": parts}
     assert plan_words({"progress": progress}) == "1 of 2 parts seen"
 
 
@@ -148,12 +126,7 @@ def test_labels_are_joined_one_by_one() -> None:
 def test_the_end_with_the_greatest_revision_stands() -> None:
     plan = Plan()
     assert not plan
-    ends = [
-        RunFinished.model_validate(
-            {"type": "run_finished", "run_id": "r", "status": status, "revision": revision}
-        )
-        for status, revision in (("done", 2), ("aborted", 1))
-    ]
+    ends = [the_end(None, status, revision=revision) for status, revision in (("done", 2), ("aborted", 1))]
     assert [plan.finish(end, "f") for end in ends] == [True, False]
     assert plan.finished is ends[0]
     assert plan
@@ -204,7 +177,7 @@ def test_while_the_plan_is_incomplete_nothing_has_a_denominator_and_all_of_it_is
 
 def test_a_run_that_has_finished_awaits_no_more_of_its_plan() -> None:
     plan = {"type": "run_started", "run_id": "run-1", "tasks": 2, "attempts": 1, "plan_complete": False}
-    run = summarised([plan, a_trial(), {"type": "run_finished", "run_id": "run-1"}])["run run-1"]
+    run = summarised([plan, a_trial(), an_end()])["run run-1"]
     assert (run["progress"], run["provisional"]) == ({"done": 1, "planned": 2, "plan_complete": True}, True)
 
 
@@ -393,105 +366,3 @@ def test_an_undeclared_order_has_its_interval_in_a_field_of_its_own() -> None:
     rest = [a_trial(task_id=task, resolved=number % 2 == 0) for number, task in enumerate(TASKS[4:])]
     known = of_agent(declared(kind=None), *RESULTS, *rest)
     assert (known["final"]["unknown"], known["final_missing"]) == (0, None), "nothing is unknown any more"
-
-
-TIMES = st.sampled_from([None, BEFORE, FIRST_START, AFTER])
-REVISIONS = st.integers(1, 5)
-PLANS = st.builds(
-    declared,
-    st.sampled_from([None, TASKS, TASKS[::-1]]),
-    st.sampled_from([None, "shuffled", "unknown", "chosen"]),
-    planned_at=TIMES,
-    revision=REVISIONS,
-    tasks=st.sampled_from([TASKS, TASKS[:4], 8]),
-    attempts=st.sampled_from([None, 1, 2]),
-    concurrency=st.sampled_from([None, 1, 4]),
-    plan_complete=st.sampled_from([None, True, False]),
-    part=st.sampled_from([None, None, None, "1", "2"]),
-    verdicts=st.sampled_from([None, None, True, False]),
-    judged=st.sampled_from([None, None, True]),
-    parts=st.sampled_from([None, None, 2]),
-)
-SLOTS: dict[str, Any] = {"task_id": st.sampled_from(TASKS), "agent": st.sampled_from("ab")}
-METRICS = st.sampled_from([None, {"match": 0.5}, {"match": 2.0, "loss": 0.25}])
-VERDICTS = st.sampled_from([None, True, False])
-TRIALS = st.builds(
-    a_trial,
-    **SLOTS,
-    resolved=VERDICTS,
-    metrics=METRICS,
-    failure_mode=st.sampled_from([None, "unset", "agent_timeout", "infrastructure_error"]),
-    started_at=TIMES,
-    finished_at=TIMES,
-    revision=REVISIONS,
-    agent_index=st.sampled_from([None, 1]),
-)
-STARTS = st.builds(
-    a_start, **SLOTS, started_at=TIMES, position=st.sampled_from([None, 0, 1, 2]), revision=REVISIONS
-)
-SCORES = st.builds(
-    a_late_score,
-    **SLOTS,
-    resolved=VERDICTS,
-    metrics=METRICS,
-    score=st.sampled_from([None, 0.5]),
-    revision=REVISIONS,
-    of_revision=st.sampled_from([None, 1, 2]),
-)
-DELETIONS = st.builds(a_deletion, revision=REVISIONS)
-ENDS = st.fixed_dictionaries(
-    {"type": st.just("run_finished"), "run_id": st.just("run-1"), "revision": REVISIONS},
-    optional={
-        "try": st.integers(1, 2),
-        "part": st.sampled_from(["1", "2"]),
-        "status": st.sampled_from(["success", "error"]),
-        "scores_pending": st.booleans(),
-    },
-)
-
-
-def of_pages(parts: Iterable[list[Event]]) -> Pipeline:
-    """What is read from the pages of several writers, each of which folded a part."""
-    joined = Pipeline(writer="reader")
-    for number, part in enumerate(parts):
-        pipeline, _ = folded(part, writer=f"w{number}")
-        for run in pipeline.runs():
-            for write in pipeline.run(run).take_pages():
-                if write.value is not None:
-                    joined.load_page(write.key, write.value)
-    return joined
-
-
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.one_of(PLANS, PLANS, TRIALS, TRIALS, TRIALS, SCORES, STARTS, DELETIONS, ENDS),
-        min_size=1,
-        max_size=14,
-    ),
-    st.randoms(use_true_random=False),
-)
-def test_all_events_of_a_run_say_the_same_in_any_order_twice_and_in_parts(
-    events: list[Event], chance: Random
-) -> None:
-    """R31 to R34: numbers without verdicts, late scores, infrastructure, tries and parts among them."""
-    expected = digests(folded(events)[0])
-    again = [*events, *chance.choices(events, k=4)]
-    chance.shuffle(again)
-    assert digests(folded(again)[0]) == expected
-    cut = chance.randint(0, len(again))
-    assert digests(of_pages([again[:cut], again[cut:]])) == expected
-    assert digests(of_pages([again[cut:], again[:cut], events])) == expected
-
-
-@settings(deadline=None)
-@given(st.lists(st.one_of(PLANS, TRIALS, TRIALS, STARTS, DELETIONS), min_size=1, max_size=12))
-def test_what_is_taken_one_event_at_a_time_is_what_stands_in_the_end(events: list[Event]) -> None:
-    pipeline, taken = Pipeline(), {}
-    for event in events:
-        pipeline.fold(records([event]))
-        for run in pipeline.runs():
-            for change in pipeline.run(run).take_summaries().summaries:
-                taken[change.group] = change.digest
-    stands = {key: summary["digest"] for key, summary in summaries(pipeline).items()}
-    assert sorted(digest for digest in taken.values() if digest) == sorted(stands.values())

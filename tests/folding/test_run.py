@@ -14,11 +14,12 @@ import pytest
 
 from streamer.folding.fold import Folded, Pipeline, decoded, fold_records
 from streamer.folding.run import PAGE_VERSION
-from streamer.folding.slots import Effect, PageWrite
+from streamer.folding.slots import PageWrite
 from streamer.schemas.events import RunStarted
 from streamer.schemas.plain import Result
 from streamer.schemas.summaries import SUMMARY
 from streamer.schemas.wire import MAX_KEPT_BYTES, Record, records_of_lines
+from tests.folding.build import AGENT
 from tests.support.events import (
     Event,
     a_deletion,
@@ -26,9 +27,11 @@ from tests.support.events import (
     a_retraction,
     a_start,
     a_trial,
+    an_end,
     digests,
     folded,
     records,
+    reread,
     summarised,
 )
 
@@ -53,13 +56,17 @@ class Saved:
         writes: list[PageWrite] = self.pipeline.run("run-1").take_pages()
         self.pages |= {write.key: write.value for write in writes if write.value is not None}
 
-    def recovered(self, settled_to: int) -> set[str]:
-        """Tasks of the scored trials that whoever takes over drains."""
+    def drained(self, settled_to: int) -> set[tuple[str, str]]:
+        """Tasks and agents of the scored trials that whoever takes over drains."""
         successor = Pipeline(writer="v")
         for key, value in self.pages.items():
             successor.load_page(key, value, settled_to=settled_to)
         successor.loaded()
-        return {change.key.split("|")[2] for change in successor.run("run-1").take_scored()}
+        keys = [change.key.split("|") for change in successor.run("run-1").take_scored()]
+        return {(key[2], key[4]) for key in keys}
+
+    def recovered(self, settled_to: int) -> set[str]:
+        return {task for task, _ in self.drained(settled_to)}
 
 
 def test_only_slots_on_pages_that_saw_events_not_yet_settled_are_drained() -> None:
@@ -78,9 +85,8 @@ def test_only_slots_on_pages_that_saw_events_not_yet_settled_are_drained() -> No
 def test_a_slot_that_changed_late_is_drained_wherever_it_lies() -> None:
     saved = Saved()
     saved.fold(at(0, *TRIALS))
-    saved.fold(
-        at(300, a_trial(task_id="t3", revision=1, resolved=False), a_retraction(task_id="t90", revision=5))
-    )
+    changed = a_trial(task_id="t3", revision=1, resolved=False)
+    saved.fold(at(300, changed, a_retraction(task_id="t90", revision=5)))
     assert {"t3", "t90"} <= saved.recovered(300) < {f"t{n}" for n in range(300)}
 
 
@@ -94,20 +100,13 @@ def test_a_plan_that_may_not_be_settled_concerns_every_slot() -> None:
 
 def test_late_news_of_a_sub_trial_concerns_the_others_of_its_trial() -> None:
     saved = Saved()
-    other = a_trial(task_id="shared", agent="a", agent_index=2, tests={"status": "failed", "failed": 2})
-    saved.fold(at(0, other, *TRIALS))
-    saved.fold(
-        at(
-            301,
-            a_trial(task_id="shared", agent="oracle", agent_index=1, tests={"status": "failed", "failed": 3}),
-        )
+    other, oracle = (
+        a_trial(task_id="shared", agent=agent, agent_index=n, tests={"status": "failed", "failed": 2})
+        for n, agent in ((2, "a"), (1, "oracle"))
     )
-    successor = Pipeline(writer="v")
-    for key, value in saved.pages.items():
-        successor.load_page(key, value, settled_to=301)
-    successor.loaded()
-    drained = {change.key for change in successor.run("run-1").take_scored() if "|shared|" in change.key}
-    assert {key.split("|")[4] for key in drained} == {"a", "oracle"}
+    saved.fold(at(0, other, *TRIALS))
+    saved.fold(at(301, oracle))
+    assert {agent for task, agent in saved.drained(301) if task == "shared"} == {"a", "oracle"}
 
 
 def test_a_scored_trial_is_the_same_from_what_was_at_hand_and_from_what_is_kept() -> None:
@@ -149,43 +148,35 @@ def test_trials_with_sections_are_not_kept_until_their_scored_trial_is_taken() -
 # Trials in flight: from their start until their result, in whatever order both arrive (inference 3).
 
 
-AGENT = "agent_model run-1|terminus:gpt-5"
-END: dict[str, Any] = {"type": "run_finished", "run_id": "run-1"}
-
-
 def in_flight(*events: dict[str, Any]) -> dict[str, int]:
     return {key: summary["in_flight"] for key, summary in summarised(events).items()}
 
 
 def test_a_start_makes_a_summary_before_any_result() -> None:
-    assert in_flight(a_start(tier="T0")) == {
-        AGENT: 1,
-        "tier run-1|T0": 1,
-        "tier run-1|T0|terminus:gpt-5": 1,
-        "run run-1": 1,
-    }
+    tiers = "tier run-1|T0", "tier run-1|T0|terminus:gpt-5"
+    assert in_flight(a_start(tier="T0")) == dict.fromkeys((AGENT, *tiers, "run run-1"), 1)
 
 
-def test_its_result_ends_it_whichever_comes_first() -> None:
-    assert in_flight(a_start(), a_trial()) == in_flight(a_trial(), a_start()) == {AGENT: 0, "run run-1": 0}
+RETRACTED = [a_start(), a_trial(), a_retraction(revision=0)]
 
 
-def test_a_retracted_result_leaves_a_trial_in_flight_only_if_it_started_again() -> None:
-    missing = [a_start(), a_trial(), a_retraction(revision=0)]
-    assert in_flight(*missing) == {"run run-1": 0}
-    assert in_flight(*missing, a_start(revision=1)) == {AGENT: 1, "run run-1": 1}
-
-
-def test_the_end_of_the_run_ends_what_is_in_flight() -> None:
-    assert in_flight(a_start(), a_trial(task_id="other"), END) == {AGENT: 0, "run run-1": 0}
-    assert in_flight(a_start(), END) == {"run run-1": 0}
-
-
-def test_a_deletion_forgets_starts_up_to_its_revision() -> None:
-    assert in_flight(a_start(), a_start(task_id="other", revision=2), a_deletion(revision=1)) == {
-        AGENT: 1,
-        "run run-1": 1,
-    }
+@pytest.mark.parametrize(
+    ("events", "left"),
+    [
+        ([a_start(), a_trial()], {AGENT: 0, "run run-1": 0}),
+        ([a_trial(), a_start()], {AGENT: 0, "run run-1": 0}),
+        (RETRACTED, {"run run-1": 0}),
+        ([*RETRACTED, a_start(revision=1)], {AGENT: 1, "run run-1": 1}),
+        ([a_start(), a_trial(task_id="other"), an_end()], {AGENT: 0, "run run-1": 0}),
+        ([a_start(), an_end()], {"run run-1": 0}),
+        ([a_start(), a_start(task_id="b", revision=2), a_deletion(revision=1)], {AGENT: 1, "run run-1": 1}),
+    ],
+    ids=["result", "result first", "retracted", "again", "end", "only a start", "deleted in part"],
+)
+def test_a_trial_is_in_flight_until_its_result_its_retraction_or_an_end(
+    events: list[Event], left: dict[str, int]
+) -> None:
+    assert in_flight(*events) == left
 
 
 def test_the_smallest_time_and_the_smallest_position_count_whatever_start_they_came_with() -> None:
@@ -198,27 +189,19 @@ def test_the_smallest_time_and_the_smallest_position_count_whatever_start_they_c
 
 
 def test_a_start_that_a_retraction_withdraws_leaves_what_later_starts_said() -> None:
-    events = [
-        a_start(position=1),
-        a_start(position=5, revision=3),
-        a_start(position=9, revision=2),
-        a_retraction(revision=1),
-    ]
-    pipeline, _ = folded(events)
+    starts = [a_start(position=at, revision=revision) for at, revision in ((1, 0), (5, 3), (9, 2))]
+    pipeline, _ = folded([*starts, a_retraction(revision=1)])
     assert [trial["position"] for trial in pipeline.run("run-1").in_flight(9)] == [5]
 
 
 def test_the_trials_in_flight_are_listed_the_longest_running_first() -> None:
-    starts = [
-        a_start(task_id="c"),
-        a_start(task_id="b", started_at="2026-01-01T00:00:02Z"),
-        a_start(task_id="a", started_at="2026-01-01T00:00:01Z"),
-        a_start(task_id="done", started_at="2026-01-01T00:00:00Z"),
-    ]
+    since = {"c": None, "b": "2026-01-01T00:00:02Z", "a": "2026-01-01T00:00:01Z", "done": None}
+    starts = [a_start(task_id=task, started_at=time) for task, time in since.items()]
     pipeline, _ = folded([*starts, a_trial(task_id="done")])
-    assert [trial["task_id"] for trial in pipeline.run("run-1").in_flight(9)] == ["a", "b", "c"]
-    assert [trial["task_id"] for trial in pipeline.run("run-1").in_flight(2)] == ["a", "b"]
-    pipeline.fold(records([END]))
+    for most in (9, 2):
+        listed = [trial["task_id"] for trial in pipeline.run("run-1").in_flight(most)]
+        assert listed == ["a", "b", "c"][:most]
+    pipeline.fold(records([an_end()]))
     assert pipeline.run("run-1").in_flight(9) == []
 
 
@@ -232,12 +215,8 @@ def test_only_the_same_start_is_a_duplicate() -> None:
 @pytest.mark.parametrize("results", [0, 3])
 def test_starts_survive_on_state_pages(results: int) -> None:
     starts = [a_start(task_id=f"t{n}", position=n) for n in range(5)]
-    events = [*starts, *(a_trial(task_id=f"t{n}") for n in range(results))]
-    pipeline, _ = folded(events, writer="w")
-    recovered = Pipeline(writer="v")
-    for write in pipeline.run("run-1").take_pages():
-        recovered.load_page(write.key, write.value or b"")
-    recovered.loaded()
+    pipeline, _ = folded([*starts, *TRIALS[:results]], writer="w")
+    recovered = reread(pipeline.run("run-1").take_pages())
     assert digests(recovered) == digests(pipeline)
     assert recovered.run("run-1").in_flight(9) == pipeline.run("run-1").in_flight(9)
     assert recovered.run("run-1").take_pages() == []
@@ -245,30 +224,11 @@ def test_starts_survive_on_state_pages(results: int) -> None:
 
 def test_a_page_of_the_version_before_is_read_and_has_no_starts() -> None:
     pipeline, _ = folded([a_trial(), a_trial(task_id="t2", revision=1), a_trial(task_id="t2")], writer="w")
-    (page,) = pipeline.run("run-1").take_pages()
+    [page] = pipeline.run("run-1").take_pages()
     head, _, body = (page.value or b"").partition(b"\n")
-    header = json.loads(head)
-    assert header["v"] == PAGE_VERSION
-    recovered = Pipeline(writer="v")
-    recovered.load_page(page.key, json.dumps(header | {"v": 2}).encode() + b"\n" + body)
-    assert digests(recovered) == digests(pipeline)
-
-
-def test_a_plan_between_start_and_result_changes_nothing_about_them() -> None:
-    events = [a_start(), a_plan(baselines=["terminus"], tasks=["task-1"]), a_trial()]
-    assert in_flight(*events) == in_flight(*reversed(events))
-
-
-def test_a_group_that_has_only_starts_follows_the_denominators_of_the_run() -> None:
-    pipeline = Pipeline()
-    events = [a_plan(tasks=2, attempts=1), a_start(agent="nop", model="m"), a_trial(tier="T0", subtest="a")]
-    events.append(a_trial(tier="T1", subtest="a"))
-    published: dict[str, str] = {}
-    for record in records(events):
-        pipeline.fold([record])
-        taken = pipeline.run("run-1").take_changes().summaries
-        published.update({f"{change.kind} {change.key}": change.digest for change in taken})
-    assert published == digests(pipeline)
+    assert json.loads(head)["v"] == PAGE_VERSION
+    before = json.dumps(json.loads(head) | {"v": 2}).encode() + b"\n" + body
+    assert digests(reread([PageWrite(page.key, before)])) == digests(pipeline)
 
 
 # -----------------------------------------------------------------------------
@@ -285,14 +245,6 @@ def test_a_usual_trial_takes_the_short_way_and_a_plan_the_strict_one() -> None:
     assert isinstance(decoded(a_record(a_trial()), folded), Result)
     assert isinstance(decoded(a_record(a_plan()), folded), RunStarted)
     assert (folded.rejections, folded.unknown_fields, folded.missing_times) == ([], 0, 0)
-
-
-def test_each_effect_has_its_count() -> None:
-    folded = Folded()
-    for effect in (Effect.COUNTED, Effect.DUPLICATE, Effect.SUPERSEDED, Effect.IGNORED):
-        folded.joined("r", effect)
-    assert folded.touched == {"r"}
-    assert (folded.counted, folded.duplicates, folded.superseded, folded.ignored) == (1, 1, 1, 1)
 
 
 # -----------------------------------------------------------------------------
@@ -367,14 +319,11 @@ def test_bad_bytes_become_a_rejection_that_keeps_them(code: str) -> None:
 
 
 def test_deeply_nested_and_huge_numbers_are_rejections_not_crashes() -> None:
-    nested = (
-        b'{"type":"trial_result","run_id":"r","task_id":"t","claimed":{"x":'
-        + b"[" * 5000
-        + b"]" * 5000
-        + b"}}"
-    )
-    huge = b'{"type":"trial_result","run_id":"r","task_id":"t","input_tokens":' + b"9" * 5000 + b"}"
-    assert len(Pipeline().fold([Record(nested, 0), Record(huge, 1)]).rejections) == 2
+    event = b'{"type":"trial_result","run_id":"r","task_id":"t",%b}'
+    nested = b"[" * 5000 + b"]" * 5000
+    for odd in (b'"claimed":{"x":' + nested + b"}", b'"started_at":' + nested, b'"attempt":' + b"9" * 5000):
+        [rejected] = Pipeline().fold([Record(event % odd, 0)]).rejections
+        assert json.loads(rejected.value)["code"] == "not_json", odd[:20]
 
 
 def test_a_record_too_large_to_repeat_is_rejected_with_its_size() -> None:
@@ -416,44 +365,35 @@ def test_runs_of_another_partition_are_handed_back() -> None:
 
 def test_state_version_is_the_greatest_offset_folded() -> None:
     pipeline = Pipeline()
-
-    def at(offsets: Iterable[int]) -> int:
-        pipeline.fold(Record(json.dumps(a_trial(task_id=f"t{n}")).encode(), n) for n in offsets)
-        return pipeline.run("run-1").summaries()[-1].state_version
-
-    assert at([5]) == 5
-    assert at([3]) == 5
-    assert at([9]) == 9
+    for offset, version in ((5, 5), (3, 5), (9, 9)):
+        pipeline.fold(at(offset, a_trial(task_id=f"t{offset}")))
+        assert pipeline.run("run-1").summaries()[-1].state_version == version
 
 
-def test_last_event_at_is_event_time_and_falls_back_to_revision_then_broker() -> None:
-    def when(**fields: object) -> str:
-        pipeline, _ = folded([a_trial(**fields)])
-        summary = pipeline.run("run-1").summaries()[0].summary or {}
-        return str(summary["last_event_at"])
-
-    assert when(finished_at="2026-01-01T02:00:00+02:00", revision=5) == "2026-01-01T00:00:00Z"
-    assert when(revision=1_767_225_600_000_000_000) == "2026-01-01T00:00:00Z"
-    assert when() == "2023-11-14T22:13:20Z"
+@pytest.mark.parametrize(
+    ("fields", "when"),
+    [
+        ({"finished_at": "2026-01-01T02:00:00+02:00", "revision": 5}, "2026-01-01T00:00:00Z"),
+        ({"revision": 1_767_225_600_000_000_000}, "2026-01-01T00:00:00Z"),
+        ({}, "2023-11-14T22:13:20Z"),
+    ],
+)
+def test_last_event_at_is_event_time_and_falls_back_to_revision_then_broker(
+    fields: dict[str, Any], when: str
+) -> None:
+    assert summarised([a_trial(**fields)])[AGENT]["last_event_at"] == when
 
 
 def test_a_plan_alone_makes_a_run_with_no_trials() -> None:
-    pipeline, _ = folded([a_plan(tasks=4, attempts=1, display_name="n")])
-    (change,) = pipeline.run("run-1").summaries()
-    assert change.summary is not None
-    assert (change.summary["trials"], change.summary["accuracy"]) == (0, None)
+    [summary] = summarised([a_plan(tasks=4, attempts=1, display_name="n")]).values()
+    assert (summary["trials"], summary["accuracy"]) == (0, None)
 
 
 def test_scored_trials_can_be_drained_without_the_summaries() -> None:
-    pipeline, _ = folded([a_trial(), a_trial(task_id="t2")])
-    assert len(pipeline.run("run-1").take_scored()) == 2
-    assert pipeline.run("run-1").take_scored() == []
-    cut = pipeline.run("run-1").take_changes()
+    run = folded(TRIALS[:2])[0].run("run-1")
+    scored = run.take_scored()
+    assert (len(scored), run.take_scored()) == (2, [])
+    cut = run.take_changes()
     assert (len(cut.summaries), cut.scored) == (2, [])
-
-
-def test_a_pipeline_that_notes_no_changes_cuts_the_scored_trials_of_all_slots() -> None:
-    pipeline, _ = folded([a_trial(), a_trial(task_id="t2")], takes_changes=False)
-    noting, _ = folded([a_trial(), a_trial(task_id="t2")])
-    run = pipeline.run("run-1")
-    assert run.take_changes().scored == run.take_changes().scored == noting.run("run-1").take_changes().scored
+    noting_nothing = folded(TRIALS[:2], takes_changes=False)[0].run("run-1")
+    assert [noting_nothing.take_changes().scored for _ in range(2)] == [scored] * 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import random
@@ -17,27 +16,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.schemas.wire import canonical_json
-from streamer.statistics.ability import Clusters, mean_interval, rate_interval
+from streamer.statistics.ability import Clusters, mean_interval
 from streamer.statistics.final import final
 from streamer.views.tables import head_lines
+from tests.folding.build import AGENT
 from tests.support.events import (
     Event,
+    a_deletion,
     a_late_score,
     a_plan,
     a_retraction,
     a_start,
     a_trial,
+    an_end,
     digests,
     folded,
     summarised,
 )
 from tests.support.examples import examples
 from tests.support.formulacode_trials import (
-    FASTER,
-    PASSED,
     Json,
     Published,
-    a_suite,
     failures,
     no_oracle,
     published,
@@ -46,8 +45,6 @@ from tests.support.formulacode_trials import (
     the_agent,
     the_oracle,
 )
-
-AGENT = "agent_model run-1|terminus:gpt-5"
 
 
 def test_an_oracle_that_comes_late_re_scores_the_agent_and_says_so() -> None:
@@ -81,12 +78,6 @@ def test_a_retracted_oracle_leaves_the_agent_to_be_judged_absolutely() -> None:
     (changes,) = stream.rescorings()
     assert (changes["because"]["agent"], changes["after"]["success"]) == ("oracle", False)
     assert set(stream.scored) == {"run-1||task-1|1|terminus|gpt-5||"}
-
-
-def test_only_sub_trials_whose_score_moves_are_news() -> None:
-    bystander = a_trial(agent="openhands", agent_index=4, tests=a_suite(0), benchmarks=FASTER)
-    stream = published(the_agent(2), bystander, the_oracle(2))
-    assert [changes["trial"]["agent"] for changes in stream.rescorings()] == ["terminus"]
 
 
 def test_another_attempt_has_another_oracle() -> None:
@@ -143,27 +134,6 @@ groups = st.builds(
 ).flatmap(st.permutations)
 
 
-def test_all_orders_of_a_group_with_a_corrected_and_then_retracted_oracle_end_in_the_same_bytes() -> None:
-    """The agent fails where the oracle's one failure stands, or none; it passes while there are two."""
-    events = [
-        a_trial(agent="nop", model="nop", agent_index=1, tests=a_suite(1), snapshot=PASSED),
-        the_oracle(2, benchmarks=FASTER),
-        the_agent(2, cost_usd=0.1, snapshot=PASSED),
-        the_oracle(1, revision=1, benchmarks=FASTER),
-        no_oracle(1),
-    ]
-    expected = published(*events)
-    told = 0
-    for order in itertools.permutations(events):
-        stream = Published()
-        for event in order:
-            stream.fold(event)
-            told += len(stream.rescorings())
-        assert canonical_json(stream.scored) == canonical_json(expected.scored)
-        assert canonical_json(stream.summaries) == canonical_json(expected.summaries)
-    assert told > len(events)
-
-
 @examples(120)
 @given(groups, st.randoms(use_true_random=False))
 def test_sub_trials_and_their_oracles_end_in_the_same_bytes_in_any_order(
@@ -204,14 +174,11 @@ def test_news_tells_every_move_of_a_sub_trial_by_another_ones_event_and_no_other
             assert changes["before"] != changes["after"]
 
 
+SLOT = ("shard", "task_id", "attempt", "agent", "model")
+
+
 def slot_of(stored: Json) -> tuple[Any, ...]:
-    return (
-        stored.get("shard", ""),
-        stored["task_id"],
-        stored.get("attempt", 1),
-        stored["agent"],
-        stored["model"],
-    )
+    return tuple(({"shard": "", "attempt": 1} | stored)[name] for name in SLOT)
 
 
 def tells(rescored: Json, trial: Json) -> bool:
@@ -265,18 +232,8 @@ def test_the_interval_is_that_of_the_outcomes_in_the_order_of_the_queue() -> Non
     outcomes = [True, True, False, True, True, False, True, True]
     result = of_agent(QUEUE, *random.Random(1).sample(results(outcomes), len(outcomes)))
     low, high = final(outcomes, planned=20).rates()
-    assert (result["final"]["low"], result["final"]["high"]) == (low, high)
-    assert result["final"] | {"low": 0, "high": 0} == {
-        "low": 0,
-        "high": 0,
-        "level": 0.95,
-        "planned": 20,
-        "passes": 6,
-        "unknown": 12,
-        "order_kind": "shuffled",
-        "order_changed": False,
-        "method": "finite-population",
-    }
+    said = {"order_kind": "shuffled", "order_changed": False, "method": "finite-population", "level": 0.95}
+    assert result["final"] == {"low": low, "high": high, "planned": 20, "passes": 6, "unknown": 12} | said
     assert result["final_missing"] is None
 
 
@@ -297,15 +254,8 @@ def test_a_crash_of_the_infrastructure_is_unknown_until_the_run_has_finished() -
     rest = [a_trial(task_id=task) for task in TASKS[1:]]
     result = of_agent(plan, crash, *rest)
     assert (result["final"]["unknown"], result["final"]["low"], result["final"]["high"]) == (1, 0.95, 1.0)
-    ended = of_agent(plan, crash, *rest, {"type": "run_finished", "run_id": "run-1"})
+    ended = of_agent(plan, crash, *rest, an_end())
     assert (ended["final"]["unknown"], ended["final"]["low"], ended["final"]["high"]) == (0, 0.95, 0.95)
-
-
-def test_r19_a_trial_without_a_verdict_has_not_passed_after_the_end() -> None:
-    events = [QUEUE, *results([None, *[True] * 19]), {"type": "run_finished", "run_id": "run-1"}]
-    result = of_agent(*events)
-    assert (result["final"]["unknown"], result["final"]["low"], result["final"]["high"]) == (0, 0.95, 0.95)
-    assert result["reachable"]["pass_rate"] == {"low": 0.95, "high": 0.95}
 
 
 def test_failed_tests_wait_for_a_planned_oracle() -> None:
@@ -351,7 +301,7 @@ def test_ability_is_marked_incomplete_until_every_planned_trial_has_a_final_valu
     """inference 6: a budget that loses more failures than passes brings 95 % down to 64 to 87 %."""
     some = of_agent(QUEUE, *results([True, False, True]))["ability"]
     assert (some["tasks"], some["tasks_planned"], some["incomplete"]) == (3, 20, True)
-    ended = of_agent(QUEUE, *results([True, False, True]), {"type": "run_finished", "run_id": "run-1"})
+    ended = of_agent(QUEUE, *results([True, False, True]), an_end())
     assert ended["ability"]["incomplete"], "after the end too"
     assert not of_agent(QUEUE, *results([True, False] * 10))["ability"]["incomplete"]
     unplanned = of_agent(*results([True, False, True]))["ability"]
@@ -361,35 +311,12 @@ def test_ability_is_marked_incomplete_until_every_planned_trial_has_a_final_valu
 def test_positions_of_starts_make_an_order_in_which_other_agents_leave_no_gaps() -> None:
     plan = a_plan(tasks=TASKS, attempts=1, order_kind="shuffled", agent_models=["terminus:gpt-5", "b:m"])
     outcomes = [True, False, True, True]
-    ours = [
-        event
-        for number, outcome in enumerate(outcomes)
-        for event in (
-            a_start(task_id=f"t{number}", position=2 * number),
-            a_trial(task_id=f"t{number}", resolved=outcome),
-        )
-    ]
-    others = [
-        a_start(task_id=f"t{number}", position=2 * number + 1, agent="b", model="m") for number in range(4)
-    ]
-    with_gaps = final([True, None, False, None, True, None, True], planned=20).rates()
-    result = of_agent(plan, *ours)["final"]
-    assert (result["low"], result["high"]) == with_gaps
-    result = of_agent(plan, *ours, *others)["final"]
-    assert (result["low"], result["high"]) == final(outcomes, planned=20).rates()
-
-
-def test_results_without_corrections_only_narrow_the_interval() -> None:
-    """inference 5."""
-    rng = random.Random(3)
-    outcomes = [rng.random() < 0.6 for _ in TASKS]
-    arrived = rng.sample(results(outcomes), 20)
-    low, high = 0.0, 1.0
-    for seen in range(1, 21):
-        result = of_agent(QUEUE, *arrived[:seen])["final"]
-        assert low <= result["low"] <= result["high"] <= high
-        low, high = result["low"], result["high"]
-    assert low == high == outcomes.count(True) / 20
+    ours = [a_start(task_id=TASKS[n], position=2 * n) for n in range(4)] + results(outcomes)
+    others = [a_start(task_id=TASKS[n], position=2 * n + 1, agent="b", model="m") for n in range(4)]
+    with_gaps = [True, None, False, None, True, None, True]
+    for events, order in ((ours, with_gaps), ([*ours, *others], outcomes)):
+        result = of_agent(plan, *events)["final"]
+        assert (result["low"], result["high"]) == final(order, planned=20).rates()
 
 
 def test_a_plan_that_grows_keeps_its_interval_and_counts_the_rest_both_ways() -> None:
@@ -434,42 +361,6 @@ def test_the_bound_of_a_judged_grade_is_that_of_the_median_composite() -> None:
     assert (settled["reachable"]["grade"], settled["decided"]) == ({"low": "A", "high": "A"}, {"grade": True})
 
 
-def test_a_tier_that_mixes_agents_has_ability_only() -> None:
-    events = [a_trial(task_id=f"t{n}", tier="T0", agent=agent) for n in range(3) for agent in ("a", "b")]
-    mixed = summarised(events)["tier run-1|T0"]["uncertainty"]
-    assert mixed.pop("ability")["tasks"] == 3
-    assert set(mixed.values()) == {None}
-
-
-def test_ability_and_repeats_are_those_of_the_attempts_at_each_task() -> None:
-    """inference 6; Terminal-Bench prints the repeat error."""
-    passes = [(5, 5), (5, 2), (5, 0), (3, 1)]
-    events = [
-        a_trial(task_id=f"t{task}", attempt=attempt + 1, resolved=attempt < passed)
-        for task, (attempts, passed) in enumerate(passes)
-        for attempt in range(attempts)
-    ]
-    result = of_agent(*events)
-    clusters = Clusters.of_counts([(n, c, 1) for n, c in passes])
-    low, high = rate_interval(clusters) or (None, None)
-    assert (result["ability"]["low"], result["ability"]["high"]) == (low, high)
-    assert result["ability"]["standard_error"] == clusters.standard_error()
-    assert (result["repeat"]["tasks_covered"], result["repeat"]["flips"]) == (4, 0.5)
-    repeat = math.sqrt(sum(c * (n - c) / (n - 1) for n, c in passes)) / 18
-    assert result["repeat"]["standard_error"] == pytest.approx(repeat, rel=1e-12)
-    assert result["repeat"]["pass_hat_k"]["1"] == pytest.approx(fmean(c / n for n, c in passes))
-    assert set(result["repeat"]["pass_hat_k"]) == {"1", "2", "4", "5"}
-
-
-def test_success_counts_and_not_the_harness_s_verdict() -> None:
-    """R20: tests say that a trial passed whose harness ran out of time."""
-    late = {"status": "ok", "passed": 3}
-    events = [a_trial(task_id=f"t{n}", resolved=n == 0, tests=late if n == 1 else None) for n in range(4)]
-    result = of_agent(*events)
-    assert result["ability"]["standard_error"] == Clusters.of_counts([(1, 1, 2), (1, 0, 2)]).standard_error()
-    assert result["accuracy"] == 0.25
-
-
 @pytest.mark.parametrize("attempts", [1, 3])
 def test_the_error_of_a_mean_is_clustered_by_task(attempts: int) -> None:
     """inference 6; equal to the direct formula, and the same bits in any order."""
@@ -495,13 +386,6 @@ def test_the_error_of_a_mean_is_clustered_by_task(attempts: int) -> None:
     tier = summarised([event | {"tier": "T0"} for event in events])["tier run-1|T0|terminus:gpt-5"]
     assert tier["statistics"]["cost_usd"]["standard_error"] is None  # tiers are on no board
     assert tier["uncertainty"]["ability"]["tasks"] == 7
-
-
-def test_an_error_needs_two_tasks_and_only_the_trials_that_have_the_value() -> None:
-    one = of_agent(a_trial(cost_usd=1.0), a_trial(attempt=2, cost_usd=3.0))
-    assert one["ability"] is one["statistics"]["cost_usd"]["standard_error"] is None
-    some = [a_trial(task_id=f"t{n}", cost_usd=None if n % 2 else float(n)) for n in range(6)]
-    assert of_agent(*some)["statistics"]["cost_usd"]["standard_error"] == pytest.approx(2 / math.sqrt(3))
 
 
 def test_a_withdrawn_result_takes_its_evidence_with_it() -> None:
@@ -555,24 +439,23 @@ def scored_trial(*events: Event) -> dict[str, Any]:
 def test_r32_a_late_score_changes_the_fields_that_it_has_in_any_order_of_arrival(
     order: tuple[int, ...],
 ) -> None:
-    result = a_trial(resolved=None, cost_usd=0.5, metrics={"reward": 0.25}, revision=5)
-    first = a_late_score(revision=6, score=0.5, resolved=True, metrics={"style": 3.0})
-    second = a_late_score(revision=7, score=0.75)
-    body = scored_trial(*([result, first, second][place] for place in order))
-    assert (body["impl_rate"], body["resolved"], body["cost_usd"]) == (0.75, True, 0.5)
-    assert body["metrics"] == {"reward": 0.25, "style": 3.0}
-    assert (body["revision"], body["composite_score"]) == (5, 0.875)
-
-
-def test_r32_a_value_of_the_result_yields_to_a_greater_revision_only_and_a_verdict_never() -> None:
-    result = a_trial(resolved=False, score=0.5, revision=5)
-    late = {"score": 0.25, "resolved": True}
-    body = [scored_trial(result, a_late_score(revision=revision, **late)) for revision in (4, 5, 6)]
-    assert [(one["impl_rate"], one["resolved"]) for one in body] == [
-        (0.5, False),
-        (0.5, False),
-        (0.25, False),
+    events = [
+        a_trial(resolved=None, cost_usd=0.5, metrics={"reward": 0.25}, revision=5),
+        a_late_score(revision=6, score=0.5, resolved=True, metrics={"style": 3.0}),
+        a_late_score(revision=7, score=0.75),
     ]
+    body = scored_trial(*(events[place] for place in order))
+    said = {"impl_rate": 0.75, "resolved": True, "cost_usd": 0.5, "revision": 5, "composite_score": 0.875}
+    assert body | said | {"metrics": {"reward": 0.25, "style": 3.0}} == body
+
+
+@pytest.mark.parametrize(("revision", "score"), [(4, 0.5), (5, 0.5), (6, 0.25)])
+def test_r32_a_value_of_the_result_yields_to_a_greater_revision_only_and_a_verdict_never(
+    revision: int, score: float
+) -> None:
+    late = a_late_score(revision=revision, score=0.25, resolved=True)
+    body = scored_trial(a_trial(resolved=False, score=0.5, revision=5), late)
+    assert (body["impl_rate"], body["resolved"]) == (score, False)
 
 
 def test_r32_a_result_that_loses_to_a_scored_one_is_not_counted() -> None:
@@ -637,7 +520,7 @@ def test_r13_a_declared_judge_is_waited_for_beyond_the_end(
     judged: bool | None, pending: bool | None, waits: bool
 ) -> None:
     trials = [a_trial(task_id=f"t{n}", score=0.5 if n == 0 else None) for n in range(10)]
-    end = {"type": "run_finished", "run_id": "run-1", "scores_pending": pending}
+    end = an_end(scores_pending=pending)
     assert summary(a_plan(judged=judged), *trials, end)["grade_provisional"] is waits
     late = [a_late_score(task_id=f"t{n}", score=0.5) for n in range(1, 10)]
     assert summary(a_plan(judged=judged), *trials, end, *late)["grade_provisional"] is False
@@ -685,7 +568,7 @@ def test_r31_a_run_that_says_so_waits_for_verdicts(said: dict[str, bool]) -> Non
     waiting = summary(plan, *NUMBERS)
     assert (waiting["verdict_trials"], waiting["accuracy"], waiting["no_verdict"]) == (4, 0.0, 4)
     assert waiting["uncertainty"]["reachable"]["pass_rate"] == {"low": 0.0, "high": 1.0}
-    end = {"type": "run_finished", "run_id": "run-1", "scores_pending": False}
+    end = an_end(scores_pending=False)
     ended = summary(plan, *NUMBERS, end)
     assert ended["uncertainty"]["reachable"]["pass_rate"] == {"low": 0.0, "high": 0.0}
     late = [a_late_score(task_id=f"t{n}", resolved=True) for n in range(4)]
@@ -707,62 +590,44 @@ def test_r31_agents_without_verdicts_are_not_compared() -> None:
 # R19: a finished run has no unknowns but what never came.
 
 
-def planned_run(*trials: Event, **end: Any) -> dict[str, Any]:
-    """The reachable pass rate of a run of four planned trials."""
-    plan = a_plan(tasks=[f"t{n}" for n in range(4)], attempts=1, agent_models=["terminus:gpt-5"])
-    finished = [{"type": "run_finished", "run_id": "run-1", **end}] if end else []
-    body: dict[str, Any] = summary(plan, *trials, *finished)["uncertainty"]["reachable"]["pass_rate"]
-    return body
-
-
 FOUR = [a_trial(task_id=f"t{n}", resolved=n < 2) for n in range(3)]
 CRASH = a_trial(task_id="t3", resolved=None, failure_mode="agent_timeout")
 BROKEN = a_trial(task_id="t3", resolved=None, failure_mode="infrastructure_error")
 NO_VERDICT = a_trial(task_id="t3", resolved=None)
 
 
-@pytest.mark.parametrize("last", [CRASH, BROKEN, NO_VERDICT], ids=["crash", "infrastructure", "no verdict"])
-def test_r19_after_the_end_a_trial_without_a_verdict_has_not_passed(last: Event) -> None:
-    assert planned_run(*FOUR, last, status="completed") == {"low": 0.5, "high": 0.5}
-
-
-@pytest.mark.parametrize("status", ["cancelled", "error", "interrupted"])
-def test_r19_a_run_that_was_broken_off_may_run_them_again(status: str) -> None:
-    for last in (CRASH, BROKEN, NO_VERDICT):
-        assert planned_run(*FOUR, last, status=status) == {"low": 0.5, "high": 0.75}
-
-
-def test_r19_a_full_plan_is_an_end_unless_a_trial_may_change() -> None:
-    assert planned_run(*FOUR, CRASH) == {"low": 0.5, "high": 0.5}
-    assert planned_run(*FOUR, BROKEN) == {"low": 0.5, "high": 0.75}
-    assert planned_run(*FOUR, NO_VERDICT) == {"low": 0.5, "high": 0.75}
-
-
-def test_r19_what_never_came_stays_unknown() -> None:
-    assert planned_run(*FOUR, status="completed") == {"low": 0.5, "high": 0.75}
+@pytest.mark.parametrize(
+    ("last", "status", "high"),
+    [
+        *((last, "completed", 0.5) for last in (CRASH, BROKEN, NO_VERDICT)),
+        *((CRASH, status, 0.75) for status in ("cancelled", "error", "interrupted")),
+        *((last, "cancelled", 0.75) for last in (BROKEN, NO_VERDICT)),
+        (CRASH, None, 0.5),  # a full plan is an end, unless a trial may change
+        (BROKEN, None, 0.75),
+        (NO_VERDICT, None, 0.75),
+        (None, "completed", 0.75),  # what never came stays unknown
+    ],
+)
+def test_r19_after_the_end_a_trial_without_a_verdict_has_not_passed_unless_it_may_run_again(
+    last: Event | None, status: str | None, high: float
+) -> None:
+    plan = a_plan(tasks=[f"t{n}" for n in range(4)], attempts=1, agent_models=["terminus:gpt-5"])
+    end = [an_end(status=status)] if status else []
+    said = summary(plan, *FOUR, *([last] if last else []), *end)["uncertainty"]
+    assert said["reachable"]["pass_rate"] == {"low": 0.5, "high": high}
 
 
 # -----------------------------------------------------------------------------
 # R10: a multi-agent trial that lacks a planned agent. R34: the last try of a run.
 
 
-def test_r10_a_trial_that_lacks_a_planned_agent_counts_once_the_run_has_ended() -> None:
-    plan = a_plan(agent_models=["terminus:gpt-5", "other:gpt-5"])
-    pair = [a_trial(agent_index=1), a_trial(agent="other", agent_index=2)]
-    alone = a_trial(task_id="b", agent_index=1)
-    running = summarised([plan, *pair, alone])["run run-1"]
-    assert (running["accuracy"], running["verdict_trials"], running["trials"]) == (1.0, 1, 2)
-    ended = summarised([plan, *pair, alone, {"type": "run_finished", "run_id": "run-1"}])["run run-1"]
-    assert (ended["accuracy"], ended["verdict_trials"], ended["no_verdict"]) == (0.5, 2, 1)
-
-
 def test_r20_an_oracle_alone_is_judged_absolutely_once_the_run_has_ended() -> None:
     alone = the_oracle(2)
-    end = {"type": "run_finished", "run_id": "run-1"}
+    end = an_end()
     events = [alone], [alone, end], [a_plan(agent_models=["oracle:oracle"]), alone]
     judged = [scored_trial(*of)["success"] for of in events]
     assert judged == [True, False, False]
-    again = [alone, end, {"type": "run_deleted", "run_id": "run-1", "revision": 0}, alone | {"revision": 1}]
+    again = [alone, end, a_deletion(), alone | {"revision": 1}]
     assert scored_trial(*again)["success"] is True
 
 
@@ -775,9 +640,9 @@ def test_r20_an_oracle_without_readable_counts_is_no_reference() -> None:
 
 def test_r34_the_last_try_of_a_run_counts_whatever_its_revision() -> None:
     ends = [
-        {"type": "run_finished", "run_id": "run-1", "try": 1, "revision": 9, "status": "cancelled"},
-        {"type": "run_finished", "run_id": "run-1", "try": 2, "revision": 1, "status": "success"},
-        {"type": "run_finished", "run_id": "run-1", "revision": 99, "status": "error"},
+        an_end(**{"try": 1}, revision=9, status="cancelled"),
+        an_end(**{"try": 2}, revision=1, status="success"),
+        an_end(revision=99, status="error"),
     ]
     for order in permutations(ends):
         assert summarised([a_trial(), *order])["run run-1"]["status"] == "success"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streamer.folding.uncertainty import PASSED, PENDING, STARTED, STORED, Roster
+from streamer.folding.uncertainty import PASSED, STORED, Roster
 from streamer.schemas.wire import RUN, GroupId
-from tests.support.events import Event, a_retraction, a_start, a_trial, folded
+from tests.support.events import Event, a_start, a_trial, folded
 
 AGENT = GroupId(None, "terminus", "gpt-5")
 
@@ -23,29 +23,9 @@ def test_each_slot_has_one_row_however_often_its_result_is_corrected() -> None:
     assert (lineup.count(STORED | PASSED, STORED | PASSED), lineup.count(STORED, STORED | PASSED)) == (1, 1)
 
 
-def test_a_retracted_result_leaves_a_row_that_holds_nothing() -> None:
-    lineup = roster(a_trial(), a_retraction(revision=1)).lineup(AGENT)
-    assert lineup.count(STORED, STORED) == 0
-
-
-def test_a_start_is_in_flight_until_its_result_and_keeps_its_position() -> None:
-    lineup = roster(a_start(position=4), a_start(task_id="b", position=5), a_trial(task_id="b")).lineup(AGENT)
-    assert [key.task_id for key in lineup.in_flight()] == ["task-1"]
-    assert lineup.count(STARTED, STARTED) == 2
-    assert sorted(lineup.positions().values()) == [4, 5]
-
-
 def test_the_run_has_all_rows_and_a_group_knows_the_positions_of_the_others() -> None:
     rows = roster(a_start(position=0), a_start(agent="other", position=1))
     assert len(rows.lineup(RUN).keys()) == 2
     assert rows.lineup(AGENT).others() == {1}
     assert rows.lineup(RUN).others() == set()
     assert rows.lineup(GroupId(None, "nobody", "m")).keys() == []
-
-
-def test_a_verdict_that_is_still_awaited_is_marked() -> None:
-    plan = {"type": "run_started", "run_id": "run-1", "agent_models": ["terminus:gpt-5", "oracle"]}
-    failing = a_trial(resolved=False, tests={"status": "failed", "failed": 1}, agent_index=1)
-    oracle = a_trial(agent="oracle", model=None, agent_index=2)
-    assert roster(plan, failing).lineup(AGENT).count(PENDING, PENDING) == 1
-    assert roster(plan, failing, oracle).lineup(AGENT).count(PENDING, PENDING) == 0

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
-import tarfile
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
@@ -14,9 +12,11 @@ from pathlib import Path
 from streamer.schemas.wire import Reason, canonical_json, decode
 from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
+from tests.conformance.fc_runs import unpacked
 from tests.schemas.recording import EVENTS, RECORDED
 from tests.sources.harbor import unpack_jobs
 from tests.support.data import shared_data
+from tests.support.formulacode_cases import cases
 from tests.support.layouts import simulate_run
 from tests.support.simulated import simulate
 
@@ -40,7 +40,6 @@ def events() -> list[bytes]:
 
 
 def _real_events() -> list[bytes]:
-    """Events of the real runs that are small enough."""
     options = ConvertOptions()
     data = shared_data()
     paths = [data / "scylla" / "dryrun", *sorted((data / "terminal_bench" / "runs").glob("*"))[:2]]
@@ -49,7 +48,6 @@ def _real_events() -> list[bytes]:
 
 
 def run_directories(layout: str, folder: Path) -> list[Path]:
-    """Small run directories of a harness, made in a folder."""
     simulated = folder / f"simulated-{layout}"
     simulate_run(layout, simulated, TRIALS, seed=5, start=START)
     return [simulated, *(_small(path, folder / f"real-{path.name}") for path in _real(layout, folder))]
@@ -62,10 +60,7 @@ def _real(layout: str, folder: Path) -> list[Path]:
         return sorted((shared_data() / "terminal_bench" / "runs").iterdir())[:2]
     if layout == "scylla":
         return [shared_data() / "scylla" / "dryrun"]
-    unpacked = folder / "unpacked-fc-eval"
-    with tarfile.open(shared_data() / "formulacode" / "runs.tar.gz") as archive:
-        archive.extractall(unpacked, filter="data")
-    return sorted(path.parent for path in unpacked.rglob("fc.lock"))[:3]
+    return sorted(path.parent for path in unpacked(folder / "unpacked-fc-eval").rglob("fc.lock"))[:3]
 
 
 def _small(source: Path, target: Path) -> Path:
@@ -81,24 +76,14 @@ def _small(source: Path, target: Path) -> Path:
 
 @cache
 def agent_logs() -> list[bytes]:
-    """Lists of steps as agents leave them."""
-    steps = [
-        {
-            "step": number,
-            "prompt": "p",
-            "prompt_tokens": 100 * number,
-            "completion_tokens": 7,
-            "response": {"usage": {}},
-        }
-        for number in range(6)
-    ]
+    step = {"prompt": "p", "completion_tokens": 7, "response": {"usage": {}}}
+    steps = [{"step": number, "prompt_tokens": 100 * number} | step for number in range(6)]
     made = [_json(steps), _json([]), _json(steps[::-1]), _json({"steps": steps})]
     return [*_real_files("agent-logs/*.json", 40), *made]
 
 
 @cache
 def casts() -> list[bytes]:
-    """Recordings of a terminal."""
     lines = [_json({"version": 2, "width": 80, "height": 24})]
     lines += [_json([number / 10, "o", f"line {number}\r\n"]) for number in range(20)]
     return [*_real_files("sessions/*.cast", 20), b"\n".join(lines), b"\n".join(lines[:1])]
@@ -106,34 +91,20 @@ def casts() -> list[bytes]:
 
 @cache
 def formulacode_logs() -> list[bytes]:
-    """Texts with FormulaCode's blocks."""
-    blocks = {
-        "TESTS": {"passed": 3, "failed": 0, "error": 0, "skipped": 1, "total": 4},
-        "SNAPSHOT": {"passed": 1, "failed": 0, "total": 1},
-        "RESULT": {
-            "last_agent": "a:m",
-            "agent_advantage": 0.25,
-            "per_benchmark_speedups": {"b": {"agent/nop": 0.5}},
-        },
+    result = {
+        "last_agent": "a:m",
+        "agent_advantage": 0.25,
+        "per_benchmark_speedups": {"b": {"agent/nop": 0.5}},
     }
-    text = b"".join(
-        b"noise\nFORMULACODE_%s_START\n%s\nFORMULACODE_%s_END\n"
-        % (name.encode(), _json(block), name.encode())
-        for name, block in blocks.items()
-    )
-    return [text, *_real_logs()]
-
-
-def _real_logs() -> list[bytes]:
-    path = shared_data() / "formulacode" / "cases.jsonl.gz"
-    with gzip.open(path) as lines:
-        inputs = [json.loads(line)["input"] for line in lines if b"FORMULACODE_" in line]
-    texts = [
-        result["text"]
-        for result in inputs
-        if isinstance(result, dict) and isinstance(result.get("text"), str)
-    ]
-    return [text.encode("utf-8", "replace") for text in texts if len(text) <= LARGEST_BYTES]
+    blocks = {
+        b"TESTS": {"passed": 3, "failed": 0, "error": 0, "skipped": 1, "total": 4},
+        b"SNAPSHOT": {"passed": 1, "failed": 0, "total": 1},
+        b"RESULT": result,
+    }
+    form = b"noise\nFORMULACODE_%s_START\n%s\nFORMULACODE_%s_END\n"
+    text = b"".join(form % (name, _json(block), name) for name, block in blocks.items())
+    real = (case.input["text"].encode("utf-8", "replace") for case in cases("parse"))
+    return [text, *(log for log in real if len(log) <= LARGEST_BYTES)]
 
 
 def _real_files(pattern: str, most: int) -> list[bytes]:

@@ -72,21 +72,16 @@ def with_odd_value(data: bytes, rng: Random) -> bytes:
     else:
         holder[key] = marker
     odd = _odd_json(rng)
-    return (
-        json.dumps(value, ensure_ascii=rng.random() < 0.8)
-        .replace(f'"{marker}"', odd)
-        .encode("utf-8", "surrogatepass")
-    )
+    text = json.dumps(value, ensure_ascii=rng.random() < 0.8).replace(f'"{marker}"', odd)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def with_noise(data: bytes, rng: Random) -> bytes:
-    """Some bytes put in."""
     at = rng.randrange(len(data) + 1)
     return data[:at] + rng.choice(NOISE) * rng.choice((1, 1, 1, 3)) + data[at:]
 
 
 def with_flipped_bits(data: bytes, rng: Random) -> bytes:
-    """Some bits turned."""
     if not data:
         return b"\x80"
     changed = bytearray(data)
@@ -126,13 +121,9 @@ def encoded_otherwise(data: bytes, rng: Random) -> bytes:
 
 _MUTATIONS: tuple[Callable[[bytes, Random], bytes], ...] = (
     *(with_odd_value,) * 8,
-    with_noise,
-    with_noise,
-    with_flipped_bits,
-    with_flipped_bits,
-    cut_off,
-    with_part_doubled,
-    encoded_otherwise,
+    *(with_noise,) * 2,
+    *(with_flipped_bits,) * 2,
+    *(cut_off, with_part_doubled, encoded_otherwise),
 )
 
 
@@ -158,7 +149,6 @@ def _odd_json(rng: Random) -> str:
 
 
 def _doubled_key(value: Any, holder: dict[str, Any], key: str, rng: Random) -> bytes:
-    """The key twice in its object, with another value."""
     marker = "@@the second one@@"
     name, stored = f"{marker}{key}", holder[key]
     holder.clear()

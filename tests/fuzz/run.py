@@ -39,11 +39,7 @@ KEPT_FINDINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An input that did harm, and how.
-
-    Attributes:
-        is_slow: it was answered rightly, and too late.
-    """
+    """An input that did harm, and how; `is_slow`: it was answered rightly, and too late."""
 
     target: str
     seed: str
@@ -54,13 +50,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of inputs.
-
-    Attributes:
-        answered: those that gave something; the others were refused with a reason.
-        slowest_seconds: processor time of the slowest one.
-        peak_bytes: most memory that each process had in use, by its id.
-    """
+    """What became of inputs: refused, unless answered; the memory of each process, by its id."""
 
     inputs: int = 0
     answered: int = 0
@@ -72,7 +62,6 @@ class Tally:
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
-        """Take in another one."""
         self.inputs += other.inputs
         self.answered += other.answered
         self.seconds += other.seconds
@@ -132,12 +121,9 @@ def fuzz(name: str, seed: str, inputs: int, alarm: Callable[[int], object] = lam
 def jobs(inputs: int, seed: int) -> Iterator[tuple[str, str, int]]:
     """Target, seed and inputs of each job: as many as asked for, and some more by rounding up."""
     for name, (_, share) in TARGETS.items():
-        left = -(-int(inputs * share * 1_000) // 1_000)
-        number = 0
-        while left > 0:
-            yield name, f"{seed} {name} {number}", min(left, SLICE_INPUTS)
-            left -= SLICE_INPUTS
-            number += 1
+        whole = -(-int(inputs * share * 1_000) // 1_000)
+        for number, done in enumerate(range(0, whole, SLICE_INPUTS)):
+            yield name, f"{seed} {name} {number}", min(whole - done, SLICE_INPUTS)
 
 
 def run(inputs: int, seed: int, processes: int) -> dict[str, Tally]:
@@ -160,7 +146,6 @@ COLUMNS = "{:<18}{:>10}{:>10}{:>10}{:>11}{:>11}{:>11}{:>6}".format
 
 
 def report(tallies: dict[str, Tally], seconds: float) -> None:
-    """Print the table."""
     total = Tally()
     for tally in tallies.values():
         total.add(tally)
@@ -175,7 +160,6 @@ def report(tallies: dict[str, Tally], seconds: float) -> None:
 
 
 def keep(findings: list[Finding], directory: Path) -> None:
-    """Write inputs that did harm."""
     directory.mkdir(parents=True, exist_ok=True)
     for number, finding in enumerate(findings[:KEPT_FINDINGS]):
         (directory / f"{number}.input").write_bytes(finding.document)
@@ -190,14 +174,11 @@ def _fast_disk() -> str | None:
 
 
 def main() -> None:
-    """Entry point."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument(
-        "--findings", type=Path, default=Path("build/fuzz"), help="where inputs that did harm go"
-    )
+    parser.add_argument("--findings", type=Path, default="build/fuzz", help="where inputs that did harm go")
     arguments = parser.parse_args()
     begun = time.monotonic()
     tallies = run(arguments.inputs, arguments.seed, arguments.processes)

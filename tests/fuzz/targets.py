@@ -8,9 +8,11 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from streamer.folding.fold import Pipeline
 from streamer.operate.bundle import MEMBERS, SUMS, NotABundle, check_bundle
@@ -36,12 +38,13 @@ CUT_EVERY = 1_000
 class Target(ABC):
     """Reads one broken document after the other. `folder` is its own, and removed by whoever gave it."""
 
+    originals: Callable[[], list[bytes]]
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    @abstractmethod
     def broken(self, rng: Random) -> bytes:
-        """The next document."""
+        return mutated(rng.choice(self.originals()), rng)
 
     @abstractmethod
     def read(self, document: bytes) -> bool:
@@ -51,14 +54,12 @@ class Target(ABC):
 class Decode(Target):
     """Records of the event topic: decoded, folded, and what was folded is summed up."""
 
+    originals = staticmethod(documents.events)
+
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._documents = documents.events()
         self._folded = 0
         self._pipeline = Pipeline()
-
-    def broken(self, rng: Random) -> bytes:
-        return mutated(rng.choice(self._documents), rng)
 
     def read(self, document: bytes) -> bool:
         result = decode(document)
@@ -86,12 +87,11 @@ class Decode(Target):
 class Directory(Target):
     """Run directories of one harness: one file of a small one is broken at a time, or is no file any more."""
 
-    layout: str
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, layout: str, folder: Path) -> None:
         super().__init__(folder)
-        self._runs = documents.run_directories(self.layout, folder)
-        self._files = [(run, path) for run in self._runs for path in sorted(run.rglob("*")) if path.is_file()]
+        self.layout = layout
+        runs = documents.run_directories(layout, folder)
+        self._files = [(run, path) for run in runs for path in sorted(run.rglob("*")) if path.is_file()]
         self._place = self._files[0]
         self._instead: Callable[[Path], object] | None = None
 
@@ -111,35 +111,19 @@ class Directory(Target):
         try:
             return _converted(run, self.layout)
         finally:
-            _remove(path)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            path.unlink(missing_ok=True)
             path.write_bytes(kept)
 
 
-class FcEval(Directory):
-    layout = "fc-eval"
-
-
-class TerminalBench(Directory):
-    layout = "terminal-bench"
-
-
-class Scylla(Directory):
-    layout = "scylla"
-
-
-class Harbor(Directory):
-    layout = "harbor"
-
-
 class Inspect(Target):
-    """Archives of inspect_ai: a member is broken, or the archive itself."""
-
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         header = {"status": "success", "eval": a_spec(), "plan": A_PLAN, "stats": {"completed_at": "x"}}
         failed = a_summary(id=2, scores={"m": {"value": {"a": 1}}}, error="E('x')", limit="token")
-        documents = {"header.json": header, "summaries.json": [a_summary(), failed]}
-        self._members = {name: json.dumps(content).encode() for name, content in documents.items()}
+        members = {"header.json": header, "summaries.json": [a_summary(), failed]}
+        self._members = {name: json.dumps(content).encode() for name, content in members.items()}
         self._file = folder / "log.eval"
 
     def broken(self, rng: Random) -> bytes:
@@ -156,35 +140,26 @@ class Inspect(Target):
 class AgentLogs(Target):
     """Lists of steps beside a trial, read from the disk."""
 
+    originals = staticmethod(documents.agent_logs)
+
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._documents = documents.agent_logs()
         self._file = folder / "trial" / "agent-logs" / "t.json"
         self._file.parent.mkdir(parents=True)
-
-    def broken(self, rng: Random) -> bytes:
-        return mutated(rng.choice(self._documents), rng)
 
     def read(self, document: bytes) -> bool:
         self._file.write_bytes(document)
         logs = read_agent_logs(self.folder / "trial")
         event = {"type": "trial_result", "run_id": "r", "task_id": "t", "input_tokens": 1, "cost_usd": 0}
-        fitted, _ = fit_event(enriched(event, logs).event)
-        assert fitted is not None
-        assert not isinstance(decode(canonical_json(fitted)), Reason)
+        _fits(enriched(event, logs).event)
         return not logs.problems
 
 
 class Cast(Target):
     """Recordings of a terminal, read from the disk."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._documents = documents.casts()
-        self._file = folder / "agent.cast"
-
     def broken(self, rng: Random) -> bytes:
-        document = rng.choice(self._documents)
+        document = rng.choice(documents.casts())
         lines = document.splitlines(keepends=True)
         if not lines or rng.random() < 0.3:
             return mutated(document, rng)
@@ -192,9 +167,10 @@ class Cast(Target):
         return b"".join([*lines[:at], mutated(lines[at], rng), *lines[at + 1 :]])
 
     def read(self, document: bytes) -> bool:
-        self._file.write_bytes(document)
+        file = self.folder / "agent.cast"
+        file.write_bytes(document)
         try:
-            return cast_length(self._file) >= 0
+            return cast_length(file) >= 0
         except FileError:
             return False
 
@@ -204,12 +180,8 @@ class FormulaCodeLog(Target):
 
     _block = re.compile(rb"(?s)(_START\n)(.*?)(\n?FORMULACODE_\w+_END)")
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._documents = documents.formulacode_logs()
-
     def broken(self, rng: Random) -> bytes:
-        document = rng.choice(self._documents)
+        document = rng.choice(documents.formulacode_logs())
         blocks = list(self._block.finditer(document))
         if not blocks or rng.random() < 0.3:
             return mutated(document, rng)
@@ -221,10 +193,7 @@ class FormulaCodeLog(Target):
         labels = {"nop:nop", "a:m"} | set((parsed.result and parsed.result.benchmarks_by_agent) or {})
         for label in sorted(labels)[:3]:
             sections = sections_for(parsed, Subject(label))
-            event = {"type": "trial_result", "run_id": "r", "task_id": "t", **sections}
-            fitted, _ = fit_event(event)
-            assert fitted is not None
-            assert not isinstance(decode(canonical_json(fitted)), Reason)
+            _fits({"type": "trial_result", "run_id": "r", "task_id": "t", **sections})
         return parsed.result is not None
 
 
@@ -249,13 +218,10 @@ class Bundled(Target):
             return False
 
 
-TARGETS: dict[str, tuple[type[Target], float]] = {
+TARGETS: dict[str, tuple[Callable[[Path], Target], float]] = {
     "decode and fold": (Decode, 0.82),
     "bundle": (Bundled, 0.01),
-    "fc-eval": (FcEval, 0.01),
-    "terminal-bench": (TerminalBench, 0.01),
-    "scylla": (Scylla, 0.01),
-    "harbor": (Harbor, 0.01),
+    **{layout: (partial(Directory, layout), 0.01) for layout in LAYOUTS},
     "inspect": (Inspect, 0.01),
     "agent logs": (AgentLogs, 0.04),
     "cast": (Cast, 0.04),
@@ -263,7 +229,12 @@ TARGETS: dict[str, tuple[type[Target], float]] = {
 }
 """Name to what reads it, and its share of the inputs."""
 
-assert {kind.layout for kind, _ in TARGETS.values() if issubclass(kind, Directory)} == set(LAYOUTS)
+
+def _fits(event: dict[str, Any]) -> None:
+    """What a connector says, fitted to the schema, is an event."""
+    fitted, _ = fit_event(event)
+    assert fitted is not None
+    assert not isinstance(decode(canonical_json(fitted)), Reason)
 
 
 def _converted(run: Path, harness: str) -> bool:
@@ -277,13 +248,6 @@ def _converted(run: Path, harness: str) -> bool:
         assert isinstance(place, Path)
         assert reason
     return bool(events)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 _INSTEAD: tuple[Callable[[Path], object], ...] = (

@@ -19,15 +19,16 @@ from tests.fuzz.live.seeds import VARIABLE, a_seed, told
 from tests.fuzz.live.stream import Stream
 from tests.fuzz.mutations import mutated
 from tests.fuzz.run import fuzz, jobs
-from tests.fuzz.targets import TARGETS, Bundled, Directory
+from tests.fuzz.targets import TARGETS
+from tests.support.layouts import LAYOUTS
 
-INPUTS = {True: 60, False: 600}
-"""How many: few where each is a run directory or a bundle."""
+SLOW = {*LAYOUTS, "bundle"}
+"""Targets of which each input is a run directory or a bundle: they get few."""
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_bad_input_is_answered_with_events_or_reasons(name: str) -> None:
-    inputs = INPUTS[issubclass(TARGETS[name][0], Directory | Bundled)]
+    inputs = 60 if name in SLOW else 600
     tally = fuzz(name, f"short {name}", inputs)
     harm = [finding for finding in tally.findings if not finding.is_slow]
     assert not harm, f"{harm[0].why}\n{harm[0].document[:2_000]!r}"
@@ -36,9 +37,7 @@ def test_bad_input_is_answered_with_events_or_reasons(name: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_inputs() -> None:
-    document = (
-        b'{"type": "trial_result", "run_id": "r", "task_id": "t", "benchmarks": {"a": [1, {"b": 2.5}]}}'
-    )
+    document = b'{"type": "trial_result", "run_id": "r", "benchmarks": {"a": [1, {"b": 2.5}]}}'
     first, second = Random("s"), Random("s")
     assert [mutated(document, first) for _ in range(200)] == [mutated(document, second) for _ in range(200)]
     assert len({mutated(document, first) for _ in range(200)}) > 100

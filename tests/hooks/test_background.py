@@ -50,9 +50,7 @@ def test_evals_beside_one_another_keep_their_runs() -> None:
     ]
 
 
-def test_an_eval_that_began_before_the_hook_was_active_is_left_alone(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_eval_that_began_before_the_hook_was_on_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     evals, published = begun()
     evals.sample_started("other", {"id": 1}, published.append)
     evals.sample_ended("other", a_summary(), published.append)

@@ -27,9 +27,7 @@ from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions, slot_of
 from streamer.sources.harbor import AGENT_FAILURES
 from streamer.sources.tail.session import ServerCopy, ServerError, tail
-from streamer.storage.kafka import Names
-from streamer.storage.log import read_topic
-from tests.client.publish.publishing import events, make_topics, settings_of
+from tests.client.publish.publishing import events
 from tests.hooks.test_harbor import newest
 from tests.house.repository import ROOT
 from tests.sources.builders import Event, converted, trials_of
@@ -55,6 +53,16 @@ JOB = {
     "retry": {"max_retries": 2, "include_exceptions": ["ConnectionError"], "min_wait_sec": 0.05},
 }
 
+NOWHERE = "127.0.0.1:9"
+"""An address where no broker listens."""
+
+
+def kept(home: Path) -> list[Event]:
+    """The events on the disk."""
+    files = home.rglob("*.spill.ndjson")
+    lines = (line for file in files for line in file.read_text().splitlines(keepends=True))
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
@@ -73,42 +81,44 @@ def run_job(harbor: Path, home: Path, variables: dict[str, str], *options: str) 
     return home / "jobs" / "live", done.stdout + done.stderr
 
 
-@pytest.fixture
-def live(
-    harbor: Path, variables: dict[str, str], tmp_path: Path, embedded_broker: str, namespace: str
-) -> tuple[Path, list[Event]]:
-    """The directory of a job that ran with the plug-in, and the events that reached the broker."""
-    settings = make_topics(settings_of(embedded_broker, namespace))
-    to = {"STREAMER_BOOTSTRAP": embedded_broker, "STREAMER_NAMESPACE": namespace, "STREAMER_HARBOR": "1"}
-    job, _ = run_job(harbor, tmp_path, variables | to, "--plugin", "streamer")
-    records = read_topic(settings, Names(namespace).trial_events)
-    return job, [json.loads(record.value or b"") for record in records]
+def plugged_in(settings: Settings) -> dict[str, str]:
+    """Turn the plug-in on, with this broker."""
+    return {
+        "STREAMER_HARBOR": "1",
+        "STREAMER_BOOTSTRAP": settings.bootstrap,
+        "STREAMER_NAMESPACE": settings.namespace,
+        "STREAMER_EMBEDDED": "true",
+    }
 
 
-def test_a_live_job_is_what_convert_says_and_its_totals_are_harbors(live: tuple[Path, list[Event]]) -> None:
-    job, events = live
-    assert newest(events) == newest(converted(job)[0])
-    starts = Counter(slot_of(event) for event in events if event["type"] == "trial_started")
-    assert set(starts) == {slot_of(event) for event in trials_of(events)}
-    assert set(starts.values()) == {1}
+def test_a_live_job_is_what_convert_says_and_its_totals_are_harbors(
+    harbor: Path, variables: dict[str, str], tmp_path: Path, settings: Settings
+) -> None:
+    job, _ = run_job(harbor, tmp_path, variables | plugged_in(settings), "--plugin", "streamer")
+    published = events(settings)
+    assert newest(published) == newest(converted(job)[0])
+    starts = Counter(slot_of(event) for event in published if event["type"] == "trial_started")
+    assert starts == Counter({slot_of(event) for event in trials_of(published)})
     stats = json.loads((job / "result.json").read_text())["stats"]
-    assert totals_of(events) == totals_in(stats)
-    assert rewards_of(events) == rewards_in(stats) != {}
+    assert totals_of(published) == totals_in(stats)
+    assert rewards_of(published) == rewards_in(stats) != {}
 
 
 def totals_of(events: list[Event]) -> dict[str, Any]:
     """What our summaries say of the events: all numbers of a job that harbor counts too."""
-    trials = list(newest(trials_of(events)).values())
-    sums = [{name: part[name] for name in ("trials", "resolved")} for part in summaries(events).values()]
-    cached = sum(trial.get("cache_read_tokens", 0) for trial in trials)
+    parts, trials = summaries(events).values(), newest(trials_of(events)).values()
+
+    def total(name: str) -> float:
+        return sum(trial.get(name, 0) for trial in trials)
+
     return {
-        "trials": sum(part["trials"] for part in sums),
+        "trials": sum(part["trials"] for part in parts),
         "errored": sum(trial["failure_mode"] != "unset" for trial in trials),
-        "rewarded 1": sum(part["resolved"] for part in sums),
-        "input tokens": sum(trial.get("input_tokens", 0) for trial in trials) + cached,
-        "cached tokens": cached,
-        "output tokens": sum(trial.get("output_tokens", 0) for trial in trials),
-        "cost in USD": sum(trial.get("cost_usd", 0) for trial in trials),
+        "rewarded 1": sum(part["resolved"] for part in parts),
+        "input tokens": total("input_tokens") + total("cache_read_tokens"),
+        "cached tokens": total("cache_read_tokens"),
+        "output tokens": total("output_tokens"),
+        "cost in USD": total("cost_usd"),
     }
 
 
@@ -159,18 +169,9 @@ def rewards_of(events: list[Event]) -> dict[str, Counter[float]]:
 def test_a_job_ends_well_where_no_broker_answers_and_its_events_wait_on_the_disk(
     harbor: Path, variables: dict[str, str], tmp_path: Path
 ) -> None:
-    to = {
-        "STREAMER_BOOTSTRAP": "127.0.0.1:1",
-        "STREAMER_HARBOR": "1",
-        "STREAMER_DATA_DIR": str(tmp_path / "d"),
-    }
+    to = {"STREAMER_BOOTSTRAP": NOWHERE, "STREAMER_HARBOR": "1", "STREAMER_DATA_DIR": str(tmp_path / "d")}
     job, _ = run_job(harbor, tmp_path, variables | to, "--plugin", "streamer")
-    waiting = [
-        json.loads(line)
-        for file in (tmp_path / "d").rglob("*.spill.ndjson")
-        for line in file.read_text().splitlines()
-    ]
-    assert newest(waiting) == newest(converted(job)[0])
+    assert newest(kept(tmp_path / "d")) == newest(converted(job)[0])
 
 
 def test_harbor_lists_the_plug_in_and_it_says_when_it_publishes_nothing(
@@ -241,26 +242,20 @@ def test_a_resumed_job_is_what_convert_says(
     harbor: Path,
     variables: dict[str, str],
     tmp_path: Path,
-    embedded_broker: str,
-    namespace: str,
+    settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
     plugin: tuple[str, ...],
 ) -> None:
     """`harbor job resume` deletes the trials that were stopped, and runs them under other names."""
-    to = {"STREAMER_BOOTSTRAP": embedded_broker, "STREAMER_NAMESPACE": namespace, "STREAMER_HARBOR": "1"}
-    to |= {"STREAMER_EMBEDDED": "true", "STREAMER_DATA_DIR": str(tmp_path / "data")}
+    to = variables | plugged_in(settings) | {"STREAMER_DATA_DIR": str(tmp_path / "data")}
     monkeypatch.setenv("STREAMER_DATA_DIR", to["STREAMER_DATA_DIR"])
-    settings = make_topics(settings_of(embedded_broker, namespace))
-    job = stop_in_the_middle(harbor, tmp_path, variables | to, "--plugin", "streamer")
+    job = stop_in_the_middle(harbor, tmp_path, to, "--plugin", "streamer")
     stopped = {trial.name for trial in job.iterdir() if trial.is_dir()}
-    run_in_peer(
-        harbor, "harbor", "job", "resume", "-p", "jobs/live", *plugin, cwd=tmp_path, variables=variables | to
-    )
+    run_in_peer(harbor, "harbor", "job", "resume", "-p", "jobs/live", *plugin, cwd=tmp_path, variables=to)
     assert len(stopped - {trial.name for trial in job.iterdir()}) == 2
     if not plugin:
         tail(settings, job, ConvertOptions(), threading.Event(), print, lambda _: None, once=True)
-    records = read_topic(settings, Names(namespace).trial_events)
-    published = [json.loads(record.value or b"") for record in records]
+    published = events(settings)
     assert len(trials_of(converted(job)[0])) == 10
     assert sum(event["type"] == "trial_retracted" for event in published) == 2
     assert digests_of(published) == converted_digests(job)
@@ -346,22 +341,16 @@ def server(
 
 
 def test_a_server_followed_by_its_address_or_its_files_is_one_run_with_its_own_totals(
-    server: tuple[str, Path],
-    tmp_path: Path,
-    embedded_broker: str,
-    namespace: str,
-    monkeypatch: pytest.MonkeyPatch,
+    server: tuple[str, Path], tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R34."""
     address, data = server
     monkeypatch.setenv("STREAMER_DATA_DIR", str(tmp_path / "data"))
-    settings = make_topics(settings_of(embedded_broker, namespace))
     with pytest.raises(ServerError, match=r"401\. Set HARBOR_API_KEY"):
         ServerCopy(address, tmp_path).update()
     monkeypatch.setenv("HARBOR_API_KEY", SERVER_KEY)
     tail(settings, address, ConvertOptions(), threading.Event(), print, lambda _: None, once=True)
-    records = read_topic(settings, Names(namespace).trial_events)
-    published = [json.loads(record.value or b"") for record in records]
+    published = events(settings)
     assert digests_of(published) == converted_digests(data)
     with build_opener().open(
         Request(f"{address}/jobs", headers={"Authorization": f"Bearer {SERVER_KEY}"})
@@ -390,36 +379,20 @@ def mean_of(values: Counter[float]) -> float:
 # inspect_ai itself, with our hook: what it publishes, and what it never does to an eval.
 
 
-NOWHERE = "127.0.0.1:9"
-"""An address where no broker listens."""
-
-
 def hook_to(settings: Settings, home: Path) -> dict[str, str]:
     """Turn the hook on, with this broker; events wait below the home."""
-    return {
+    return plugged_in(settings) | {
         "STREAMER_INSPECT": "1",
-        "STREAMER_BOOTSTRAP": settings.bootstrap,
-        "STREAMER_NAMESPACE": settings.namespace,
-        "STREAMER_EMBEDDED": "true",
         "STREAMER_PARTITIONS": str(settings.partitions),
         "XDG_DATA_HOME": str(home / "data"),
     }
-
-
-def kept(home: Path) -> list[str]:
-    """The types of the events on the disk."""
-    files = home.rglob("*.spill.ndjson")
-    lines = (line for file in files for line in file.read_text().splitlines(keepends=True))
-    return [json.loads(line)["type"] for line in lines if line.endswith("\n")]
 
 
 def in_order(result: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
     return sorted((event for event in result if event["type"] in kinds), key=canonical_json)
 
 
-def test_the_hook_publishes_the_events_that_convert_makes_of_the_log(
-    inspect_ai: Inspect, settings: Settings
-) -> None:
+def test_the_hook_publishes_what_convert_makes_of_the_log(inspect_ai: Inspect, settings: Settings) -> None:
     said = inspect_ai.eval(
         *("--no-fail-on-error", "--sample-shuffle", "3"),
         hook=hook_to(settings, inspect_ai.home),
@@ -504,8 +477,7 @@ def test_without_a_broker_the_eval_goes_on_and_its_events_wait_on_the_disk(
     away = settings.model_copy(update={"bootstrap": NOWHERE})
     said = inspect_ai.eval("--epochs", "1", hook=hook_to(away, inspect_ai.home))
     assert scores_of(the_log(inspect_ai.logs))["graded"]["accuracy"] > 0
-    waiting = [path for path in (inspect_ai.home / "data").rglob("*") if path.is_file()]
-    assert sum(path.read_bytes().count(b"trial_result") for path in waiting) == 6, said
+    assert len(trials_of(kept(inspect_ai.home / "data"))) == 6, said
 
 
 async def test_when_the_stack_ends_before_the_eval_its_events_wait_on_the_disk(
@@ -518,11 +490,14 @@ async def test_when_the_stack_ends_before_the_eval_its_events_wait_on_the_disk(
     longer = 8  # s: than the hook's answer holds, whether it is on
     options = ("--log-dir", "logs", "--epochs", "1")
     running = inspect_ai.start("eval", TASKS.name, *options, hook=hook, arithmetic_seconds=longer)
-    await eventually(lambda: "trial_started" in kept(inspect_ai.home), "a start on the disk", COMMAND_SECONDS)
+
+    def types() -> Counter[str]:
+        return Counter(event["type"] for event in kept(inspect_ai.home))
+
+    await eventually(lambda: "trial_started" in types(), "a start on the disk", COMMAND_SECONDS)
     remove_discovery()
     said, _ = running.communicate(timeout=COMMAND_SECONDS)
-    result = kept(inspect_ai.home)
-    assert (result.count("trial_result"), result.count("run_finished")) == (6, 1), said
+    assert (types()["trial_result"], types()["run_finished"]) == (6, 1), said
 
 
 def test_the_hook_is_off_without_the_variable_and_without_a_stack(inspect_ai: Inspect) -> None:

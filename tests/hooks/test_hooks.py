@@ -36,13 +36,17 @@ class Recording:
         self.closed = True
 
 
-def a_background(publisher: Any) -> Background:
+@pytest.fixture
+def publisher() -> Recording:
+    return Recording()
+
+
+@pytest.fixture
+def thread(publisher: Any) -> Background:
     return Background("test", publisher)
 
 
-def test_work_is_done_in_order_and_the_publisher_is_closed() -> None:
-    publisher = Recording()
-    thread = a_background(publisher)
+def test_work_is_done_in_order_and_the_publisher_is_closed(publisher: Recording, thread: Background) -> None:
     for number in range(100):
         thread.hand_over(lambda publish, number=number: publish(number))
     thread.close()
@@ -50,9 +54,8 @@ def test_work_is_done_in_order_and_the_publisher_is_closed() -> None:
     assert publisher.closed
 
 
-def test_handing_over_does_not_wait_for_the_work_before() -> None:
-    publisher, go = Recording(), threading.Event()
-    thread = a_background(publisher)
+def test_handing_over_does_not_wait_for_the_work_before(publisher: Recording, thread: Background) -> None:
+    go = threading.Event()
     thread.hand_over(lambda publish: publish(go.wait(DEADLINE_SECONDS)))
     thread.hand_over(lambda publish: publish("second"))
     assert publisher.events == []
@@ -61,9 +64,9 @@ def test_handing_over_does_not_wait_for_the_work_before() -> None:
     assert publisher.events == [True, "second"]
 
 
-def test_errors_are_logged_and_the_next_work_is_done(caplog: pytest.LogCaptureFixture) -> None:
-    publisher = Recording()
-    thread = a_background(publisher)
+def test_errors_are_logged_and_the_next_work_is_done(
+    publisher: Recording, thread: Background, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING, "streamer.hooks"):
         thread.hand_over(lambda publish: publish(1 / 0))
         thread.hand_over(lambda publish: publish("refused"))
@@ -75,11 +78,10 @@ def test_errors_are_logged_and_the_next_work_is_done(caplog: pytest.LogCaptureFi
 
 
 def test_close_waits_no_longer_than_its_limit_and_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    thread: Background, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(background, "WORK_SECONDS", 0.01)
     go = threading.Event()
-    thread = a_background(Recording())
     thread.hand_over(lambda publish: publish(go.wait(DEADLINE_SECONDS)))
     thread.close()
     assert "not everything was published" in caplog.text

@@ -27,13 +27,11 @@ PARTS = {
 
 
 def columns_table() -> str:
-    """Column by column, as Markdown."""
     rows = (f"| `{c.name}` | {c.kind} | {c.unit or '–'} | {_cell(c.description)} |\n" for c in COLUMNS)
     return "| column | type | unit | what it is |\n|---|---|---|---|\n" + "".join(rows)
 
 
 def settings_table() -> str:
-    """Setting by setting, as Markdown."""
     rows = [
         f"| `{name}` | {_default(field.default)} | {_cell(str(field.description))} |\n"
         for name, field in Settings.model_fields.items()
@@ -42,7 +40,6 @@ def settings_table() -> str:
 
 
 def infrastructure_table() -> str:
-    """Failure modes that are the infrastructure's, harness by harness, as Markdown."""
     rows = [
         f"| {harness} | `{mode}` | {_cell(meaning)} |\n"
         for harness, modes in INFRASTRUCTURE_FAILURES.items()
@@ -55,7 +52,6 @@ TABLES = {REPORT: columns_table, OPERATOR: settings_table, HARNESS: infrastructu
 
 
 def with_part(document: Path, text: str) -> str:
-    """The document with its generated part made anew."""
     start, end = PARTS[document]
     head, rest = text.split(start)
     return head + start + TABLES[document]() + end + rest.split(end)[1]

@@ -30,131 +30,53 @@ ALLOWED = ROOT / "tests" / "house" / "language_allowed.toml"
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn that readers stumble over.
-
-    Attributes:
-        name: the turn, as a message shows it.
-        pattern: what finds it in a sentence.
-        instead: what to write.
-        example: a sentence that the pattern must find.
-        fine: a sentence that it must pass over.
-    """
+    """A turn that readers stumble over; its pattern finds it in `example`, and passes over `fine`."""
 
     name: str
-    pattern: re.Pattern[str]
+    pattern: str
     instead: str
     example: str
     fine: str
 
 
-def _turn(name: str, pattern: str, instead: str, example: str, fine: str) -> Turn:
-    return Turn(name, re.compile(pattern), instead, example, fine)
-
-
 _VERB = r"(?:is|are|was|were|has|have|had|can|may|must|will|would|does|do)"
 TURNS = (
-    _turn("anew", r"\b[Aa]new\b", "again", "It writes them anew.", "It writes them again."),
-    _turn("be it", r"\bbe it\b", "even if", "It decides, be it only by its time.", "It must be its own."),
-    _turn(
-        "whoever",
-        r"\b[Ww]ho(?:so)?m?ever\b",
-        "the noun: a client, a user, a process",
-        "Whoever reaches the port may read.",
-        "A client that reaches the port may read.",
-    ),
-    _turn(
-        "that which",
-        r"\b(?:that|those) which\b",
-        "the noun",
-        "It is that which limits it.",
-        "This limit, which is fixed, applies.",
-    ),
-    _turn(
-        "that of, those of",
-        r"\b(?:[Tt]hat|[Tt]hose) of\b",
-        "repeat the noun, or use a possessive: the worker's",
-        "The grade is that of its mean.",
-        "It says that, of all runs, two differ.",
-    ),
-    _turn(
-        "nobody",
-        r"\b[Nn]obody\b",
-        "say what is missing, or who acts: no client, without a reader",
-        "It is kept where nobody reads.",
-        "It is kept where no client reads.",
-    ),
-    _turn(
-        "none as a subject",
-        rf"\bnone(?: of \w+)? {_VERB}\b|^None of\b",
-        "no + noun, or a sentence that says what holds",
-        "The page, or null while none is known.",
-        "None if the run is unknown.",
-    ),
-    _turn(
-        "is none",
-        r"(?<![Tt]here )\b(?:is|are|was|were) none\b",
-        "is not one; better the noun: an invalid event",
-        "An event that is none is put aside.",
-        "If there is none, it is made.",
-    ),
-    _turn(
-        "had better",
-        r"\b(?:had|has) better\b",
-        "should",
-        "A caller had better wait.",
-        "The run had two results.",
-    ),
-    _turn(
-        "as of any",
-        r"\b[Aa]s of any\b",
-        "the same as for other values",
-        "The mean, as of any values.",
-        "As in any other run.",
-    ),
-    _turn(
-        "a pronoun as a whole clause",
-        r"^(?:Those|They|These|It|That)[:,]",
-        "the noun and a verb",
-        "They, as a list.",
-        "They stand in a list.",
-    ),
-    _turn(
-        "what is ... of",
-        r"\b[Ww]hat (?:is|was|are|were|has|have) (?:\w+ )?of\b",
-        "the noun: the files, the summaries of the run",
-        "What is read of the run is shown.",
-        "The files of the run are shown.",
-    ),
-    _turn(
-        "but for",
-        r"\bbut for\b",
-        "except",
-        "All are sent, but for the last.",
-        "All are sent, except the last.",
-    ),
-    _turn(
-        "for ever",
-        r"\bfor ever\b(?! (?:event|run|message|record|value|model))",
-        "always, or: without a limit",
-        "It waits for ever.",
-        "It waits until the broker answers.",
-    ),
-    _turn(
-        "told",
-        r"\b[Tt]old\b(?! apart|:)",
-        "reported, shown, sent, called with",
-        "What changed is told once.",
-        "Two runs of one name are told apart by their folders.",
-    ),
-    _turn(
-        "three clauses with semicolons",
-        r";.*;",
-        "two or three sentences, or a list",
-        "One is read; two are kept; three are lost.",
-        "One is read; two are kept.",
-    ),
-)
-
+    Turn("anew", r"\b[Aa]new\b", "again", "It writes them anew.", "It writes them again."),
+    Turn("be it", r"\bbe it\b", "even if", "It decides, be it only by its time.", "It must be its own."),
+    Turn("whoever", r"\b[Ww]ho(?:so)?m?ever\b", "the noun: a client, a user, a process",
+         "Whoever reaches the port may read.", "A client that reaches the port may read."),
+    Turn("that which", r"\b(?:that|those) which\b", "the noun", "It is that which limits it.",
+         "This limit, which is fixed, applies."),
+    Turn("that of, those of", r"\b(?:[Tt]hat|[Tt]hose) of\b",
+         "repeat the noun, or use a possessive: the worker's", "The grade is that of its mean.",
+         "It says that, of all runs, two differ."),
+    Turn("nobody", r"\b[Nn]obody\b", "say what is missing, or who acts: no client, without a reader",
+         "It is kept where nobody reads.", "It is kept where no client reads."),
+    Turn("none as a subject", rf"\bnone(?: of \w+)? {_VERB}\b|^None of\b",
+         "no + noun, or a sentence that says what holds", "The page, or null while none is known.",
+         "None if the run is unknown."),
+    Turn("is none", r"(?<![Tt]here )\b(?:is|are|was|were) none\b",
+         "is not one; better the noun: an invalid event", "An event that is none is put aside.",
+         "If there is none, it is made."),
+    Turn("had better", r"\b(?:had|has) better\b", "should", "A caller had better wait.",
+         "The run had two results."),
+    Turn("as of any", r"\b[Aa]s of any\b", "the same as for other values", "The mean, as of any values.",
+         "As in any other run."),
+    Turn("a pronoun as a whole clause", r"^(?:Those|They|These|It|That)[:,]", "the noun and a verb",
+         "They, as a list.", "They stand in a list."),
+    Turn("what is ... of", r"\b[Ww]hat (?:is|was|are|were|has|have) (?:\w+ )?of\b",
+         "the noun: the files, the summaries of the run", "What is read of the run is shown.",
+         "The files of the run are shown."),
+    Turn("but for", r"\bbut for\b", "except", "All are sent, but for the last.",
+         "All are sent, except the last."),
+    Turn("for ever", r"\bfor ever\b(?! (?:event|run|message|record|value|model))",
+         "always, or: without a limit", "It waits for ever.", "It waits until the broker answers."),
+    Turn("told", r"\b[Tt]old\b(?! apart|:)", "reported, shown, sent, called with",
+         "What changed is told once.", "Two runs of one name are told apart by their folders."),
+    Turn("three clauses with semicolons", r";.*;", "two or three sentences, or a list",
+         "One is read; two are kept; three are lost.", "One is read; two are kept."),
+)  # fmt: skip
+"""Each with what to write instead, an example, and a sentence that is fine."""
 
 SUMMARY_OPENS = re.compile(r"^(?:They|It|Those|Of|Whose)\b")
 """Words without a noun of their own: a docstring that opens so needs its surroundings to be understood."""
@@ -183,7 +105,7 @@ def offences(sentences: Iterable[Sentence]) -> Iterator[Offence]:
             instead = "a noun that a reader of this line alone understands"
             yield Offence(sentence, "a docstring that opens without a noun", instead)
         for turn in TURNS:
-            if turn.pattern.search(sentence.text):
+            if re.search(turn.pattern, sentence.text):
                 yield Offence(sentence, f"the turn “{turn.name}”", turn.instead)
 
 
@@ -193,7 +115,6 @@ def mean_words(sentences: Iterable[Sentence]) -> float:
 
 
 def allowed() -> dict[str, int]:
-    """How many offences each file may still have."""
     return dict(tomllib.loads(ALLOWED.read_text("utf-8"))["offences"])
 
 

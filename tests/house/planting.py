@@ -15,13 +15,7 @@ BIN = Path(sys.executable).parent
 
 @dataclass(frozen=True)
 class Plant:
-    """One forbidden line, and where it stands.
-
-    Attributes:
-        rule: name of the import contract in pyproject.toml that must break.
-        path: file of the product, from the root of the repository; made if it does not exist.
-        line: what is appended to it.
-    """
+    """One line, and the file that it is appended to, by which the import contract `rule` must break."""
 
     rule: str
     path: str
@@ -29,7 +23,6 @@ class Plant:
 
     @property
     def module(self) -> str:
-        """The name of the file as Python imports it."""
         return self.path.removesuffix(".py").replace("/", ".")
 
 
@@ -56,7 +49,6 @@ class ScratchCopy:
         return before.count(b"\n") + 2
 
     def restore(self) -> None:
-        """Take out everything that was planted."""
         for file, contents in self._untouched.items():
             if contents is None:
                 file.unlink()

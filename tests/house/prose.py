@@ -30,15 +30,7 @@ _ITEM = re.compile(r"^ {4}(?! )")
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence, and where it begins.
-
-    Attributes:
-        path: file, from the root of the repository.
-        line: line of the paragraph that holds the sentence, from 1.
-        text: the sentence on one line; each code span is shown as `…`.
-        words: number of words; code spans and links' targets do not count.
-        is_summary: True for the first sentence of a docstring.
-    """
+    """One sentence, and where its paragraph begins; each code span is `…` and no word."""
 
     path: str
     line: int
@@ -77,7 +69,6 @@ def pages() -> list[Path]:
 
 
 def modules() -> list[Path]:
-    """The Python modules of the product and its benchmarks."""
     return [
         path
         for path in tracked_files()
@@ -86,7 +77,6 @@ def modules() -> list[Path]:
 
 
 def sentences_of(path: Path) -> list[Sentence]:
-    """The sentences of one file of the repository."""
     name, text = path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
     read = sentences_of_python if path.suffix == ".py" else sentences_of_markdown
     return list(read(text, name))

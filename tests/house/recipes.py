@@ -6,14 +6,13 @@ import ast
 import os
 import re
 import shutil
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.house.repository import ROOT
+from tests.house.repository import ROOT, ran
 
 PAGE = ROOT / "CONTRIBUTING.md"
 STEP = re.compile(
@@ -55,7 +54,6 @@ def steps(title: str) -> list[Step]:
 
 
 def copied(tree: Path, names: Iterable[str] = ("streamer",)) -> Path:
-    """Copy these folders of the repository to a tree, without its data."""
     ignored = shutil.ignore_patterns("__pycache__", "data", "recorded")
     for name in names:
         shutil.copytree(ROOT / name, tree / name, ignore=ignored)
@@ -63,14 +61,12 @@ def copied(tree: Path, names: Iterable[str] = ("streamer",)) -> Path:
 
 
 def follow(tree: Path, recipe: Iterable[Step]) -> None:
-    """Apply the steps in a copy."""
     for step in recipe:
         file = tree / step.path
         file.write_text(with_code(file.read_text("utf-8"), step), encoding="utf-8")
 
 
 def with_code(source: str, step: Step) -> str:
-    """The module with the step's code at the end of its place."""
     body = ast.parse(source).body
     if step.place == MODULE:
         return f"{source}\n\n{step.code}"
@@ -97,7 +93,6 @@ def _end_of(node: Any) -> tuple[int, int]:
 
 
 def names_of(node: ast.stmt) -> list[str]:
-    """The names that a statement of a module defines."""
     if isinstance(node, ast.ClassDef | ast.FunctionDef):
         return [node.name]
     if isinstance(node, ast.Assign | ast.AnnAssign):
@@ -107,7 +102,6 @@ def names_of(node: ast.stmt) -> list[str]:
 
 
 def python_files(tree: Path) -> dict[str, bytes]:
-    """Every product module, by its path."""
     return {str(path.relative_to(tree)): path.read_bytes() for path in (tree / "streamer").rglob("*.py")}
 
 
@@ -118,27 +112,15 @@ def touched(tree: Path, before: Mapping[str, bytes]) -> set[str]:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """Variables by which the copy is what Python imports."""
     return {"PYTHONPATH": str(tree)}
 
 
-def run_python(tree: Path, program: str) -> bytes:
+def run_python(tree: Path, program: str) -> str:
     """What a program prints that imports from the copy."""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tree,
-        env=os.environ | environment(tree),
-        capture_output=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout
+    return ran(sys.executable, "-c", program, cwd=tree, env=os.environ | environment(tree)).stdout
 
 
 def run_make(tree: Path, command: list[str]) -> None:
     """Run a `make` command in the copy, with the interpreter of this test and nothing installed."""
     program = [*command, "STAMP=", f"BIN={Path(sys.executable).parent}"]
-    done = subprocess.run(
-        program, cwd=tree, env=os.environ | environment(tree), capture_output=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr.decode()
+    ran(*program, cwd=tree, env=os.environ | environment(tree))

@@ -18,7 +18,6 @@ def tracked_files() -> list[Path]:
 
 
 def pyproject() -> dict[str, Any]:
-    """The contents of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
@@ -28,3 +27,13 @@ def direct_dependencies() -> list[str]:
     extras = project["optional-dependencies"].values()
     lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
     return [line for line in lines if not line.startswith(f"{project['name']}[")]
+
+
+def ran(
+    *command: object, cwd: Path = ROOT, seconds: float = 300, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """A command after its end, which must be with 0."""
+    words = list(map(str, command))
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=seconds, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done

@@ -19,6 +19,7 @@ from jsonschema import Draft7Validator
 
 from tests.house.repository import ROOT, tracked_files
 from tests.support.data import shared_data
+from tests.support.events import a_trial
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 INSTALL, JUDGE = ACTION["runs"]["steps"]
@@ -39,8 +40,6 @@ def schema(name: str) -> Draft7Validator:
 
 @dataclass
 class Done:
-    """What a step left behind."""
-
     code: int
     log: str
     summary: str
@@ -81,7 +80,6 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def runs() -> tuple[Path, Path]:
-    """Two real result directories of Terminal-Bench: the better one, then the worse one."""
     result = shared_data() / "terminal_bench" / "runs"
     return result / "20250924_droid_gpt-5", result / "20250902_orchestrator_qwen-3-coder-480B"
 
@@ -182,13 +180,7 @@ def test_what_cannot_be_judged_is_undecided_and_says_why(
 
 
 def test_nothing_in_results_is_a_command_to_the_runner(folder: Path) -> None:
-    trial = {
-        "type": "trial_result",
-        "run_id": "::error::pwned",
-        "task_id": "t",
-        "agent": "::set-output",
-        "model": "m",
-    }
+    trial = a_trial(run_id="::error::pwned", agent="::set-output")
     events = folder / "events.ndjson"
     events.write_text(json.dumps(trial) + "\n::error::not json\n")
     done = run(JUDGE, folder, candidate=str(events), target="1")

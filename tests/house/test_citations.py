@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.citations import SEMANTICS, cited, linked, numbers, pages
+from tests.house.citations import cited, linked, numbers, pages
 from tests.house.repository import ROOT, tracked_files
 
 CITING = (".py", ".md", ".json", ".lua", ".js")
@@ -34,13 +34,6 @@ def test_every_cited_number_is_explained() -> None:
 def test_every_citation_on_a_page_is_a_link(page: Path) -> None:
     text = page.read_text("utf-8")
     assert linked(text, pages()[page]) == text, "run: python -m tests.house.citations"
-
-
-def test_every_link_inside_semantics_leads_to_a_number_or_a_section() -> None:
-    text = SEMANTICS.read_text("utf-8")
-    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    anchors = {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in headings}
-    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= anchors
 
 
 def test_no_file_names_a_document_that_is_not_here() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import streamer.schemas.base
-from tests.house.repository import ROOT
+from tests.house.repository import ran
 
 
 def constants() -> str:
@@ -20,6 +19,5 @@ def _in_order(value: object) -> object:
 
 
 def test_the_constants_are_those_of_a_fresh_process() -> None:
-    command = [sys.executable, "-c", f"from {__name__} import constants; print(constants())"]
-    fresh = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    fresh = ran(sys.executable, "-c", f"from {__name__} import constants; print(constants())")
     assert fresh.stdout.strip() == constants()

@@ -24,7 +24,6 @@ PINS = {
 
 
 def everything_needed() -> set[str]:
-    """Names of all direct and transitive dependencies on this platform."""
     result: set[str] = set()
     waiting = [
         (requirement.name, frozenset(requirement.extras)) for requirement in DIRECT if applies(requirement)

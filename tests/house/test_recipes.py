@@ -10,17 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.house.recipes import (
-    Step,
-    copied,
-    environment,
-    follow,
-    python_files,
-    run_python,
-    section,
-    steps,
-    touched,
-)
+from tests.house import recipes
 from tests.support.cli import streamer
 
 CONNECTOR = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -36,8 +26,7 @@ print(*(column.head for column in board_columns(AGENTS, datetime.now(UTC))), sep
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the package, as it is."""
-    return copied(tmp_path / "contributor")
+    return recipes.copied(tmp_path / "contributor")
 
 
 @pytest.fixture
@@ -50,27 +39,24 @@ def events(tmp_path: Path) -> Path:
     return file
 
 
-def followed(tree: Path, recipe: list[Step]) -> set[str]:
-    """Apply a recipe to the copy; the files that it touched."""
-    before = python_files(tree)
-    follow(tree, recipe)
-    return touched(tree, before)
+def followed(tree: Path, recipe: list[recipes.Step]) -> set[str]:
+    before = recipes.python_files(tree)
+    recipes.follow(tree, recipe)
+    return recipes.touched(tree, before)
 
 
 def printed(tree: Path, *command: object) -> str:
-    """What a command of the copy prints."""
-    done = streamer(*command, cwd=tree, environment=environment(tree))
+    done = streamer(*command, cwd=tree, environment=recipes.environment(tree))
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
 
 def lines_of(text: str) -> list[Any]:
-    """JSON, line by line."""
     return [orjson.loads(line) for line in text.splitlines()]
 
 
 def test_a_field_of_a_summary_takes_two_files(tree: Path, events: Path, tmp_path: Path) -> None:
-    changed = followed(tree, steps("Add a field to a summary"))
+    changed = followed(tree, recipes.steps("Add a field to a summary"))
     assert changed == {"streamer/folding/summaries.py", "streamer/schemas/summaries.py"}
     summaries = {one["type"]: one for one in lines_of(printed(tree, "fold", "--json", events))}
     assert summaries["agent_model_summary"]["trials_per_task"] == 2.0
@@ -83,11 +69,11 @@ def test_a_field_of_a_summary_takes_two_files(tree: Path, events: Path, tmp_path
     read = (
         "from streamer.schemas.summaries import SUMMARY; print(SUMMARY.validate_json({!r}).trials_per_task)"
     )
-    assert run_python(tree, read.format(json.dumps(summaries["tier_summary"]))) == b"2.0\n"
+    assert recipes.run_python(tree, read.format(json.dumps(summaries["tier_summary"]))) == "2.0\n"
 
 
 def test_a_column_of_a_board_takes_one_file(tree: Path, events: Path) -> None:
-    assert followed(tree, steps("Add a column to a board")) == {"streamer/views/columns.py"}
+    assert followed(tree, recipes.steps("Add a column to a board")) == {"streamer/views/columns.py"}
     lines = printed(tree, "fold", events).splitlines()
     [row] = [line for line in lines if line.startswith("a:m ")]
     assert row.endswith(" 3")
@@ -95,14 +81,15 @@ def test_a_column_of_a_board_takes_one_file(tree: Path, events: Path) -> None:
     report = printed(tree, "report", "--from", events, "--format", "md").splitlines()
     [head] = [line for line in report if line.startswith("| agent:model |") and line.endswith("| tasks |")]
     assert report[report.index(head) + 2].endswith("| 3 |")
-    page = run_python(tree, "from streamer.views.columns import AGENTS; print(AGENTS.shown_on('page')[-1])")
-    assert page.decode().startswith("Column(name='tasks', title='tasks', format='count'")
-    screen = run_python(tree, WATCHED).decode()
-    assert screen.splitlines()[-1] == "tasks"
+    page = recipes.run_python(
+        tree, "from streamer.views.columns import AGENTS; print(AGENTS.shown_on('page')[-1])"
+    )
+    assert page.startswith("Column(name='tasks', title='tasks', format='count'")
+    assert recipes.run_python(tree, WATCHED).splitlines()[-1] == "tasks"
 
 
 def test_a_command_takes_two_files(tree: Path, events: Path) -> None:
-    changed = followed(tree, steps("Add a command"))
+    changed = followed(tree, recipes.steps("Add a command"))
     assert changed == {"streamer/terminal/files.py", "streamer/terminal/__init__.py"}
     assert re.search(r"^ +count +Count events by their type\.$", printed(tree, "--help"), re.MULTILINE)
     assert "Count the events in FILE (or on stdin) by their type." in printed(tree, "count", "--help")
@@ -111,7 +98,6 @@ def test_a_command_takes_two_files(tree: Path, events: Path) -> None:
 
 @pytest.fixture
 def tiny_run(tmp_path: Path) -> Path:
-    """A run of the harness that the recipe reads."""
     run = tmp_path / "first"
     run.mkdir()
     (run / "plan.tiny").write_text("a b")
@@ -121,13 +107,13 @@ def tiny_run(tmp_path: Path) -> Path:
 
 def test_a_harness_takes_one_new_file_and_its_registration(tree: Path, tiny_run: Path) -> None:
     """In a package of its own it takes no file of ours: `tests/sources/test_convert.py` installs that."""
-    connector = CONNECTOR.search(section("Add a harness"))
+    connector = CONNECTOR.search(recipes.section("Add a harness"))
     assert connector
-    before = python_files(tree)
+    before = recipes.python_files(tree)
     (tree / "streamer/sources/tiny.py").write_text(connector[1])
-    recipe = steps("Add a harness")
-    follow(tree, recipe)
-    assert touched(tree, before) == {"streamer/sources/tiny.py", "streamer/sources/convert.py"}
+    recipe = recipes.steps("Add a harness")
+    recipes.follow(tree, recipe)
+    assert recipes.touched(tree, before) == {"streamer/sources/tiny.py", "streamer/sources/convert.py"}
     assert sum(step.code.count("\n") for step in recipe) == 2
     for harness in ("tiny", "auto"):
         plan, *trials = lines_of(printed(tree, "convert", "--harness", harness, tiny_run))

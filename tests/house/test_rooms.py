@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import statistics
+from collections import Counter
 from pathlib import Path
 
 from tests.house.repository import ROOT, tracked_files
@@ -36,27 +37,17 @@ def lines_of(path: Path) -> int:
     return len(path.read_text("utf-8").splitlines())
 
 
-def test_there_are_few_rooms() -> None:
+def test_there_are_few_rooms_one_level_deep_and_few_modules() -> None:
+    deep = [str(path.relative_to(ROOT)) for path in MODULES if len(path.relative_to(PACKAGE).parts) > 3]
+    assert deep == []
     rooms = {path.relative_to(PACKAGE).parts[0] for path in MODULES if path.parent != PACKAGE}
     assert len(rooms) <= MOST_ROOMS, sorted(rooms)
-
-
-def test_there_are_few_modules() -> None:
     assert len(MODULES) <= MOST_MODULES
 
 
 def test_a_folder_is_seen_at_a_glance() -> None:
-    crowded = {}
-    for folder in {path.parent for path in MODULES}:
-        count = sum(path.parent == folder for path in MODULES)
-        if count > MOST_IN_A_FOLDER:
-            crowded[str(folder.relative_to(ROOT))] = count
-    assert crowded == {}
-
-
-def test_rooms_are_one_level_deep() -> None:
-    deep = [str(path.relative_to(ROOT)) for path in MODULES if len(path.relative_to(PACKAGE).parts) > 3]
-    assert deep == []
+    counts = Counter(str(path.parent.relative_to(ROOT)) for path in MODULES)
+    assert {folder: count for folder, count in counts.items() if count > MOST_IN_A_FOLDER} == {}
 
 
 def test_a_module_is_read_in_one_sitting() -> None:
@@ -83,15 +74,10 @@ def test_imports_take_a_small_share_of_the_lines() -> None:
 
 def test_no_module_only_hands_on() -> None:
     """A module that defines nothing is a head of a package or a program, or it should not exist."""
-    empty = []
-    for path in MODULES:
-        body = ast.parse(path.read_text("utf-8")).body
-        handing = ast.Import | ast.ImportFrom | ast.Expr
-        if path.name not in {"__init__.py", "__main__.py"} and all(
-            isinstance(node, handing) for node in body
-        ):
-            empty.append(str(path.relative_to(ROOT)))
-    assert empty == []
+    handing = ast.Import | ast.ImportFrom | ast.Expr
+    others = [path for path in MODULES if path.name not in {"__init__.py", "__main__.py"}]
+    bodies = {str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8")).body for path in others}
+    assert [name for name, body in bodies.items() if all(isinstance(node, handing) for node in body)] == []
 
 
 def test_no_module_of_the_product_looks_like_a_test() -> None:

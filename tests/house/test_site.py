@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import json
 import re
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -23,7 +22,7 @@ from markdown_it import MarkdownIt
 from playwright.sync_api import expect
 
 import streamer.client
-from tests.house.repository import ROOT, pyproject, tracked_files
+from tests.house.repository import ROOT, pyproject, ran, tracked_files
 from tests.web.browsing import a_browser
 
 FIRST = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -72,13 +71,11 @@ def page_of(file: Path) -> Page:
 
 
 def built(site: Path, name: str) -> Path:
-    """The file of a page of the repository."""
     return site / name.removesuffix(".md").removesuffix("README") / "index.html"
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """The address at which the files of a folder are served."""
     handler = partial(SimpleHTTPRequestHandler, directory=folder)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -90,9 +87,7 @@ def serving(folder: Path) -> Iterator[str]:
 @pytest.mark.peer
 @pytest.mark.browser
 def test_the_site_is_whole_and_asks_no_other_host_and_its_search_finds() -> None:
-    command = ["make", "docs", f"PYTHON={sys.executable}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ran("make", "docs", f"PYTHON={sys.executable}", seconds=240)
     assert done.stderr == "", "a warning"
     site = ROOT / "build" / "site" / pyproject()["project"]["version"]
     links_lead_somewhere(site)

@@ -1,4 +1,4 @@
-"""The tree that architecture.md draws is the tree that is there, and the README leads to it."""
+"""The tree that architecture.md draws is the tree that is there."""
 
 from __future__ import annotations
 
@@ -42,10 +42,6 @@ def test_the_drawn_tree_has_every_package_and_root_module_once_and_nothing_else(
 
 def test_every_line_of_the_drawn_tree_says_what_is_there() -> None:
     assert [path for path, says in drawn() if not says] == ["streamer/"]
-
-
-def test_the_readme_leads_to_the_tree() -> None:
-    assert f"({PAGE})" in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_the_tree_of_streamer_stands_in_the_order_of_the_layers() -> None:

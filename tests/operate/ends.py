@@ -7,7 +7,7 @@ import random
 import signal
 from collections.abc import Callable
 
-from tests.operate.stack import Stack, descendants, runs
+from tests.operate.stack import Stack, descendants
 from tests.support.worker_process import wait_for
 
 End = Callable[[Stack], None]
@@ -17,11 +17,9 @@ def orderly(*numbers: signal.Signals) -> End:
     """Signals to `up` alone, one after the other; everything below it ends too."""
 
     def end(stack: Stack) -> None:
-        below = descendants(stack.process.pid)
-        for number in numbers:
-            stack.process.send_signal(number)
-        stack.process.wait(60)
-        wait_for(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", 20)
+        with stack.ending():
+            for number in numbers:
+                stack.process.send_signal(number)
 
     return end
 
@@ -37,10 +35,8 @@ def kill_one(part: str) -> End:
 
 def kill_the_broker(stack: Stack) -> None:
     """SIGKILL of the broker, without which `up` ends."""
-    below = descendants(stack.process.pid)
-    kill_one("tansu")(stack)
-    stack.process.wait(60)
-    wait_for(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", 20)
+    with stack.ending():
+        kill_one("tansu")(stack)
 
 
 def kill_the_tree(stack: Stack) -> None:

@@ -92,13 +92,19 @@ class Stack:
         """True if exactly one descendant has this in its command line."""
         return sum(part in command for command in descendants(self.process.pid).values()) == 1
 
-    def end(self, number: signal.Signals) -> int:
-        """Send the signal to `up` alone and wait until it and everything below it is gone; its exit code."""
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """What is done in the block ends `up`; wait until it and everything below it is gone."""
         below = descendants(self.process.pid)
-        self.process.send_signal(number)
-        code = self.process.wait(DEADLINE_SECONDS)
+        yield
+        self.process.wait(DEADLINE_SECONDS)
         wait_for(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", 20)
-        return code
+
+    def end(self, number: signal.Signals) -> int:
+        """Send the signal to `up` alone; its exit code."""
+        with self.ending():
+            self.process.send_signal(number)
+        return int(self.process.returncode)
 
 
 def launch(

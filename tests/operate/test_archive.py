@@ -7,8 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -41,9 +40,9 @@ from streamer.terminal.archive import _archive as archived
 from streamer.terminal.archive import _archive_plan as plan_of
 from streamer.terminal.archive import _lines_of as lines_of
 from tests.operate.killed_archive import STEPS
-from tests.operate.test_bundle import changed
+from tests.operate.test_bundle import bundled, changed
 from tests.operate.verifying import a_run, client, publish, verdict_of
-from tests.support.cli import COMMAND
+from tests.support.cli import COMMAND, streamer
 from tests.support.events import Event, a_trial
 from tests.support.layers import EMBEDDED_ALONE, ENGINES
 from tests.support.online import Online, bootstrap_of, online
@@ -193,13 +192,39 @@ def refusal(archive: Archive, digest: str | None = None) -> str:
     return str(refused.value)
 
 
+def two_of(run_id: str, folder: Path) -> tuple[Archive, Archive]:
+    """Two commands for one run, each with a file of its own."""
+    a, b = (the_archive(run_id, folder / name, lines=True) for name in ("a.tar", "b.tar"))
+    return a, b
+
+
+def broken_off(one: Archive, log: Any) -> list[bytes]:
+    """The events of an archive whose command was killed when it had sent the first of them."""
+    events = one._prepared(log)
+    one._note(events)
+    one._send(events[:1])
+    return events
+
+
+def failing(error: Exception) -> Callable[..., None]:
+    def fails(*_: Any) -> None:
+        raise error
+
+    return fails
+
+
+NO_ROOM = OSError(28, "No space left on device")
+NO_BROKER = NotDelivered(3, 1, "broker:9092", OSError("gone"))
+SEND = Archive._send
+
+
 @pytest.mark.parametrize("other", ["archive", "delete"])
 def test_a_deletion_by_another_command_takes_no_line_from_the_ledger(
     log: Log, other: str, tmp_path: Path
 ) -> None:
     """A deletes, then B deletes up to a later revision, before either has sent its lines."""
     log.put(*a_short_run("c", ledger=NAMED))
-    a, b = (the_archive("c", tmp_path / name, lines=True) for name in ("a.tar", "b.tar"))
+    a, b = two_of("c", tmp_path)
     of_a, of_b = a._prepared(log), b._prepared(log)
     for one, events in ((a, of_a), (b, of_b)):
         one._note(events)
@@ -215,7 +240,7 @@ def test_a_deletion_by_another_command_takes_no_line_from_the_ledger(
 
 def test_a_command_that_finds_its_run_archived_by_another_leaves_no_journal(log: Log, tmp_path: Path) -> None:
     log.put(*a_short_run("c", ledger=NAMED))
-    a, b = (the_archive("c", tmp_path / name, lines=True) for name in ("a.tar", "b.tar"))
+    a, b = two_of("c", tmp_path)
     a._note(a._prepared(log))
     assert b.make()
     assert not a.make()
@@ -225,13 +250,10 @@ def test_a_command_that_finds_its_run_archived_by_another_leaves_no_journal(log:
 def test_the_lines_are_sent_before_anything_can_fail(
     log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
     log.put(*a_short_run("c", ledger=NAMED))
     one = the_archive("c", tmp_path / "c.tar", lines=True)
     with monkeypatch.context() as patched:
-        patched.setattr(Archive, "_complete", full)
+        patched.setattr(Archive, "_complete", failing(NO_ROOM))
         with pytest.raises(OSError, match="No space"):
             one.make()
     assert log.run("c").status == "archived"
@@ -248,21 +270,6 @@ def test_one_command_at_a_time_has_a_file(log: Log, monkeypatch: pytest.MonkeyPa
     assert the_archive("r", tmp_path / "r.tar").make()
 
 
-def test_a_broker_that_takes_no_deletion_is_told_with_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    def refuses(*_: Any) -> Any:
-        raise NotDelivered(1, 0, "broker:9092", OSError("gone"))
-
-    monkeypatch.setattr(archive, "ThreadedPublisher", refuses)
-    monkeypatch.setattr(Archive, "make", lambda self, _: self._send([b"{}"]))
-    out = tmp_path / "r.tar"
-    assert not archived(the_archive("r", out), None)
-    assert (
-        f"did not acknowledge its deletion. Run `streamer archive r {out}` again" in capsys.readouterr().err
-    )
-
-
 def test_a_broker_that_takes_only_a_part_of_an_archive_is_told_with_what_to_do(
     log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -270,11 +277,7 @@ def test_a_broker_that_takes_only_a_part_of_an_archive_is_told_with_what_to_do(
     one = the_archive("r", tmp_path / "r.tar")
     one._prepared(log)
     log.records.clear()
-
-    def refuses(*_: Any) -> Any:
-        raise NotDelivered(3, 1, "broker:9092", OSError("gone"))
-
-    monkeypatch.setattr(archive, "ThreadedPublisher", refuses)
+    monkeypatch.setattr(archive, "ThreadedPublisher", failing(NO_BROKER))
     with one.out.open("rb") as file, pytest.raises(NotDone, match="Run the same command again"):
         archive.restore(Settings(), file, "r.tar", PRICES, wait_seconds=0.0)
 
@@ -337,9 +340,7 @@ def test_a_file_of_another_run_that_was_broken_off_is_not_taken(log: Log, tmp_pa
     log.put(*a_short_run("nightly"), *a_short_run("nightly-1"))
     out = tmp_path / "a.tar"
     first = the_archive("nightly-1", out)
-    events = first._prepared(log)
-    first._note(events)
-    first._send(events[:1])
+    broken_off(first, log)
     out.rename(tmp_path / "moved.tar")
     said = refusal(the_archive("nightly", out))
     assert f"Finish that first: `streamer archive nightly-1 {out}`" in said
@@ -361,7 +362,7 @@ def test_a_late_event_that_the_deletion_covers_is_not_passed_over(log: Log, tmp_
 def test_an_event_between_the_deletions_of_two_commands_is_not_passed_over(log: Log, tmp_path: Path) -> None:
     """The file ends at the first deletion, and the second one covers more."""
     log.put(*a_short_run("r"))
-    a, b = (the_archive("r", tmp_path / name) for name in ("a.tar", "b.tar"))
+    a, b = two_of("r", tmp_path)
     of_a, of_b = a._prepared(log), b._prepared(log)
     a._note(of_a)
     a._send(of_a)
@@ -414,15 +415,41 @@ def test_what_comes_while_the_file_is_written_counts(
     assert (files_in(tmp_path), log.run("r").digest) == ([], before)
 
 
-def test_a_run_that_begins_again_beside_the_deletion_is_told_apart(log: Log, tmp_path: Path) -> None:
+def test_a_run_that_begins_again_beside_the_deletion_is_told_apart_and_needs_a_file_of_its_own(
+    log: Log, tmp_path: Path
+) -> None:
+    log.put(*a_short_run("r"))
+    one = the_archive("r", tmp_path / "r.tar")
+    [deletion, *_] = broken_off(one, log)
+    later = orjson.loads(deletion)["revision"] + 1
+    log.put(a_short_trial("r", "x", revision=later))
+    assert "has started again with later events" in refusal(one)
+    log.put({"type": "run_finished", "run_id": "r", "revision": later})
+    assert "has events other than r's" in refusal(one)
+    assert (files_in(tmp_path), events_in(one.out)) == (["r.tar"], a_short_run("r"))
+    assert log.types().count("run_deleted") == 1
+    assert the_archive("r", tmp_path / "second.tar").make()
+    assert log.types().count("run_deleted") == 2
+
+
+def test_what_came_between_comparison_and_deletion_is_in_the_file(log: Log, tmp_path: Path) -> None:
     log.put(*a_short_run("r"))
     one = the_archive("r", tmp_path / "r.tar")
     events = one._prepared(log)
     one._note(events)
-    one._send(events[:1])
-    log.put(a_short_trial("r", "x", revision=orjson.loads(events[0])["revision"] + 1))
-    assert "has started again with later events" in refusal(one)
-    assert (files_in(tmp_path), events_in(one.out)) == (["r.tar"], a_short_run("r"))
+    late = a_short_trial("r", "z")
+    log.put(late, events[0])
+    assert one.make()
+    assert events_in(one.out) == [*a_short_run("r"), late]
+
+
+def test_files_of_others_are_not_overwritten(log: Log, tmp_path: Path) -> None:
+    log.put(*a_short_run("r"))
+    out = tmp_path / "out.tar"
+    out.write_bytes(b"mine")
+    assert "exists and has events other than r's" in refusal(the_archive("r", out))
+    assert "There is no directory" in refusal(the_archive("r", tmp_path / "no" / "out.tar"))
+    assert (out.read_bytes(), "run_deleted" in log.types()) == (b"mine", False)
 
 
 def test_links_are_refused_and_files_of_other_archives_stay(log: Log, tmp_path: Path) -> None:
@@ -455,11 +482,13 @@ def test_a_plan_says_what_stays_and_what_was_broken_off(log: Log, tmp_path: Path
         *a_short_run("p1"), *a_short_run("p2"), *a_short_run("j", judged=True), *a_short_run("i", "error")
     )
     plan = a_plan_of(log, tmp_path)
-    assert ([run for run, *_ in plan.runs], [run for run, _ in plan.kept]) == (["p1", "p2"], ["i", "j"])
+    assert [run for run, *_ in plan.runs] == ["p1", "p2"]
+    assert plan.kept == (
+        ("i", "was interrupted (error), and its trials may run again"),
+        ("j", "waits for a judge's scores"),
+    )
     first = the_archive("p1", tmp_path / "p1.tar")
-    events = first._prepared(log)
-    first._note(events)
-    first._send(events[:1])
+    broken_off(first, log)
     assert plan.broken_off() == []
     later = a_plan_of(log, tmp_path)
     assert ([run for run, *_ in later.runs], later.broken_off()) == (["p2"], [("p1", first.out)])
@@ -498,17 +527,28 @@ def test_a_deletion_is_looked_for_once_without_any_wait(
     assert wait_until_deleted(reader, "r", archived=archived, seconds=0.0) is is_done
 
 
-def test_an_error_of_the_disk_ends_one_run_and_not_the_policy(
-    log: Log, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("part", "error", "said"),
+    [
+        ("write_synced", NO_ROOM, "No space left on device. Run the command again with the same OUT"),
+        ("ThreadedPublisher", NO_BROKER, "its deletion. Run `streamer archive r {out}` again"),
+    ],
+)
+def test_an_error_of_disk_or_broker_ends_one_run_and_not_the_policy(
+    log: Log,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    part: str,
+    error: Exception,
+    said: str,
 ) -> None:
     log.put(*a_short_run("r"))
-
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(archive, "write_synced", full)
-    assert not archived(the_archive("r", tmp_path / "r.tar"), None)
-    assert "No space left on device. Run the command again with the same OUT" in capsys.readouterr().err
+    monkeypatch.setattr(archive, part, failing(error))
+    monkeypatch.setattr(Archive, "_send", SEND)
+    out = tmp_path / "r.tar"
+    assert not archived(the_archive("r", out), None)
+    assert said.format(out=out) in capsys.readouterr().err
 
 
 def test_an_age_in_the_future_is_refused(tmp_path: Path) -> None:
@@ -563,18 +603,6 @@ def test_a_run_moves_to_another_stack_with_its_bytes_times_and_revisions(
     assert digests_of(elsewhere, "moved/1", Position(at=moment)) == then != digests
     again = call(elsewhere, "restore", out)
     assert (again.returncode, len(log_of(elsewhere, "moved/1"))) == (0, len(before))
-
-
-def test_who_still_knows_the_run_does_not_bring_it_back(stack: Online, tmp_path: Path) -> None:
-    events = a_finished_run("known")
-    published(stack, events, "known")
-    assert call(stack, "archive", "known", tmp_path / "known.tar").returncode == 0
-    publish(stack.settings, events)
-    settled(stack, "known")
-    assert the_run(stack, "known") == {}
-    again = call(stack, "archive", "known", tmp_path / "known.tar")
-    assert (again.returncode, b"was archived before" in again.stderr) == (0, True)
-    assert len(deletions(stack, "known")) == 1
 
 
 def test_a_tail_that_still_has_the_files_does_not_bring_it_back(stack: Online, tmp_path: Path) -> None:
@@ -637,7 +665,8 @@ def test_an_archive_that_was_killed_is_made_by_the_next_try(stack: Online, step:
     assert done.returncode == 0, done.stderr
     assert_archived_once(stack, run_id, out, bundle)
     assert the_run(stack, run_id) == {}
-    assert call(stack, "archive", run_id, out).returncode == 0
+    again = call(stack, "archive", run_id, out)
+    assert (again.returncode, b"was archived before in" in again.stderr) == (0, True)
     assert_archived_once(stack, run_id, out, bundle)
 
 
@@ -664,21 +693,6 @@ def test_a_run_keeps_its_lines_in_its_ledger_though_it_was_killed_before_they_we
     assert len(deletions(stack, "c")) == 1
 
 
-def test_what_came_between_comparison_and_deletion_is_in_the_file(stack: Online, tmp_path: Path) -> None:
-    run_id, out = "late", tmp_path / "late.tar"
-    published(stack, a_finished_run(run_id), run_id)
-    killed(stack, "_note:after:1", "archive", run_id, out)
-    [note] = tmp_path.glob(".late.tar.deletion")
-    late = a_trial(run_id=run_id, task_id="t3", attempt=9)
-    publish(stack.settings, [late, orjson.loads(note.read_bytes())])
-    done = call(stack, "archive", run_id, out)
-    assert done.returncode == 0, done.stderr
-    with out.open("rb") as file:
-        last = [orjson.loads(record.value or b"") for record in Contents(file).records()][-1]
-    assert last == late
-    assert call(stack, "check", out).returncode == 0
-
-
 def test_a_redis_that_has_lost_the_run_makes_no_archive_done(stack: Online, tmp_path: Path) -> None:
     run_id, out = "lost in redis", tmp_path / "out.tar"
     published(stack, a_finished_run(run_id), run_id)
@@ -697,13 +711,6 @@ def test_a_redis_that_has_lost_the_run_makes_no_archive_done(stack: Online, tmp_
 # What stays, and what is refused.
 
 
-def test_a_run_that_goes_on_stays(stack: Online, tmp_path: Path) -> None:
-    published(stack, a_finished_run("goes on", tasks=400)[:-1], "goes on")
-    done = call(stack, "archive", "goes on", tmp_path / "out.tar")
-    assert (done.returncode, b"only finished runs can be archived" in done.stderr) == (1, True)
-    assert (files_in(tmp_path), deletions(stack, "goes on")) == ([], [])
-
-
 def test_a_run_that_redis_tells_otherwise_stays(stack: Online, tmp_path: Path) -> None:
     published(stack, a_finished_run("other"), "other")
     key = Keys(stack.settings.namespace).of_run("other", "run")
@@ -715,31 +722,6 @@ def test_a_run_that_redis_tells_otherwise_stays(stack: Online, tmp_path: Path) -
     assert (done.returncode, b"other stays: Redis and the log differ in run" in done.stderr) == (1, True)
     assert (files_in(tmp_path), deletions(stack, "other")) == ([], [])
     store.set(key, before)
-
-
-def test_another_file_is_not_overwritten(stack: Online, tmp_path: Path) -> None:
-    published(stack, a_finished_run("named"), "named")
-    out = tmp_path / "out.tar"
-    out.write_bytes(b"mine")
-    done = call(stack, "archive", "named", out)
-    assert (done.returncode, b"exists and has events other than named's" in done.stderr) == (1, True)
-    assert (out.read_bytes(), deletions(stack, "named")) == (b"mine", [])
-    done = call(stack, "archive", "named", tmp_path / "no" / "out.tar")
-    assert (done.returncode, b"There is no directory" in done.stderr) == (1, True)
-
-
-def test_a_run_that_began_again_needs_a_file_of_its_own(stack: Online, tmp_path: Path) -> None:
-    out = tmp_path / "out.tar"
-    published(stack, a_finished_run("again"), "again")
-    assert call(stack, "archive", "again", out).returncode == 0
-    first, revision = out.read_bytes(), time.time_ns()
-    later = a_trial(run_id="again", revision=revision)
-    published(stack, [later, {"type": "run_finished", "run_id": "again", "revision": revision}], "again")
-    refused = call(stack, "archive", "again", out)
-    assert (refused.returncode, b"has events other than again's" in refused.stderr) == (1, True)
-    assert (out.read_bytes(), len(deletions(stack, "again"))) == (first, 1)
-    assert call(stack, "archive", "again", tmp_path / "second.tar").returncode == 0
-    assert len(deletions(stack, "again")) == 2
 
 
 def test_a_stack_that_has_the_run_or_deleted_it_takes_no_archive_of_it(
@@ -772,17 +754,13 @@ def test_a_restore_that_was_broken_off_is_ended_by_the_next(
     assert len(log_of(elsewhere, "half")) == len(before)
 
 
-def test_events_of_files_have_no_place_in_a_log(stack: Online, tmp_path: Path) -> None:
-    lines = b"".join(orjson.dumps(event) + b"\n" for event in a_finished_run("file"))
-    (tmp_path / "events.ndjson").write_bytes(lines)
-    assert call(stack, "bundle", tmp_path / "events.ndjson", tmp_path / "b.tar").returncode == 0
-    done = call(stack, "restore", tmp_path / "b.tar")
-    assert (done.returncode, b"b.tar has events from files" in done.stderr) == (1, True)
-    damaged = bytearray((tmp_path / "b.tar").read_bytes())
-    damaged[600] ^= 1
-    (tmp_path / "b.tar").write_bytes(damaged)
-    done = call(stack, "restore", tmp_path / "b.tar")
-    assert (done.returncode, b"Damaged: events.ndjson" in done.stderr) == (1, True)
+def test_a_bundle_of_files_or_a_damaged_one_is_not_restored(tmp_path: Path) -> None:
+    content = bytearray(bundled(a_short_run("file")))
+    for says in (b"b.tar has events from files", b"Damaged: events.ndjson"):
+        (tmp_path / "b.tar").write_bytes(content)
+        done = streamer("restore", tmp_path / "b.tar")
+        assert (done.returncode, says in done.stderr) == (1, True), done.stderr
+        content[600] ^= 1
 
 
 def test_an_archive_of_other_semantics_is_restored_and_its_numbers_are_not_compared(
@@ -793,7 +771,6 @@ def test_an_archive_of_other_semantics_is_restored_and_its_numbers_are_not_compa
     bundle = bundle_of(stack, "old", tmp_path)
     ours = b'"semantics_version":%d' % SEMANTICS_VERSION
     file.write_bytes(changed(bundle, MANIFEST, lambda content: content.replace(ours, ours + b"9")))
-    assert call(stack, "check", file).returncode == 3
     done = call(stack, "restore", file)
     assert (done.returncode, b"of another version of the semantics" in done.stderr) == (0, True), done.stderr
 
@@ -803,74 +780,37 @@ def test_an_archive_of_other_semantics_is_restored_and_its_numbers_are_not_compa
 
 
 def test_a_policy_does_what_it_showed_and_nothing_else(stack: Online, tmp_path: Path) -> None:
-    runs = {name: a_finished_run(name, labels={"policy": "yes"}) for name in ("p1", "p2", "goes")}
+    """It is killed in its first run; meanwhile the second one changes."""
+    runs = {name: a_finished_run(name, labels={"policy": "yes"}) for name in ("p1", "p2", "p3", "goes")}
     runs["goes"] = [event for event in runs["goes"] if event["type"] != "run_finished"]
     runs["goes"][-1]["tasks"] = 400
-    runs["other"] = a_finished_run("unlabelled")
-    published(stack, [event for run in runs.values() for event in run], "p1", "p2", "goes", "unlabelled")
+    runs["unlabelled"] = a_finished_run("unlabelled")
+    published(stack, [event for run in runs.values() for event in run], *runs)
     folder = tmp_path / "archives"
     policy = ("archive", "--label", "policy=yes", "--older-than", "0d", folder)
     shown = call(stack, *policy)
     assert shown.returncode == 0, shown.stderr
     *lines, last = shown.stdout.decode().splitlines()
-    assert lines == [
-        f"p1: archive in {folder / 'p1.tar'}, then delete",
-        f"p2: archive in {folder / 'p2.tar'}, then delete",
-        "goes: stays (running)",
-    ]
-    assert last.startswith("2 runs to archive. Nothing is done yet: --yes ")
+    planned = [f"{name}: archive in {folder / name}.tar, then delete" for name in ("p1", "p2", "p3")]
+    assert lines == [*planned, "goes: stays (running)"]
+    assert last.startswith("3 runs to archive. Nothing is done yet: --yes ")
     plan_hash = last.split()[-3]
-    assert (folder.exists(), deletions(stack, "p1"), deletions(stack, "p2")) == (False, [], [])
+    assert (folder.exists(), [deletions(stack, name) for name in runs]) == (False, [[]] * 5)
     assert call(stack, *policy[:3], "--older-than", "90d", folder).stdout.startswith(b"0 runs to archive")
-
     other = call(stack, *policy, "--yes", "0" * 16)
     assert (other.returncode, plan_hash.encode() in other.stderr) == (2, True)
-    killed(stack, "_end:after:1", *policy, "--yes", plan_hash)
-    assert [len(deletions(stack, name)) for name in ("p1", "p2")] == [1, 0]
-    done = call(stack, *policy, "--yes", plan_hash)
-    assert done.returncode == 0, done.stderr
-    assert b"p1: was archived before in" in done.stderr
-    assert [len(deletions(stack, name)) for name in ("p1", "p2", "goes", "unlabelled")] == [1, 1, 0, 0]
-    assert files_in(folder) == ["p1.tar", "p2.tar", f"plan-{plan_hash}.json"]
 
-
-def test_an_archive_that_a_policy_broke_off_is_named_by_the_next_plan(stack: Online, tmp_path: Path) -> None:
-    labels = {"policy": "broken"}
-    events = [event for name in ("b1", "b2") for event in a_finished_run(name, labels=labels)]
-    published(stack, events, "b1", "b2")
-    policy = ("archive", "--label", "policy=broken", tmp_path)
-    plan_hash = call(stack, *policy).stdout.split()[-3].decode()
     killed(stack, "_complete:after:1", *policy, "--yes", plan_hash)
-    wait_for(lambda: the_run(stack, "b1") == {}, "the deletion of b1", 60)
-    out = tmp_path.resolve() / "b1.tar"
+    wait_for(lambda: the_run(stack, "p1") == {}, "the deletion of p1", 60)
+    published(stack, [a_trial(run_id="p2", task_id="t0", attempt=3, agent="late")], "p2")
     shown = call(stack, *policy)
-    assert (shown.returncode, shown.stdout.startswith(b"b2: archive in")) == (1, True)
-    assert f"the archive of b1 was interrupted: run `streamer archive b1 {out}`" in shown.stderr.decode()
-    assert call(stack, "archive", "b1", out).returncode == 0
-    assert (call(stack, *policy).returncode, len(deletions(stack, "b1"))) == (0, 1)
-
-
-def test_a_run_that_waits_for_its_judge_stays_until_its_end_says_that_no_score_comes(
-    stack: Online, tmp_path: Path
-) -> None:
-    """R13: `judged` without scores waits, `scores_pending: false` ends that."""
-    events = a_short_run("awaited", judged=True, labels={"policy": "judged"})
-    published(stack, events, "awaited")
-    shown = call(stack, "archive", "--label", "policy=judged", tmp_path)
-    assert b"awaited: stays (waits for a judge's scores)" in shown.stdout
-    refused = call(stack, "archive", "awaited", tmp_path / "out.tar")
-    assert (refused.returncode, b"awaited waits for a judge" in refused.stderr) == (1, True)
-    assert (files_in(tmp_path), deletions(stack, "awaited")) == ([], [])
-    published(stack, [events[-1] | {"revision": 2, "scores_pending": False}], "awaited")
-    assert call(stack, "archive", "awaited", tmp_path / "out.tar").returncode == 0
-
-
-def test_a_run_that_changed_since_the_plan_stays(stack: Online, tmp_path: Path) -> None:
-    published(stack, a_finished_run("moves", labels={"policy": "late"}), "moves")
-    policy = ("archive", "--label", "policy=late", tmp_path)
-    plan_hash = call(stack, *policy).stdout.split()[-3].decode()
-    killed(stack, "_finished_run:before:1", *policy, "--yes", plan_hash)
-    published(stack, [a_trial(run_id="moves", task_id="t0", attempt=3, agent="late")], "moves")
+    assert (shown.returncode, shown.stdout.startswith(b"p2: archive in")) == (1, True)
+    interrupted = f"the archive of p1 was interrupted: run `streamer archive p1 {folder / 'p1.tar'}`"
+    assert interrupted in shown.stderr.decode()
     done = call(stack, *policy, "--yes", plan_hash)
-    assert (done.returncode, b"moves has changed since the plan was made" in done.stderr) == (1, True)
-    assert deletions(stack, "moves") == []
+    assert (done.returncode, b"p2 has changed since the plan was made" in done.stderr) == (1, True)
+    assert [len(deletions(stack, name)) for name in runs] == [1, 0, 1, 0, 0]
+    assert files_in(folder) == ["p1.tar", "p3.tar", f"plan-{plan_hash}.json"]
+    plan_hash = call(stack, *policy).stdout.split()[-3].decode()
+    assert call(stack, *policy, "--yes", plan_hash).returncode == 0
+    assert [len(deletions(stack, name)) for name in runs] == [1, 1, 1, 0, 0]

@@ -59,18 +59,6 @@ def test_events_come_back_with_offset_time_key_and_headers(tmp_path: Path, codec
     assert before[0][2:] == ((1, 1000), b"key", b"0", [("h", b"0"), ("null", None)])
 
 
-def test_a_client_of_another_library_is_served(tmp_path: Path) -> None:
-    errors: list[Any] = []
-    with durable(tmp_path) as broker:
-        producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap, "acks": "all"})
-        for number in range(1_000):
-            producer.produce(TOPIC, b"%d" % number, on_delivery=lambda error, _: errors.append(error))
-        assert producer.flush(30) == 0
-    assert errors == [None] * 1_000
-    with durable(tmp_path) as broker:
-        assert sorted(values(broker, 1_000).values(), key=int) == [b"%d" % n for n in range(1_000)]
-
-
 class OfAiokafka:
     """An idempotent producer of aiokafka, on a loop that runs while it publishes."""
 

@@ -74,27 +74,21 @@ def test_every_eval_ever_keeps_verdicts_attempts_tokens_and_metrics_of_each_agen
             assert steps[name] == original[name], name
 
 
-def test_every_eval_ever_names_the_version_of_the_product(tmp_path: Path) -> None:
-    write_files(tmp_path, [rows(BOTH)], "every-eval-ever")
+def test_every_eval_ever_names_the_product_s_version_and_has_the_interval_of_the_summary(
+    tmp_path: Path,
+) -> None:
+    run = rows(BOTH)
+    write_files(tmp_path, [run], "every-eval-ever")
     files = [json.loads(file.read_text()) for file in tmp_path.rglob("*.json")]
     said = {file["eval_library"]["additional_details"]["streamer"] for file in files}
     assert said == {version("trialstream")}
-
-
-def test_every_eval_ever_has_the_interval_of_the_summary(tmp_path: Path) -> None:
-    run = rows(BOTH)
-    write_files(tmp_path, [run], "every-eval-ever")
     [agent] = [one for one in run.rows["agents"] if one["agent"] == "a"]
-    files = [json.loads(file.read_text()) for file in tmp_path.rglob("*.json")]
     [whole] = [file for file in files if file["model_info"]["additional_details"]["agent"] == "a"]
     [of_rate] = [one for one in whole["evaluation_results"] if one["evaluation_result_id"] == "pass_rate"]
-    ends = of_rate["score_details"]["uncertainty"]["confidence_interval"]
+    details = of_rate["score_details"]
+    ends = details["uncertainty"]["confidence_interval"]
     rate = agent["statistics"]["pass_rate"]
-    assert (of_rate["score_details"]["score"], ends["lower"], ends["upper"]) == (
-        rate["mean"],
-        rate["low"],
-        rate["high"],
-    )
+    assert (details["score"], ends["lower"], ends["upper"]) == (rate["mean"], rate["low"], rate["high"])
 
 
 def test_a_trial_without_a_verdict_is_a_failure_in_both(tmp_path: Path) -> None:  # R19
@@ -108,18 +102,16 @@ HOSTILE = "<script>alert(1)</script> ]]> \x00\x1b[31m\ud800 &amp;"
 
 
 def test_a_case_is_a_task_and_a_flaky_one_is_no_failure() -> None:
+    tasks = ["flaky", "fails", "breaks", "lost", "unknown", "missing", "passes"]
+    broken = {"harness": "harbor", "failure_mode": "EnvironmentStartTimeoutError"}
     events = [
-        a_plan(
-            tasks=["flaky", "fails", "breaks", "unknown", "missing", "passes"],
-            agent_models=["terminus:gpt-5"],
-        ),
+        a_plan(tasks=tasks, agent_models=["terminus:gpt-5"]),
         a_trial(task_id="passes", duration_seconds=2.5),
         a_trial(task_id="flaky", attempt=1, resolved=False),
         a_trial(task_id="flaky", attempt=2),
         a_trial(task_id="fails", resolved=False, message=HOSTILE.replace("\ud800", "")),
-        a_trial(
-            task_id="breaks", resolved=False, harness="harbor", failure_mode="EnvironmentStartTimeoutError"
-        ),
+        a_trial(task_id="breaks", resolved=False, **broken),
+        a_trial(task_id="lost", resolved=None, **broken),
         a_trial(task_id="unknown", resolved=None),
     ]
     suite = Xml.fromstring(junit(rows(events)))[0]
@@ -128,16 +120,13 @@ def test_a_case_is_a_task_and_a_flaky_one_is_no_failure() -> None:
         "breaks": ["error"],
         "fails": ["failure"],
         "flaky": ["system-out"],
+        "lost": ["error"],
         "missing": ["skipped"],
         "passes": [],
         "unknown": ["skipped"],
     }
-    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "6",
-        "failures": "1",
-        "errors": "1",
-        "skipped": "2",
-    }
+    counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "7", "failures": "1", "errors": "2", "skipped": "2"}
     [failure] = suite.iter("failure")
     assert failure.text == "<script>alert(1)</script> ]]> \\x00\\x1b[31m &amp;"
     [passes] = [case for case in suite if case.get("name") == "passes"]
@@ -197,12 +186,6 @@ def test_a_planned_agent_is_there_before_its_first_result() -> None:
         for suite in Xml.fromstring(junit(rows([plan, a_trial(task_id="t")])))
     }
     assert suites == {"later:m": "1", "terminus:gpt-5": "0"}
-
-
-def test_what_the_infrastructure_failed_without_a_verdict_is_an_error() -> None:
-    failed = a_trial(resolved=None, harness="harbor", failure_mode="EnvironmentStartTimeoutError")
-    [case] = Xml.fromstring(junit(rows([failed]))).iter("testcase")
-    assert [child.tag for child in case] == ["error"]
 
 
 def test_a_metric_named_as_the_verdicts_is_a_result_of_its_own(tmp_path: Path) -> None:

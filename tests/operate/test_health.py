@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -128,21 +129,43 @@ def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
     return deployment
 
 
-def test_a_deployment_whose_partitions_have_a_live_worker_is_well(deployment: Deployment) -> None:
-    deployment.worker()
-    assert deployment.problems() == []
+SILENT = {"silent": timedelta(hours=1)}
+TROUBLED: dict[str, Any] = {
+    "waits": "waits for the configuration",
+    "unsent": 1_000,
+    "refused": 7,
+    "outdated": ["r", "s"],
+    "log_faults": ["a fault"],
+    "quarantined": {"r": "why"},
+    "quarantined_runs": 3,
+}
+ALL_THAT_IT_TELLS = [
+    "run 'r' is in quarantine (why)",
+    "2 more runs of worker w are in quarantine",
+    "worker w waits for the configuration",
+    "worker w has 1,000 keys that Redis does not have yet",
+    "Redis refuses values of worker w (7 so far). It holds newer ones for 2 runs, like 'r'",
+    "a fault",
+]
 
 
-def test_without_a_live_worker_the_events_that_wait_are_counted(deployment: Deployment) -> None:
-    deployment.worker(silent=timedelta(hours=1))
-    [problem] = deployment.problems()
-    assert problem.startswith("no worker is running (10 events wait)")
-
-
-def test_where_redis_is_full_no_heartbeat_says_nothing_about_the_workers(deployment: Deployment) -> None:
-    deployment.worker(silent=timedelta(hours=1))
-    deployment.full = True
-    assert deployment.problems() == []
+@pytest.mark.parametrize(
+    ("worker", "full", "problems"),
+    [
+        ({}, False, []),
+        (SILENT, False, ["no worker is running (10 events wait)"]),
+        (SILENT, True, []),  # a full Redis has no heartbeats
+        ({"partitions": [1]}, False, ["no worker owns partitions [0] (yet)"]),
+        (TROUBLED, False, ALL_THAT_IT_TELLS),
+    ],
+)
+def test_all_that_is_wrong_with_the_workers_is_a_problem(
+    deployment: Deployment, worker: dict[str, Any], full: bool, problems: list[str]
+) -> None:
+    deployment.worker(**worker)
+    deployment.full = full
+    said = zip(deployment.problems(), problems, strict=True)
+    assert [problem[: len(begin)] for problem, begin in said] == problems
 
 
 def test_a_full_redis_is_named_until_it_has_room(idle: Online) -> None:
@@ -162,32 +185,6 @@ def test_a_full_redis_is_named_until_it_has_room(idle: Online) -> None:
         client.config_set("maxmemory", 0)
         assert full() == []
     wait_for(lambda: not read_health(idle.settings).problems, "all is well again", 30)
-
-
-def test_partitions_without_an_owner_are_named(deployment: Deployment) -> None:
-    deployment.worker(partitions=[1])
-    assert deployment.problems() == ["no worker owns partitions [0] (yet)"]
-
-
-def test_all_that_a_worker_tells_of_is_a_problem(deployment: Deployment) -> None:
-    deployment.worker(
-        waits="waits for the configuration",
-        unsent=1_000,
-        refused=7,
-        outdated=["r", "s"],
-        log_faults=["a fault"],
-        quarantined={"r": "why"},
-        quarantined_runs=3,
-    )
-    quarantined, more, waits, unsent, refused, fault = deployment.problems()
-    assert quarantined.startswith("run 'r' is in quarantine (why)")
-    assert more == "2 more runs of worker w are in quarantine"
-    assert waits == "worker w waits for the configuration"
-    assert unsent == "worker w has 1,000 keys that Redis does not have yet"
-    assert refused.startswith(
-        "Redis refuses values of worker w (7 so far). It holds newer ones for 2 runs, like 'r'"
-    )
-    assert fault == "a fault"
 
 
 def test_topics_that_are_missing_are_named_and_no_topics_at_all_are_one_problem(
@@ -249,13 +246,9 @@ def test_a_record_without_value_or_with_too_many_bytes_has_no_original() -> None
 
 
 def test_what_the_pipeline_rejects_is_still_wrong() -> None:
-    assert still_wrong(orjson.dumps(a_trial())) is None
-    bad = still_wrong(orjson.dumps(a_trial(attempt=0)))
-    assert bad is not None
-    assert bad.code == "invalid_field"
-    profile = still_wrong(orjson.dumps(a_plan(grading_profile="no such one")))
-    assert profile is not None
-    assert profile.code == "unknown_grading_profile"
+    events = a_trial(), a_trial(attempt=0), a_plan(grading_profile="no such one")
+    wrong = [still_wrong(orjson.dumps(event)) for event in events]
+    assert [one and one.code for one in wrong] == [None, "invalid_field", "unknown_grading_profile"]
 
 
 def test_what_is_published_again_has_the_key_of_its_run() -> None:
@@ -268,27 +261,17 @@ def test_what_is_published_again_has_the_key_of_its_run() -> None:
 # A run is folded again on request: which runs are in quarantine, and who was asked in vain.
 
 
-class Reader:
-    """Workers as their heartbeats tell."""
-
-    def __init__(self, *workers: WorkerStatus) -> None:
-        self._workers = list(workers)
-
-    def workers(self) -> list[WorkerStatus]:
-        return self._workers
-
-
-def a_worker(name: str, minutes_ago: int = 0, **status: Any) -> WorkerStatus:
-    return WorkerStatus(name, datetime.now(UTC) - timedelta(minutes=minutes_ago), status)
-
-
 def test_the_runs_in_quarantine_are_those_of_live_workers() -> None:
-    reader: Any = Reader(
+    def a_worker(name: str, minutes_ago: int = 0, **status: Any) -> WorkerStatus:
+        return WorkerStatus(name, datetime.now(UTC) - timedelta(minutes=minutes_ago), status)
+
+    workers = [
         a_worker("one", quarantined={"a": "why"}),
         a_worker("two", quarantined={"b": "because"}),
         a_worker("dead", minutes_ago=60, quarantined={"c": "long ago"}),
         a_worker("of an earlier version"),
-    )
+    ]
+    reader: Any = SimpleNamespace(workers=lambda: workers)
     assert quarantined(reader) == {"a": "why", "b": "because"}
 
 

@@ -51,11 +51,16 @@ def read(directory: Path) -> tuple[list[Frame], list[str]]:
     return list(Journal(directory).read(warnings.append)), warnings
 
 
-def test_frames_come_back_in_order_over_many_segments_and_writers(tmp_path: Path) -> None:
+def test_frames_come_back_in_order_over_segments_and_writers_and_progress_is_told(tmp_path: Path) -> None:
     written(tmp_path, FRAMES[:4], segment_bytes=1)
     journal = written(tmp_path, FRAMES[4:])
-    assert [path.name for path in journal.segments()] == [f"0000000{n}.journal" for n in (1, 2, 3, 4, 5)]
-    assert read(tmp_path) == (FRAMES, [])
+    segments = journal.segments()
+    assert [path.name for path in segments] == [f"0000000{n}.journal" for n in (1, 2, 3, 4, 5)]
+    told: list[tuple[int, int]] = []
+    warnings: list[str] = []
+    assert list(Journal(tmp_path).read(warnings.append, lambda *read: told.append(read))) == FRAMES
+    total = sum(path.stat().st_size for path in segments)
+    assert (warnings, len(told), told[-1]) == ([], len(segments), (total, total))
 
 
 def test_a_journal_without_events_makes_no_file(tmp_path: Path) -> None:
@@ -96,22 +101,17 @@ def test_an_acknowledged_end_that_is_cut_is_missing_at_every_start(
     assert read(tmp_path) == ([*FRAMES[:-1], again], warnings[-1:])
 
 
-def test_segments_that_are_gone_are_told_by_partition(tmp_path: Path) -> None:
-    for path in written(tmp_path, FRAMES, segment_bytes=1).segments()[-2:]:
-        path.unlink()
+@pytest.mark.parametrize(("gone", "partitions"), [([4], [1]), ([8, 9], [0, 2])])
+def test_segments_that_are_gone_are_told_by_partition(
+    tmp_path: Path, gone: list[int], partitions: list[int]
+) -> None:
+    segments = written(tmp_path, FRAMES, segment_bytes=1).segments()
+    for number in gone:
+        segments[number].unlink()
     frames, warnings = read(tmp_path)
-    assert frames == FRAMES[:-2]
-    assert [line.partition(" are missing")[0] for line in warnings] == [
-        "2 acknowledged events of partition 0",
-        "2 acknowledged events of partition 2",
-    ]
-
-
-def test_a_segment_that_is_gone_in_the_middle_is_told_by_partition(tmp_path: Path) -> None:
-    written(tmp_path, FRAMES, segment_bytes=1).segments()[4].unlink()
-    frames, [warning] = read(tmp_path)
-    assert frames == [*FRAMES[:4], *FRAMES[5:]]
-    assert warning.startswith("2 acknowledged events of partition 1 are missing")
+    assert frames == [frame for number, frame in enumerate(FRAMES) if number not in gone]
+    missing = [f"2 acknowledged events of partition {number}" for number in partitions]
+    assert [line.partition(" are missing")[0] for line in warnings] == missing
 
 
 def test_a_journal_without_counts_is_read_and_counted_from_then_on(tmp_path: Path) -> None:
@@ -210,15 +210,6 @@ def test_numbers_go_on_behind_damage(tmp_path: Path) -> None:
     written(tmp_path, [FRAMES[9]])
     _, warnings = read(tmp_path)
     assert warnings[1:] == [f"The journal in {tmp_path} lacks 2 events for these reasons."]
-
-
-def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
-    journal = written(tmp_path, FRAMES, segment_bytes=1)
-    told: list[tuple[int, int]] = []
-    assert list(Journal(tmp_path).read(print, lambda *bytes_read: told.append(bytes_read))) == FRAMES
-    total = sum(path.stat().st_size for path in journal.segments())
-    assert len(told) == len(FRAMES)
-    assert told[-1] == (total, total)
 
 
 def test_a_write_that_the_disk_refuses_leaves_nothing_and_the_next_one_works(tmp_path: Path) -> None:

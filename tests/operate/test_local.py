@@ -62,17 +62,6 @@ def test_only_the_user_may_look_into_it(tmp_path: Path) -> None:
     assert {os.stat(path).st_mode & 0o777 for path in (result.path, result.journal, result.logs)} == {0o700}
 
 
-def test_a_second_process_is_told_who_has_the_directory(tmp_path: Path) -> None:
-    with (
-        DataDir(tmp_path).locked(),
-        pytest.raises(EmbeddedError, match=r"The data directory .* is in use by process \d+"),
-        DataDir(tmp_path).locked(),
-    ):
-        pass
-    with DataDir(tmp_path).locked():
-        pass
-
-
 # -----------------------------------------------------------------------------
 # A supervised program does not outlive the process that started it.
 

@@ -161,18 +161,6 @@ def test_a_whole_frame_that_no_broker_takes_does_not_keep_the_others_from_being_
         said.clear()
 
 
-def test_a_journal_whose_end_is_gone_is_loaded_and_the_missing_events_are_told(tmp_path: Path) -> None:
-    with durable(tmp_path) as broker:
-        asyncio.run(send(broker, b"one"))
-    with durable(tmp_path) as broker:
-        asyncio.run(send(broker, b"two", b"three", partition=1))
-    sorted((tmp_path / "journal").glob("*.journal"))[-1].unlink()
-    said: list[str] = []
-    with durable(tmp_path, said) as broker:
-        assert sum(broker.loaded.values()) == 1
-    assert [line.partition(" are missing")[0] for line in said] == ["2 acknowledged events of partition 1"]
-
-
 # -----------------------------------------------------------------------------
 # A server that ends is started again, later and later, and given up in the end.
 

@@ -27,20 +27,19 @@ from tests.support.worker_process import wait_for
 
 
 def test_too_many_rejections_in_a_minute_are_told_and_then_not_for_an_hour() -> None:
-    rate = RejectionRate(3)
-    spread = [rate.take("not_json", None, NOW + 20 * n * timedelta(seconds=1)) for n in range(1, 30)]
+    rate, second = RejectionRate(3), timedelta(seconds=1)
+    spread = [rate.take("not_json", None, NOW + 20 * n * second) for n in range(1, 30)]
     assert spread == [None] * 29
     at = NOW + timedelta(hours=1)
     burst = [rate.take("missing_field", f"<r{n}>", at) for n in range(50)]
-    told = [notice for notice in burst if notice]
-    assert len(told) == 1
-    assert "more than 3 records rejected within a minute" in told[0].title
-    assert "missing_field" in told[0].body
-    assert "‹r0›" in told[0].body
-    named = re.findall(r"'streamer (rejections \w+)'", told[0].body)
+    [told] = [notice for notice in burst if notice]
+    assert "more than 3 records rejected within a minute" in told.title
+    assert "missing_field" in told.body
+    assert "‹r0›" in told.body
+    named = re.findall(r"'streamer (rejections \w+)'", told.body)
     assert named == ["rejections list", "rejections requeue"]
     assert all(streamer(*command.split(), "--help").returncode == 0 for command in named)
-    again = [rate.take("x", None, at + QUIET + n * timedelta(seconds=1)) for n in range(4)]
+    again = [rate.take("x", None, at + QUIET + n * second) for n in range(4)]
     assert len([notice for notice in again if notice]) == 1
     assert RejectionRate(0, told_at=at).take("x", None, at + MINUTE) is None
 
@@ -68,37 +67,28 @@ class Said(list[str]):
         assert self.done.acquire(timeout=60)
 
 
-def test_a_notice_arrives_as_plain_text_and_is_done() -> None:
-    said = Said()
-    with Receiver() as receiver:
-        service = Service(receiver.url, 1, said.append, AT_ONCE)
-        service.send(a_notice(), said.done.release)
-        said.wait_done()
-        service.close(CLOSE_SECONDS)
-        assert receiver.taken == [("title 0", "body\nof two lines")]
-    assert said == []
-
-
 def test_a_refused_notice_is_tried_again_within_bounds_and_that_is_said_once() -> None:
     said = Said()
+
+    def send(number: int) -> None:
+        service.send(a_notice(number), said.done.release)
+        said.wait_done()
+
     with Receiver() as receiver:
         service = Service(receiver.url, 2, said.append, AT_ONCE)
         receiver.refusals = 2
-        service.send(a_notice(), said.done.release)
-        said.wait_done()
+        send(0)
         assert (receiver.posts, said) == (3, [])
         receiver.refusals = 6
-        for number in (1, 2):
-            service.send(a_notice(number), said.done.release)
-            said.wait_done()
+        send(1)
+        send(2)
         assert receiver.posts == 9
         assert len(said) == 1
         assert "notification service 2 (JSON) does not accept notices" in said[0]
-        service.send(a_notice(3), said.done.release)
-        said.wait_done()
+        send(3)
         service.close(CLOSE_SECONDS)
         assert said[1:] == ["notification service 2 (JSON) gets notices again"]
-        assert receiver.titles == ["title 0", "title 3"]
+        assert receiver.taken == [(f"title {number}", "body\nof two lines") for number in (0, 3)]
 
 
 def test_a_service_that_hangs_holds_up_neither_the_caller_nor_another_service() -> None:

@@ -23,39 +23,98 @@ from streamer.schemas.wire import canonical_json, records_of_lines
 from streamer.views.decide.history import Decision
 from streamer.views.decide.ledger import LedgerCandidate, LedgerResult
 from tests.operate.watching import MINUTE, NOW, RULES, Watching, agent, run
-from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
+from tests.support.builders import a_tier_change, an_agent_model_change
 from tests.support.events import Event, a_plan, a_trial, summarised
+from tests.web.report.reporting import HOSTILE
+
+HALF_DONE = {"progress": {"done": 50, "planned": 200}}
 
 
 @pytest.mark.parametrize(
-    ("usd", "done", "told"),
+    ("usd", "fields", "told"),
     [
-        (10.0, 50, True),
-        (35.0, 50, False),  # the middle of the forecast is 36
-        (10.0, 200, False),  # nothing is awaited
-        (8.0, 50, False),  # passed already: that has a notice of its own
+        (10.0, HALF_DONE, True),
+        (35.0, HALF_DONE, False),  # the middle of the forecast is 36
+        (10.0, {"progress": {"done": 200, "planned": 200}}, False),  # nothing is awaited
+        (8.0, HALF_DONE, False),  # passed already: that has a notice of its own
+        (10.0, {}, False),  # without a plan
     ],
 )
-def test_only_a_forecast_that_is_sure_is_told(usd: float, done: int, told: bool) -> None:
-    said = budget_ahead(run(total_cost=9.0, progress={"done": done, "planned": 200}), usd)
+def test_only_a_forecast_that_is_sure_is_told(usd: float, fields: dict[str, Any], told: bool) -> None:
+    said = budget_ahead(run(total_cost=9.0, **fields), usd)
     assert (said is not None) == told
     assert said is None or said.startswith("forecast: about $36.00 in all, $")
-
-
-def test_without_a_plan_nothing_is_foretold() -> None:
-    assert budget_ahead(run(total_cost=9.0), 10.0) is None
 
 
 # -----------------------------------------------------------------------------
 # What is told, and that it is told once: the pure core.
 
 
-def test_start_and_end_are_told_once_whatever_comes_how_often() -> None:
+def a_decider(run_id: str = "r", rules: Rules = RULES, *, new: bool = True) -> Decider:
+    decider = Decider(rules)
+    decider.begin(run_id, {}, new=new)
+    return decider
+
+
+def tier(grade: str, version: int, *agent: str) -> dict[str, Any]:
+    return a_tier_change("r", "T0", *agent, version=version, grade=grade).summary or {}
+
+
+Step = tuple[list[dict[str, Any]], list[str]]
+ANOTHER_PROCESS: Step = ([], [])
+COMPLETED = {"status": "completed"}
+STORIES: dict[str, list[Step]] = {
+    "start and end are one notice each however often they come": [
+        ([run(1), run(2), run(3)], ["started"]),
+        ([run(4, **COMPLETED), run(4, **COMPLETED)], ["finished:completed"]),
+        ([run(5, **COMPLETED)], []),
+        ANOTHER_PROCESS,
+        ([run(6, **COMPLETED)], []),
+    ],
+    "a run that ends otherwise after all has another notice": [
+        ([run(1, status="failed")], ["started", "finished:failed"]),
+        ([run(2, **COMPLETED)], ["finished:completed"]),
+    ],
+    "a change of grade is a notice and the first grade is none": [
+        ([agent(None, 1), agent("C", 2), agent("C", 3)], []),
+        ([agent("B", 4), agent("B", 5)], ["grade:agent_model=a:m:B"]),
+    ],
+    "a grade that swings is one notice per grade": [
+        (
+            [agent(grade, at) for at, grade in enumerate("CBCBCBCB")],
+            [f"grade:agent_model=a:m:{g}" for g in "BC"],
+        )
+    ],
+    "grades of tiers are notices, not of agents within them and of baselines": [
+        ([tier("C", 0), tier("B", 1)], ["grade:tier=T0:B"]),
+        ([tier("C", 0, "a", "m"), tier("B", 1, "a", "m")], []),
+        ([agent("F", 0, "nop", baseline=True), agent("S", 1, "nop", baseline=True)], []),
+    ],
+    "a grade that moved between two watches is a notice": [
+        ([run(1), agent("C", 2)], ["started"]),
+        ANOTHER_PROCESS,
+        ([agent("A", 9)], ["grade:agent_model=a:m:A"]),
+    ],
+    "a budget is one notice": [
+        ([run(1, total_cost=9.0)], ["started"]),
+        ([run(n, total_cost=usd) for n, usd in ((2, 10.0), (3, 10.5), (4, 99.0))], ["budget:10.0"]),
+        ([run(5, total_cost="Infinity")], []),
+    ],
+    "a budget that will be passed is one notice before it is": [
+        ([run(1, total_cost=1.0, **HALF_DONE)], ["started"]),
+        ([run(2, total_cost=9.0, **HALF_DONE)], ["budget-ahead:10.0"]),
+        ([run(3, total_cost=9.5, **HALF_DONE)], []),
+        ([run(4, total_cost=10.5, **HALF_DONE)], ["budget:10.0"]),
+    ],
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_each_change_is_one_notice(story: str) -> None:
     watching = Watching()
-    assert watching.take(run(1), run(2), run(3)) == ["started"]
-    assert watching.take(run(4, status="completed"), run(4, status="completed")) == ["finished:completed"]
-    assert watching.take(run(5, status="completed")) == []
-    assert watching.again().take(run(6, status="completed")) == []
+    for summaries, keys in STORIES[story]:
+        watching = watching.again() if not summaries else watching
+        assert watching.take(*summaries) == keys
 
 
 def test_named_metrics_change_no_notice() -> None:
@@ -70,17 +129,9 @@ def test_named_metrics_change_no_notice() -> None:
     assert "started" in told()
 
 
-def test_a_run_that_ends_otherwise_after_all_is_told_again() -> None:
-    watching = Watching()
-    watching.take(run(1, status="failed"))
-    assert watching.take(run(2, status="completed")) == ["finished:completed"]
-
-
 def test_the_end_brings_the_board_without_baselines() -> None:
-    decider = Decider(RULES)
-    decider.begin("r", {}, new=True)
     agents = [agent("B", name="worse"), agent("S", name="nop", baseline=True)]
-    [_, finished] = decider.take(run(1, status="completed"), NOW, agents)
+    [_, finished] = a_decider().take(run(1, **COMPLETED), NOW, agents)
     assert finished.title == "r finished (completed)"
     assert "worse:m: grade B" in finished.body
     assert "nop" not in finished.body
@@ -88,21 +139,12 @@ def test_the_end_brings_the_board_without_baselines() -> None:
 
 def test_a_notice_says_that_the_plan_is_incomplete() -> None:
     reading = {"done": 1, "planned": None, "plan_complete": False}
-    decider = Decider(RULES)
-    decider.begin("r", {}, new=True)
-    [started] = decider.take(a_run_change("r", progress=reading).summary or {}, NOW)
+    [started] = a_decider().take(run(progress=reading), NOW)
     assert "1 trial (plan not complete yet), 1 of 1 trial resolved" in started.body
 
 
-def test_a_change_of_grade_is_told_and_the_first_grade_is_none() -> None:
-    watching = Watching()
-    assert watching.take(agent(None, 1), agent("C", 2), agent("C", 3)) == []
-    assert watching.take(agent("B", 4), agent("B", 5)) == ["grade:agent_model=a:m:B"]
-
-
 def test_a_grade_is_told_with_what_it_rests_on_and_the_board_begins_with_the_best_pass_rate() -> None:
-    decider = Decider(RULES)
-    decider.begin("r", {}, new=True)
+    decider = a_decider()
     judged = {"grade_basis": "composite_median", "grade_score": 0.8475, "grade_provisional": True}
     decider.take(agent("B", 1), NOW)
     [notice] = decider.take(agent("C", 2, **judged), NOW)
@@ -118,46 +160,6 @@ def test_a_grade_is_told_with_what_it_rests_on_and_the_board_begins_with_the_bes
     assert complete.title == "r complete"
     assert "all agents 100.0 %" in complete.body
     assert complete.body.index("high:m") < complete.body.index("low:m")
-
-
-def test_a_grade_that_swings_is_told_once_per_grade() -> None:
-    watching = Watching()
-    swing = [agent(grade, version) for version, grade in enumerate("CBCBCBCB")]
-    assert watching.take(*swing) == ["grade:agent_model=a:m:B", "grade:agent_model=a:m:C"]
-
-
-def test_tiers_tell_their_grades_but_agents_within_them_and_baselines_do_not() -> None:
-    watching = Watching()
-    tiers = [a_tier_change("r", "T0", version=v, grade=grade).summary or {} for v, grade in enumerate("CB")]
-    within = [
-        a_tier_change("r", "T0", "a", "m", version=v, grade=g).summary or {} for v, g in enumerate("CB")
-    ]
-    baseline = [agent(grade, v, "nop", baseline=True) for v, grade in enumerate("FS")]
-    assert watching.take(*tiers, *within, *baseline) == ["grade:tier=T0:B"]
-
-
-def test_a_grade_that_moved_while_nobody_watched_is_told() -> None:
-    watching = Watching()
-    watching.take(run(1), agent("C", 2))
-    assert watching.again().take(agent("A", 9)) == ["grade:agent_model=a:m:A"]
-
-
-def test_the_budget_is_told_once_and_another_budget_anew() -> None:
-    watching = Watching()
-    watching.take(run(1, total_cost=9.0))
-    assert watching.take(run(2, total_cost=10.0), run(3, total_cost=10.5), run(4, total_cost=99.0)) == [
-        "budget:10.0"
-    ]
-    assert watching.take(run(5, total_cost="Infinity")) == []
-
-
-def test_a_budget_that_will_be_passed_is_told_once_before_it_is() -> None:
-    watching = Watching()
-    plan = {"done": 50, "planned": 200}
-    assert watching.take(run(1, total_cost=1.0, progress=plan)) == ["started"]
-    assert watching.take(run(2, total_cost=9.0, progress=plan)) == ["budget-ahead:10.0"]
-    assert watching.take(run(3, total_cost=9.5, progress=plan)) == []
-    assert watching.take(run(4, total_cost=10.5, progress=plan)) == ["budget:10.0"]
 
 
 def test_what_was_done_before_anybody_watched_is_not_told_but_a_budget_that_is_passed_is() -> None:
@@ -225,24 +227,24 @@ def test_a_deleted_run_that_comes_again_begins_again() -> None:
     assert watching.take(run(2)) == ["started"]
 
 
-def test_names_mention_nobody_link_nowhere_and_are_cut() -> None:
-    for hostile in (
-        "<!channel>",
-        "@everyone",
-        "[x](https://evil.example)",
-        "<@U123>",
-        "\u202eevil",
-        "a\nb",
-        "`*x*`",
-    ):
-        text = named(hostile)
-        assert not set(text) & set("@<>[]`*\n\u202e")
+@pytest.mark.parametrize("name", [*HOSTILE, "<!channel>", "<@U123>", "`*x*`"])
+def test_names_mention_no_user_and_link_nowhere(name: str) -> None:
+    decider = a_decider(f"{name} 1", rules=RULES)
+    plan = a_plan(run_id=f"{name} 1", display_name=name)
+    trial = a_trial(run_id=f"{name} 1", agent=name, cost_usd=99.0)
+    end = {"type": "run_finished", "run_id": f"{name} 1", "status": name}
+    *agents, run = summaries(plan, trial, end)
+    notices = decider.take(run, NOW, agents)
+    assert [notice.key for notice in notices] == ["started", f"finished:{name}", "budget:10.0"]
+    for text in [named(name), *(notice.title + notice.body for notice in notices)]:
+        assert not set(text) & set("<>@`*[]\u202e")
         assert "://" not in text
+
+
+def test_names_are_cut_and_keep_their_marks_in_another_form() -> None:
     assert len(named("x" * 512)) == MAX_NAME
-    change = a_run_change("r", version=1, display_name="<b>@all</b>")
-    decider = Decider(RULES)
-    decider.begin("r", {}, new=True)
-    [notice] = decider.take(change.summary or {}, NOW)
+    assert "\n" not in named("a\nb")
+    [notice] = a_decider("r").take(run(1, display_name="<b>@all</b>"), NOW)
     assert notice.title == "‹b›＠all‹/b› (r) started"
 
 
@@ -276,57 +278,50 @@ def race(*events: Event) -> tuple[Race, dict[str, Any]]:
     return result, run
 
 
-def leader(*events: Event) -> Leader | None:
+AHEAD, LOST, CLOSE = trials("a", 6, 0), trials("b", 0, 6), trials("b", 1, 5)
+ORACLE = trials("oracle", 8, 0)
+OF_THREE = a_plan(tasks=TASKS, attempts=1, agent_models=["a:gpt-5", "b:gpt-5", "c:gpt-5"])
+
+
+@pytest.mark.parametrize(
+    ("events", "leads"),
+    [
+        ([PLAN, *AHEAD, *CLOSE, *trials("c", 0, 6)], Leader("a:gpt-5", 0.6, 0.5)),
+        ([PLAN, *trials("a", 5, 0), *CLOSE, *trials("c", 0, 6)], None),  # b can still end level
+        ([PLAN, *AHEAD, *ORACLE], None),  # a baseline is no rival, and one agent alone leads none
+        ([PLAN, *AHEAD, *ORACLE, *LOST], Leader("a:gpt-5", 0.6, 0.4)),
+        ([OF_THREE, *AHEAD, *LOST], None),  # c has not begun
+        ([OF_THREE, *AHEAD, *LOST, *trials("c", 0, 6)], Leader("a:gpt-5", 0.6, 0.4)),
+        ([*AHEAD, *LOST], None),  # without a plan there are no bounds
+        ([PLAN, *trials("a", 9, 1), *trials("b", 1, 9)], None),  # every result is in: the board says it
+    ],
+)
+def test_an_agent_leads_for_good_if_its_lower_bound_is_above_every_other_upper_bound(
+    events: list[Event], leads: Leader | None
+) -> None:
     result, run = race(*events)
-    return result.leader(run)
-
-
-def test_an_agent_leads_for_good_if_its_lower_bound_is_above_every_other_upper_bound() -> None:
-    others = trials("b", 1, 5), trials("c", 0, 6)
-    assert leader(PLAN, *trials("a", 6, 0), *others[0], *others[1]) == Leader("a:gpt-5", 0.6, 0.5)
-    assert leader(PLAN, *trials("a", 5, 0), *others[0], *others[1]) is None, "b can still end level"
-
-
-def test_baselines_are_no_rivals_and_one_agent_alone_leads_nobody() -> None:
-    ahead = trials("a", 6, 0)
-    assert leader(PLAN, *ahead, *trials("oracle", 8, 0)) is None
-    assert leader(PLAN, *ahead, *trials("oracle", 8, 0), *trials("b", 0, 6)) == Leader("a:gpt-5", 0.6, 0.4)
-
-
-def test_an_agent_that_is_planned_and_has_not_begun_may_still_win() -> None:
-    plan = a_plan(tasks=TASKS, attempts=1, agent_models=["a:gpt-5", "b:gpt-5", "c:gpt-5"])
-    begun = [*trials("a", 6, 0), *trials("b", 0, 6)]
-    assert leader(plan, *begun) is None
-    assert leader(plan, *begun, *trials("c", 0, 6)) == Leader("a:gpt-5", 0.6, 0.4)
+    assert result.leader(run) == leads
 
 
 def test_without_bounds_of_every_agent_nothing_is_settled() -> None:
-    assert leader(*trials("a", 6, 0), *trials("b", 0, 6)) is None
-    result, run = race(PLAN, *trials("a", 6, 0), *trials("b", 0, 6))
-    [_, b, _] = summaries(PLAN, *trials("a", 6, 0), *trials("b", 0, 6))
-    result.hear(b | {"uncertainty": b["uncertainty"] | {"reachable": None}})
-    assert result.leader(run) is None
-    result.hear(b | {"uncertainty": None})
-    assert result.leader(run) is None
+    result, run = race(PLAN, *AHEAD, *LOST)
+    [_, b, _] = summaries(PLAN, *AHEAD, *LOST)
+    for uncertainty in (b["uncertainty"] | {"reachable": None}, None):
+        result.hear(b | {"uncertainty": uncertainty})
+        assert result.leader(run) is None
     assert list(result.settled(0.5)) == [Settled("a:gpt-5", "reached", 0.6)]
     result.forget("b:gpt-5")
     assert result.leader(run) is None, "one agent alone"
 
 
-def test_when_every_result_is_in_the_board_says_it() -> None:
-    assert leader(PLAN, *trials("a", 9, 1), *trials("b", 1, 9)) is None
-
-
 def test_a_target_is_reached_by_the_lower_bound_and_lost_by_the_upper_one() -> None:
-    result, _ = race(PLAN, *trials("a", 6, 0), *trials("b", 2, 5), *trials("c", 5, 2), *trials("nop", 0, 9))
-    assert list(result.settled(0.6)) == [
-        Settled("a:gpt-5", "reached", 0.6),
-        Settled("b:gpt-5", "out of reach", 0.5),
-    ]
-    assert list(result.settled(0.5)) == [
-        Settled("a:gpt-5", "reached", 0.6),
-        Settled("c:gpt-5", "reached", 0.5),
-    ]
+    result, _ = race(PLAN, *AHEAD, *trials("b", 2, 5), *trials("c", 5, 2), *trials("nop", 0, 9))
+    reached = Settled("a:gpt-5", "reached", 0.6)
+    assert list(result.settled(0.6)) == [reached, Settled("b:gpt-5", "out of reach", 0.5)]
+    assert list(result.settled(0.5)) == [reached, Settled("c:gpt-5", "reached", 0.5)]
+
+
+TARGET = Rules(target=0.6)
 
 
 def decided(decider: Decider, *events: Event) -> list[Notification]:
@@ -340,14 +335,8 @@ def decided(decider: Decider, *events: Event) -> list[Notification]:
     return [notice for notice in result if notice.key.startswith(("ahead", "target"))]
 
 
-def a_decider(*, new: bool = True, target: float | None = 0.6) -> Decider:
-    decider = Decider(Rules(target=target))
-    decider.begin("run-1", {}, new=new)
-    return decider
-
-
 def test_each_notice_comes_once_with_what_it_depends_on() -> None:
-    decider = a_decider()
+    decider = a_decider("run-1", TARGET)
     assert decided(decider, PLAN, *trials("a", 5, 0), *trials("b", 0, 3)) == []
     reached, ahead, lost = decided(decider, PLAN, *trials("a", 6, 0), *trials("b", 1, 5))
     assert (ahead.key, ahead.title) == ("ahead:a:gpt-5", "run-1 a:gpt-5: can no longer be overtaken")
@@ -366,16 +355,16 @@ def test_each_notice_comes_once_with_what_it_depends_on() -> None:
 
 
 def test_without_a_target_only_the_leader_is_told() -> None:
-    result = decided(a_decider(target=None), PLAN, *trials("a", 6, 0), *trials("b", 1, 5))
+    result = decided(a_decider("run-1", Rules()), PLAN, *trials("a", 6, 0), *trials("b", 1, 5))
     assert [notice.key for notice in result] == ["ahead:a:gpt-5"]
 
 
 def test_a_run_that_was_over_before_the_watch_settles_nothing_new() -> None:
     end: Event = {"type": "run_finished", "run_id": "run-1", "revision": 1}
     events = [PLAN, *trials("a", 6, 0), *trials("b", 1, 5)]
-    assert decided(a_decider(new=False), *events, end) == []
-    assert len(decided(a_decider(new=False), *events)) == 3, "a running one is news"
-    missed = [notice.key for notice in decided(a_decider(), *events, end)]
+    assert decided(a_decider("run-1", TARGET, new=False), *events, end) == []
+    assert len(decided(a_decider("run-1", TARGET, new=False), *events)) == 3, "a running one is news"
+    missed = [notice.key for notice in decided(a_decider("run-1", TARGET), *events, end)]
     assert missed == ["target:0.6:reached:a:gpt-5", "target:0.6:out of reach:b:gpt-5"]
 
 
@@ -405,12 +394,7 @@ def a_ledger(verdict: str, evidence: float | None = 93.3, agent: str = "@b:m") -
 
 
 def ledger_notices(watching: Watching, *ledgers: LedgerResult) -> list[Notification]:
-    told = [notice for ledger in ledgers for notice in watching.decider.judged(ledger)]
-    watching.written |= watching.decider.changed("r")
-    for notice in told:
-        watching.written[notice.key] = "told"
-        watching.decider.delivered(notice)
-    return told
+    return watching.deliver([notice for ledger in ledgers for notice in watching.decider.judged(ledger)])
 
 
 def test_a_candidate_of_a_ledger_is_told_when_it_becomes_better_and_when_it_no_longer_is() -> None:
@@ -458,8 +442,7 @@ def an_estimate(pairs: int | None, left: int = 400) -> Decision:
 
 
 def test_an_estimate_is_told_once_for_each_outcome_while_the_run_goes_on() -> None:
-    decider = Decider(RULES)
-    decider.begin("r", {}, new=True)
+    decider = a_decider()
     assert decider.estimated("r", an_estimate(58)) == [], "the run is not known yet"
     decider.take(run(1), NOW)
     [within] = decider.estimated("r", an_estimate(58))
@@ -475,7 +458,6 @@ def test_an_estimate_is_told_once_for_each_outcome_while_the_run_goes_on() -> No
     assert decider.estimated("r", an_estimate(None)) == []
     decider.take(run(2, status="completed"), NOW)
     assert Watching().decider.estimated("r", an_estimate(5)) == []
-    over = Decider(RULES)
-    over.begin("r", {}, new=True)
+    over = a_decider()
     over.take(run(3, status="completed"), NOW)
     assert over.estimated("r", an_estimate(58)) == []

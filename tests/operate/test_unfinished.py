@@ -61,25 +61,31 @@ def test_the_list_is_what_the_summary_counts() -> None:
     assert len(ended) == run["no_verdict"]
 
 
-def test_after_the_end_what_has_started_is_missing() -> None:
-    finished = {"type": "run_finished", "run_id": "run-1", "status": "interrupted"}
-    assert ("t3", 1, "missing") in rows(left_of(*MIXED, finished))
+ONE = a_plan(tasks=["task-1"], attempts=1, agent_models=[AGENT])
+RENAMED = a_plan(tasks=["t", "renamed"], attempts=1, agent_models=[AGENT])
+NUMBERS_ALONE = a_trial(resolved=None, metrics={"reward": 0.5})
+WITHDRAWN = (a_trial(revision=1), a_retraction(revision=1))
+INTERRUPTED = {"type": "run_finished", "run_id": "run-1", "status": "interrupted"}
 
 
-def test_trials_with_numbers_alone_are_done() -> None:
-    """R31."""
-    assert rows(left_of(a_trial(resolved=None, metrics={"reward": 0.5}))) == []
-    waits = a_plan(verdicts=True)
-    assert rows(left_of(waits, a_trial(resolved=None, metrics={"reward": 0.5}))) == [
-        ("task-1", 1, "no_verdict")
-    ]
-
-
-def test_a_withdrawn_trial_is_missing_where_it_is_planned() -> None:
-    plan = a_plan(tasks=["task-1"], attempts=1, agent_models=[AGENT])
-    withdrawn = (a_trial(revision=1), a_retraction(revision=1))
-    assert rows(left_of(plan, *withdrawn)) == [("task-1", 1, "missing")]
-    assert rows(left_of(*withdrawn, a_trial(task_id="other"))) == []
+@pytest.mark.parametrize(
+    ("events", "left"),
+    [
+        ([NUMBERS_ALONE], []),  # R31
+        ([a_plan(verdicts=True), NUMBERS_ALONE], [("task-1", 1, "no_verdict")]),  # R31
+        ([ONE, *WITHDRAWN], [("task-1", 1, "missing")]),
+        ([*WITHDRAWN, a_trial(task_id="other")], []),
+        ([ONE, a_start()], [("task-1", 1, "in_flight")]),
+        ([ONE, a_start(), INTERRUPTED], [("task-1", 1, "missing")]),
+        ([RENAMED, a_trial(task_id="t")], [("renamed", 1, "missing")]),
+        # Harbor's lock may call a task otherwise than its results do.
+        ([RENAMED, a_trial(task_id="t"), a_trial(task_id="acme/renamed")], []),
+    ],
+)
+def test_what_is_left_follows_plan_results_and_end(
+    events: list[Event], left: list[tuple[str, int, str]]
+) -> None:
+    assert rows(left_of(*events)) == left
 
 
 def test_what_the_plan_only_counts_is_counted() -> None:
@@ -105,13 +111,6 @@ def test_trials_in_shards_fill_any_attempt() -> None:
     assert (
         len(left_of(plan, a_trial(task_id="t", shard="t__x"), a_start(task_id="t", shard="t__y")).trials) == 2
     )
-
-
-def test_nothing_is_missing_where_the_plan_is_full_under_other_names() -> None:
-    """Harbor's lock may call a task otherwise than its results do."""
-    plan = a_plan(tasks=["t", "renamed"], attempts=1, agent_models=[AGENT])
-    assert rows(left_of(plan, a_trial(task_id="t"))) == [("renamed", 1, "missing")]
-    assert rows(left_of(plan, a_trial(task_id="t"), a_trial(task_id="acme/renamed"))) == []
 
 
 def test_a_list_has_a_limit_and_says_so() -> None:
@@ -160,20 +159,16 @@ def test_inspect_says_what_a_retry_keeps_and_what_it_runs_besides() -> None:
     assert made.lines == ["inspect eval-retry ./-x.eval"]
 
 
-def test_swe_bench_removes_reports_and_names_instances() -> None:
+@pytest.mark.parametrize(("model", "folder"), [("gpt-5", "gpt-5"), ("openai/gpt-5", "openai__gpt-5")])
+def test_swe_bench_removes_reports_and_names_instances(model: str, folder: str) -> None:
     plan = a_plan(tasks=["a", "b", "c"], attempts=1, benchmark="SWE-bench/SWE-bench", harness="swe-bench")
-    events = (plan, a_trial(task_id="a"), a_failure("infra_failure", task_id="b"))
-    assert commands("swe-bench", *events, path="preds.jsonl").lines == [
-        "rm -f -- logs/run_evaluation/run-1/gpt-5/b/report.json",
+    trials = a_trial(task_id="a", model=model), a_failure("infra_failure", task_id="b", model=model)
+    made = commands("swe-bench", plan, *trials, path="preds.jsonl")
+    assert made.lines == [
+        f"rm -f -- logs/run_evaluation/run-1/{folder}/b/report.json",
         "python -m swebench.harness.run_evaluation --run_id=run-1 --predictions_path=preds.jsonl "
         "--dataset_name=SWE-bench/SWE-bench --instance_ids b c",
     ]
-
-
-def test_swe_bench_writes_the_slash_of_a_model_otherwise() -> None:
-    failed = a_failure("infra_failure", task_id="b", model="openai/gpt-5")
-    made = commands("swe-bench", failed, path="preds.jsonl")
-    assert made.lines[0] == "rm -f -- logs/run_evaluation/run-1/openai__gpt-5/b/report.json"
     assert made.remarks == []
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,47 +14,36 @@ import pytest
 from streamer.settings import Settings
 from tests.operate.receiving import SECRET, Receiver, followed
 from tests.operate.stack import descendants, runs
-from tests.support.cli import COMMAND, streamer
+from tests.support.cli import staying, streamer
 from tests.support.events import a_trial
 from tests.support.layouts import simulate_run
 from tests.support.worker_process import wait_for
 
 pytestmark = pytest.mark.slow
 
-STOP_SECONDS = 90
-
 
 @contextmanager
 def a_process(tmp_path: Path, *arguments: str) -> Iterator[tuple[Path, dict[str, str]]]:
     """A command that stays, until it is interrupted; its output, and the environment to find it in."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
     ours = {"STREAMER_DISCOVERY": str(tmp_path / "running.json"), "STREAMER_PARTITIONS": "2"}
     log = tmp_path / "output.txt"
-    with log.open("wb") as out:
-        process = subprocess.Popen([*COMMAND, *arguments], env=clean | ours, stdout=out, stderr=out)
-    try:
+    with staying(log, *arguments, environment=ours) as process:
         yield log, ours
         below = descendants(process.pid)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(STOP_SECONDS) == 0, log.read_text()
-        wait_for(lambda: not [pid for pid in below if runs(pid)], "everything has ended")
-        assert SECRET not in log.read_text()
-    finally:
-        process.kill()
-        process.wait()
+    wait_for(lambda: not [pid for pid in below if runs(pid)], "everything has ended")
+    assert SECRET not in log.read_text()
 
 
 def test_up_tells_of_every_run_and_hands_the_url_on_where_nobody_sees_it(tmp_path: Path) -> None:
+    def telling() -> list[str]:
+        return [line for line in descendants(os.getpid()).values() if "notify --all" in line]
+
     with Receiver() as receiver:
         arguments = ("--notify", receiver.url, "--stalled-after", "0.05")
         with a_process(tmp_path, "up", "--ephemeral", "--no-web", *arguments) as (log, environment):
             wait_for(lambda: b"streamer is up" in log.read_bytes(), "the stack", 120)
-            wait_for(
-                lambda: [line for line in descendants(os.getpid()).values() if "notify --all" in line],
-                "the process that tells",
-            )
-            command_lines = [line for line in descendants(os.getpid()).values() if "notify --all" in line]
-            assert not [line for line in command_lines if SECRET in line]
+            wait_for(telling, "the process that tells")
+            assert not [line for line in telling() if SECRET in line]
             result = json.loads((tmp_path / "running.json").read_text())
             wait_for(lambda: followed(Settings(redis=result["redis"])), "it follows the runs")
             event = json.dumps(a_trial(run_id="nightly")).encode()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -29,45 +30,42 @@ from streamer.storage.entries import Keys
 from streamer.storage.kafka import Names, partition_of
 from streamer.worker.process import ensure_topics
 from tests.client.publish.publishing import make_topics, settings_of
-from tests.operate.verifying import a_run, client, publish, scatter, verdict_of, wait_until_published
+from tests.operate.verifying import (
+    a_run,
+    client,
+    left_by_a_worker,
+    publish,
+    scatter,
+    verdict_of,
+    wait_until_published,
+)
 from tests.support.cli import streamer
-from tests.support.events import a_deletion, a_trial, folded
-from tests.support.layers import KAFKA_ALONE
-from tests.support.online import PARTITIONS, Online, bootstrap_of, online
+from tests.support.events import a_deletion, a_start, a_trial, folded
+from tests.support.online import PARTITIONS, Online, online
 from tests.support.servers import RedisServer
 from tests.worker.deployment import Deployment, trial_events
 
 EVENTS = [a_trial(run_id=run, task_id=task) for run in ("one", "two") for task in ("a", "b")]
 
 
-def a_log(embedded_broker: str, namespace: str) -> Settings:
-    return make_topics(settings_of(embedded_broker, namespace))
-
-
-def test_every_run_has_the_digests_of_a_fold(embedded_broker: str, namespace: str) -> None:
-    settings = a_log(embedded_broker, namespace)
+def test_every_run_has_the_digests_of_a_fold_until_it_is_deleted(
+    embedded_broker: str, namespace: str
+) -> None:
+    settings = make_topics(settings_of(embedded_broker, namespace))
+    log_of = partial(fold_log, settings, prices=PriceTable.default())
     publish(settings, EVENTS)
-    log = fold_log(settings, prices=PriceTable.default(), run_id=None, scored=True)
+    log = log_of(run_id=None, scored=True)
     assert log.runs.keys() == log.scored.keys() == {"one", "two"}
     for run_id, changes in log.runs.items():
         expected = folded(EVENTS)[0].run(run_id).summaries()
         assert {c.digest for c in changes.values()} == {c.digest for c in expected}
     assert {len(scored) for scored in log.scored.values()} == {2}
     assert {key[:3] for key in log.scored["one"]} == {b"one"}
-
-
-def test_of_one_run_the_others_are_named_and_not_folded(embedded_broker: str, namespace: str) -> None:
-    settings = a_log(embedded_broker, namespace)
-    publish(settings, EVENTS)
-    log = fold_log(settings, prices=PriceTable.default(), run_id="one", scored=False)
+    log = log_of(run_id="one", scored=False)
     assert (set(log.runs), log.scored, log.others, log.failed) == ({"one"}, {}, {"two"}, {})
-
-
-def test_a_deleted_run_has_nothing(embedded_broker: str, namespace: str) -> None:
-    settings = a_log(embedded_broker, namespace)
-    publish(settings, [*EVENTS, a_deletion(run_id="one", revision=9)])
-    log = fold_log(settings, prices=PriceTable.default(), run_id=None, scored=True)
-    assert {suffix for suffix, change in log.runs["one"].items() if change.value is not None} == set()
+    publish(settings, [a_deletion(run_id="one", revision=9)])
+    log = log_of(run_id=None, scored=True)
+    assert {change.value for change in log.runs["one"].values()} <= {None}
     assert log.scored.get("one", {}) == {}
 
 
@@ -99,16 +97,11 @@ ABOVE_ALL = 10**9
 """A state version that no event of the test reaches."""
 
 
-@pytest.fixture(params=KAFKA_ALONE)
+@pytest.fixture
 def deployment(
-    request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer, namespace: str
+    kafka_bootstrap: str, tmp_path: Path, redis_server: RedisServer, namespace: str
 ) -> Iterator[Deployment]:
-    """On each engine."""
-    bootstrap = bootstrap_of(request, request.param)
-    redis_server.flush()
-    result = Deployment(
-        tmp_path, bootstrap, redis_server.url, namespace, embedded=request.param == "embedded", session=6.0
-    )
+    result = Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False, session=6.0)
     yield result
     result.kill_workers()
 
@@ -154,11 +147,8 @@ def corrupt_state(deployment: Deployment) -> None:
 def corrupt_topics(deployment: Deployment) -> None:
     """Summaries that the log knows nothing of."""
     forged = tampered(deployment.latest("run-summaries")["run 2"])
-    for topic, key in (
-        ("run-summaries", "run 2"),
-        ("tier-summaries", "run 2|T9"),
-        ("run-summaries", "ghost"),
-    ):
+    of_tier = ("tier-summaries", "run 2|T9")
+    for topic, key in (("run-summaries", "run 2"), of_tier, ("run-summaries", "ghost")):
         place = partition_of(key.split("|")[0], deployment.partitions)
         deployment.send_to(topic, place, key.encode(), forged)
 
@@ -167,30 +157,15 @@ def outcomes(verdicts: list[dict[str, Any]]) -> dict[str, str]:
     return {verdict["run_id"]: verdict["outcome"] for verdict in verdicts}
 
 
-@pytest.mark.kafka
-def test_a_log_without_its_beginning_cannot_be_rebuilt_and_nothing_is_touched(
-    kafka_bootstrap: str, tmp_path: Path, redis_server: RedisServer, namespace: str
-) -> None:
-    deployment = Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False)
+def test_a_log_without_its_beginning_cannot_be_rebuilt_and_nothing_is_touched(deployment: Deployment) -> None:
     asyncio.run(ensure_topics(deployment.settings))
     deployment.publish(trial_events(40))
     numbers = {record.partition for record in deployment.records("trial-events")}
-    asyncio.run(lose_the_first(deployment, numbers))
+    asyncio.run(truncate(deployment.settings, numbers))
     code, verdicts, _ = call(deployment, "rebuild", "--switch")
     assert code == 3
     assert "truncated" in verdicts[0]["reason"]
     assert not deployment.records("streamer-meta")
-
-
-async def lose_the_first(deployment: Deployment, numbers: set[int]) -> None:
-    """Delete the first event of these partitions."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=deployment.bootstrap)
-    await admin.start()
-    try:
-        topic = deployment.names.trial_events
-        await admin.delete_records({TopicPartition(topic, n): RecordsToDelete(1) for n in numbers})
-    finally:
-        await admin.close()
 
 
 @pytest.mark.slow
@@ -239,11 +214,7 @@ async def add_partitions(deployment: Deployment, count: int) -> None:
     await admin.close()
 
 
-@pytest.mark.kafka
-def test_added_partitions_give_one_instruction_and_it_is_the_right_one(
-    on_kafka_deployment: Deployment,
-) -> None:
-    deployment = on_kafka_deployment
+def test_added_partitions_give_one_instruction_and_it_is_the_right_one(deployment: Deployment) -> None:
     worker = deployment.worker().start()
     deployment.publish(trial_events(300))
     deployment.wait_until_equal(worker)
@@ -270,15 +241,6 @@ def test_added_partitions_give_one_instruction_and_it_is_the_right_one(
     assert (code, {verdict["outcome"] for verdict in verdicts}) == (0, {"equal"}), (verdicts, said)
 
 
-@pytest.fixture
-def on_kafka_deployment(
-    kafka_bootstrap: str, tmp_path: Path, redis_server: RedisServer, namespace: str
-) -> Iterator[Deployment]:
-    result = Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False, session=6.0)
-    yield result
-    result.kill_workers()
-
-
 # -----------------------------------------------------------------------------
 # Verifying: equal means equal, a difference is named, and what cannot be known is not guessed.
 
@@ -298,56 +260,40 @@ def test_events_in_wrong_partitions_are_folded_too(stack: Online) -> None:
 
 
 def test_each_difference_is_named(stack: Online) -> None:
-    publish(stack.settings, a_run("changed"))
+    start = a_start(run_id="changed", task_id="slow")
+    rival = a_trial(run_id="changed", agent="b", task_id="t0", tier="T0")  # a baseline is not compared
+    publish(stack.settings, [*a_run("changed"), rival, start])
     wait_until_published(stack)
     assert verdict_of(stack.settings, "changed").outcome == "equal"
+    publish(stack.settings, [start | {"task_id": "slower"}, a_trial(run_id="changed", task_id="t9")])
+    assert verdict_of(stack.settings, "changed").outcome == "equal", "though some is published a second later"
     keys = Keys(stack.settings.namespace)
     with client(stack) as store:
         agent, tier, extra = (
             keys.of_run("changed", s) for s in ("agent_model:nop:gpt-5", "tier:T0", "tier:T9")
         )
-        tampered = json.loads(str(store.get(agent))) | {"trials": 1_000}
-        store.set(agent, json.dumps(tampered))
+        for key, field in ((agent, "trials"), (keys.comparisons("changed"), "agents_total")):
+            store.set(key, json.dumps(json.loads(str(store.get(key))) | {field: 1_000}))
         store.set(extra, str(store.get(tier)))
         store.hset(keys.versions("changed"), "tier:T9", "1:0")
         store.delete(tier)
         store.set(keys.run("changed"), "garbage")
+        store.hset(keys.in_flight("changed"), "|stale|1|a|m||", "{}")
+        store.hset(keys.tasks("changed"), "t9", '{"a:m":[1,1,0]}')
     verdict = verdict_of(stack.settings, "changed")
     result = {difference.key: difference for difference in verdict.differences}
     assert verdict.outcome == "differs"
-    assert sorted(result) == ["agent_model:nop:gpt-5", "run", "tier:T0", "tier:T9"]
-    assert result["agent_model:nop:gpt-5"].fields == ("digest", "trials")
-    assert (result["run"].found, result["tier:T0"].found, result["tier:T9"].log) == ("unreadable", None, None)
-
-
-def test_trials_in_flight_that_differ_are_named(stack: Online) -> None:
-    start = {"type": "trial_started", "run_id": "flying", "task_id": "slow", "agent": "a", "model": "m"}
-    publish(stack.settings, [*a_run("flying"), start])
-    assert verdict_of(stack.settings, "flying").outcome == "equal"
-    publish(stack.settings, [start | {"task_id": "slower"}])
-    assert verdict_of(stack.settings, "flying").outcome == "equal", "though it is published a second later"
-    with client(stack) as store:
-        store.hset(Keys(stack.settings.namespace).in_flight("flying"), "|stale|1|a|m||", "{}")
-    [result] = verdict_of(stack.settings, "flying").differences
-    assert (result.key, result.fields) == ("in_flight", ("|stale|1|a|m||",))
-    assert None not in (result.log, result.found)
-
-
-def test_a_comparison_and_tasks_that_differ_are_named(stack: Online) -> None:
-    results = [a_trial(run_id="compared", agent=agent, task_id=f"t{n}") for agent in "ab" for n in range(3)]
-    publish(stack.settings, results)
-    assert verdict_of(stack.settings, "compared").outcome == "equal"
-    publish(stack.settings, [a_trial(run_id="compared", agent="b", task_id="t3")])
-    assert verdict_of(stack.settings, "compared").outcome == "equal", "though it is published a second later"
-    keys = Keys(stack.settings.namespace)
-    with client(stack) as store:
-        tampered = json.loads(str(store.get(keys.comparisons("compared")))) | {"agents_total": 9}
-        store.set(keys.comparisons("compared"), json.dumps(tampered))
-        store.hset(keys.tasks("compared"), "t1", '{"a:m":[1,1,0]}')
-    result = {
-        difference.key: difference.fields for difference in verdict_of(stack.settings, "compared").differences
+    assert {key: one.fields for key, one in result.items() if one.fields} == {
+        "agent_model:nop:gpt-5": ("digest", "trials"),
+        "comparisons": ("agents_total", "digest"),
+        "in_flight": ("|stale|1|a|m||",),
+        "tasks": ("t9",),
     }
-    assert result == {"comparisons": ("agents_total", "digest"), "tasks": ("t1",)}
+    assert result.keys() - {"agent_model:nop:gpt-5", "comparisons", "in_flight", "tasks"} == {
+        *("run", "tier:T0", "tier:T9")
+    }
+    assert None not in (result["in_flight"].log, result["in_flight"].found)
+    assert (result["run"].found, result["tier:T0"].found, result["tier:T9"].log) == ("unreadable", None, None)
 
 
 def test_a_deleted_run_is_equal_when_nothing_of_it_is_left(stack: Online) -> None:
@@ -379,10 +325,7 @@ def test_what_is_in_flight_is_waited_for_and_not_called_a_difference(idle: Onlin
 
 
 def test_a_difference_does_not_count_before_the_owner_has_published_everything(idle: Online) -> None:
-    idle.worker.start()
-    publish(idle.settings, a_run("one"))
-    wait_until_published(idle)
-    assert idle.worker.stop() == 0
+    left_by_a_worker(idle, "one")
     keys, number = Keys(idle.settings.namespace), partition_of("one", PARTITIONS)
     with client(idle) as store:
         store.set(keys.run("one"), "{}")
@@ -397,10 +340,7 @@ def test_a_difference_does_not_count_before_the_owner_has_published_everything(i
 def test_a_difference_does_not_count_while_a_partition_waits_for_its_owner(
     idle: Online, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    idle.worker.start()
-    publish(idle.settings, a_run("one"))
-    wait_until_published(idle)  # else the offsets that its worker leaves may stay in flight
-    assert idle.worker.stop() == 0
+    left_by_a_worker(idle, "one")
     keys, number = Keys(idle.settings.namespace), partition_of("one", PARTITIONS)
     with client(idle) as store:
         published = str(store.get(keys.run("one")))
@@ -419,10 +359,7 @@ def test_a_difference_does_not_count_while_a_partition_waits_for_its_owner(
 
 
 def test_an_emptied_redis_cannot_be_verified(idle: Online) -> None:
-    idle.worker.start()
-    publish(idle.settings, a_run("one"))
-    assert verdict_of(idle.settings, "one").outcome == "equal"
-    assert idle.worker.stop() == 0
+    left_by_a_worker(idle, "one")
     idle.redis.flush()
     verdict = verdict_of(idle.settings, "one", wait_seconds=0.3)
     assert (verdict.outcome, "Redis has no runs" in (verdict.reason or "")) == ("unverifiable", True)
@@ -440,14 +377,13 @@ def heartbeat(*partitions: int, published_to: int) -> bytes:
     return orjson.dumps({"at": datetime.now(UTC), "partitions": partitions, "published_to": reached})
 
 
-async def truncate(settings: Settings) -> None:
+async def truncate(settings: Settings, partitions: Iterable[int]) -> None:
+    """Delete the first event of these partitions."""
     topic = Names(settings.namespace).trial_events
     admin = AIOKafkaAdminClient(**settings.kafka_options())
     await admin.start()
     try:
-        await admin.delete_records(
-            {TopicPartition(topic, n): RecordsToDelete(before_offset=1) for n in range(PARTITIONS)}
-        )
+        await admin.delete_records({TopicPartition(topic, n): RecordsToDelete(1) for n in partitions})
     finally:
         await admin.close()
 
@@ -459,6 +395,6 @@ def test_a_truncated_log_cannot_be_verified(
     with online(tmp_path_factory.mktemp("cut"), kafka_bootstrap, "kafka", worker=True) as cut:
         asyncio.run(scatter(cut.settings, a_run("one")))
         assert verdict_of(cut.settings, "one").outcome == "equal"
-        asyncio.run(truncate(cut.settings))
+        asyncio.run(truncate(cut.settings, range(PARTITIONS)))
         verdict = verdict_of(cut.settings, "one")
     assert (verdict.outcome, "truncated" in (verdict.reason or "")) == ("unverifiable", True)

@@ -41,8 +41,12 @@ def publish(settings: Settings, events: list[Event]) -> None:
             publisher.send(outgoing(event))
 
 
-def verdict_of(settings: Settings, run_id: str, wait_seconds: float = WAIT_SECONDS) -> Verdict:
-    verification = Verification(settings, prices=PriceTable.default(), wait_seconds=wait_seconds)
+def verdict_of(
+    settings: Settings, run_id: str, wait_seconds: float = WAIT_SECONDS, *, topics: bool = False
+) -> Verdict:
+    verification = Verification(
+        settings, prices=PriceTable.default(), wait_seconds=wait_seconds, topics=topics
+    )
     [verdict] = verification.verify(run_id)
     return verdict
 
@@ -71,7 +75,13 @@ async def scatter(settings: Settings, events: list[Event]) -> None:
 
 
 def topics_verdict(settings: Settings, run_id: str) -> Verdict:
-    prices = PriceTable.default()
-    verification = Verification(settings, prices=prices, wait_seconds=WAIT_SECONDS, topics=True)
-    [verdict] = verification.verify(run_id)
-    return verdict
+    return verdict_of(settings, run_id, topics=True)
+
+
+def left_by_a_worker(idle: Online, run_id: str) -> None:
+    """Start the worker, publish a run, and stop the worker once all of it is published everywhere."""
+    idle.worker.start()
+    publish(idle.settings, a_run(run_id))
+    wait_until_published(idle)
+    assert topics_verdict(idle.settings, run_id).outcome == "equal"
+    assert idle.worker.stop() == 0

@@ -38,21 +38,19 @@ class Watching:
 
     def take(self, *summaries: dict[str, Any], at: datetime = NOW) -> list[str]:
         """Keys of the notices that these give reason to, each delivered at once."""
-        result: list[Notification] = []
-        for summary in summaries:
-            result += self.decider.take(summary, at)
-        return self._delivered(result)
+        notices = [notice for summary in summaries for notice in self.decider.take(summary, at)]
+        return [notice.key for notice in self.deliver(notices)]
 
     def tick(self, at: datetime) -> list[str]:
-        return self._delivered(self.decider.tick(at))
+        return [notice.key for notice in self.deliver(self.decider.tick(at))]
 
     def again(self) -> Watching:
         """Another process, later."""
         return Watching(new=False, remembered=self.written)
 
-    def _delivered(self, notices: list[Notification]) -> list[str]:
+    def deliver(self, notices: list[Notification]) -> list[Notification]:
         self.written |= self.decider.changed("r")
         for notice in notices:
             self.written[notice.key] = "told"
             self.decider.delivered(notice)
-        return [notice.key for notice in notices]
+        return notices

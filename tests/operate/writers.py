@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
 from tests.support.worker_process import wait_for
@@ -107,15 +106,3 @@ def missing(stack: Any, acknowledged: dict[bytes, Place], partitions: int) -> li
     (line,) = [line for line in stack.printed.splitlines() if "Loaded" in line]
     result = logged(stack.addresses["bootstrap"], partitions, int(line.split()[1].replace(",", "")))
     return [value for value, place in acknowledged.items() if result.get(place) != value]
-
-
-async def offset_after_sending(bootstrap: str, topic: str, *, create: bool) -> int:
-    """Create the topic if told, send one record, return its offset."""
-    if create:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-        await admin.start()
-        await admin.create_topics([NewTopic(topic, 1, 1)])
-        await admin.close()
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
-        sent = await producer.send_and_wait(topic, b"x")
-    return int(sent.offset)

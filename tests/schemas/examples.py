@@ -95,16 +95,13 @@ FULL_PLAN: dict[str, Any] = {
     "varies": ["seed"],
 }
 
+WHERE = {"shard": "s", "attempt": 2, "agent": "terminus", "model": "gpt-5", "tier": "T0", "subtest": "01"}
+
 FULL_SCORE: dict[str, Any] = {
     **SLOT,
     "type": "trial_scored",
     "schema_version": 2,
-    "shard": "s",
-    "attempt": 2,
-    "agent": "terminus",
-    "model": "gpt-5",
-    "tier": "T0",
-    "subtest": "01",
+    **WHERE,
     "revision": 1,
     "score": 0.5,
     "metrics": {"judge/style": -1},
@@ -123,15 +120,11 @@ FULL_END: dict[str, Any] = {
     "try": 2,
 }
 
-FULL_START: dict[str, Any] = SLOT | {
+FULL_START: dict[str, Any] = {
+    **SLOT,
     "type": "trial_started",
     "schema_version": 1,
-    "shard": "s",
-    "attempt": 2,
-    "agent": "terminus",
-    "model": "gpt-5",
-    "tier": "T0",
-    "subtest": "01",
+    **WHERE,
     "revision": 1,
     "started_at": "2026-01-31T09:30:00Z",
     "position": 0,
@@ -165,7 +158,7 @@ GOOD_EVENTS: dict[str, dict[str, Any]] = {
     "a deletion": {"type": "run_deleted", "run_id": "r", "revision": 1},
 }
 
-BAD_EVENTS: dict[str, dict[str, Any]] = {
+BAD_EVENTS: dict[str, dict[str, Any]] = {  # test_base.py has what is beyond a limit
     "text for a cost": SLOT | {"cost_usd": "1.5"},
     "text for a count": SLOT | {"input_tokens": "3"},
     "text for a verdict": SLOT | {"resolved": "true"},
@@ -173,18 +166,9 @@ BAD_EVENTS: dict[str, dict[str, Any]] = {
     "a number for an id": SLOT | {"task_id": 7},
     "a verdict for a number": SLOT | {"cost_usd": True},
     "a fraction of a token": SLOT | {"output_tokens": 0.5},
-    "a negative cost": SLOT | {"cost_usd": -0.5},
-    "a negative duration": SLOT | {"duration_seconds": -1},
-    "a negative count": SLOT | {"trajectory_length": -1},
-    "a count beyond exact integers": SLOT | {"input_tokens": 2**53 + 1},
-    "a revision beyond 64 bits": SLOT | {"revision": 2**63},
-    "attempt nought": SLOT | {"attempt": 0},
-    "agent index nought": SLOT | {"agent_index": 0},
-    "a test count beyond exact integers": SLOT | {"tests": {"status": "ok", "passed": 2**70}},
     "an unknown test status": SLOT | {"tests": {"status": "fine"}},
     "tests without a status": SLOT | {"tests": {"passed": 1}},
     "an empty id": SLOT | {"task_id": ""},
-    "an id of 513 characters": SLOT | {"task_id": "x" * 513},
     "a control character in an id": SLOT | {"agent": "a\x1b[31m"},
     "a line feed at the end of an id": SLOT | {"run_id": "r\n"},
     "a C1 control character in an id": SLOT | {"tier": "T0\x85"},
@@ -196,8 +180,6 @@ BAD_EVENTS: dict[str, dict[str, Any]] = {
     "schema version 3": SLOT | {"schema_version": 3},
     "a plan with a ledger without a baseline": FULL_PLAN | {"ledger": {"name": "candidates"}},
     "a plan with a number for its provenance": FULL_PLAN | {"provenance": {"seed": 7}},
-    "a plan with no parts": FULL_PLAN | {"parts": 0},
-    "an end at try nought": FULL_END | {"try": 0},
     "a late score as text": FULL_SCORE | {"score": "0.5"},
     "schema version as text": SLOT | {"schema_version": "1"},
     "a time of another form": SLOT | {"finished_at": "31.01.2026 09:30"},
@@ -205,20 +187,15 @@ BAD_EVENTS: dict[str, dict[str, Any]] = {
     "a number for a time": SLOT | {"finished_at": 1_700_000_000},
     "a number as text for a time": SLOT | {"finished_at": "1700000000"},
     "benchmarks in a list": SLOT | {"benchmarks": [1.5]},
-    "10,001 benchmarks": SLOT | {"benchmarks": {str(n): None for n in range(10_001)}},
     "a retraction without a floor": {"type": "trial_retracted", "run_id": "r", "task_id": "t"},
     "a deletion without a revision": {"type": "run_deleted", "run_id": "r"},
     "a plan with a nameless task": FULL_PLAN | {"tasks": [""]},
     "a plan with a number for a label": FULL_PLAN | {"labels": {"k": 1}},
-    "a plan with an order of an unknown kind": FULL_PLAN | {"order_kind": "random"},
-    "a plan with a difficulty beyond 1": FULL_PLAN | {"task_difficulty": {"t": 1.5}},
-    "a start at a negative position": SLOT | {"type": "trial_started", "position": -1},
     "a metric with a space in its name": SLOT | {"metrics": {"a b": 1}},
     "a metric with a line feed in its name": SLOT | {"metrics": {"a\n": 1}},
     "a metric without a name": SLOT | {"metrics": {"": 1}},
     "a metric without a value": SLOT | {"metrics": {"a": None}},
     "a truth value for a metric": SLOT | {"metrics": {"a": True}},
-    "65 metrics": SLOT | {"metrics": {f"m{n}": n for n in range(65)}},
     "a number for a label of a trial": SLOT | {"labels": {"k": 1}},
     "a label of a trial with a control character": SLOT | {"labels": {"k\x1b": "v"}},
     "an artifact that lies nowhere": SLOT | {"artifacts": [{"name": "log"}]},
@@ -230,7 +207,6 @@ BAD_EVENTS: dict[str, dict[str, Any]] = {
     "an artifact that is a script": SLOT | {"artifacts": [{"name": "log", "url": "javascript:alert(1)"}]},
     "a plan with a direction of its own": FULL_PLAN | {"metrics": {"a": {"direction": "up"}}},
     "a plan with a nameless primary metric": FULL_PLAN | {"primary_metric": ""},
-    "a plan with no attempts": FULL_PLAN | {"attempts": 0},
 }
 
 

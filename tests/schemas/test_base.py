@@ -8,45 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
-from streamer.schemas.base import (
-    MAX_AGENT_MODEL_CHARACTERS,
-    MAX_AGENT_MODELS,
-    MAX_ARTIFACTS,
-    MAX_BASELINES,
-    MAX_BENCHMARK_NAME_CHARACTERS,
-    MAX_BENCHMARKS_PER_TRIAL,
-    MAX_CLAIMS,
-    MAX_COUNT,
-    MAX_ID_CHARACTERS,
-    MAX_INFRASTRUCTURE_FAILURES,
-    MAX_LABEL_VALUE_CHARACTERS,
-    MAX_LABELS,
-    MAX_LINK_CHARACTERS,
-    MAX_MESSAGE_CHARACTERS,
-    MAX_METRIC_NAME_CHARACTERS,
-    MAX_METRICS,
-    MAX_NAME_CHARACTERS,
-    MAX_ORDER_HISTORY,
-    MAX_ORDINAL,
-    MAX_PARTS,
-    MAX_PLANNED_ATTEMPTS,
-    MAX_PROVENANCE,
-    MAX_PROVENANCE_CHARACTERS,
-    MAX_REVISION,
-    MAX_SUBTESTS,
-    MAX_TASKS,
-    MAX_TEXT_CHARACTERS,
-    MAX_TIERS,
-    MAX_TRIAL_LABEL_KEY_CHARACTERS,
-    MAX_TRIAL_LABEL_VALUE_CHARACTERS,
-    MAX_TRIAL_LABELS,
-    model_for_pricing,
-    model_for_reporting,
-)
+from streamer.schemas import base
+from streamer.schemas.base import model_for_pricing, model_for_reporting
 from streamer.schemas.events import EVENT_TYPES, NAMED, TrialResult
+from streamer.schemas.export import message_schema
 from streamer.schemas.plain import plain_trial
-from streamer.schemas.wire import Reason, decode
+from streamer.schemas.wire import Reason, decode, type_of
 from tests.schemas.examples import FULL_PLAN, SLOT
 
 END: dict[str, Any] = {"type": "run_finished", "run_id": "r"}
@@ -85,10 +54,10 @@ def keyed(most: int, value: Any) -> Pair:
     return {"x" * most: value}, {"x" * (most + 1): value}
 
 
-ID, NAME, TEXT = text(MAX_ID_CHARACTERS), text(MAX_NAME_CHARACTERS), text(MAX_TEXT_CHARACTERS)
-COUNT, ORDINAL = (MAX_COUNT, MAX_COUNT + 1), (MAX_ORDINAL, MAX_ORDINAL + 1)
-REVISION, LEAST_REVISION = (MAX_REVISION, MAX_REVISION + 1), (-(2**63), -(2**63) - 1)
-AMOUNT = (sys.float_info.max, float("inf"))
+ID, NAME, TEXT = text(base.MAX_ID_CHARACTERS), text(base.MAX_NAME_CHARACTERS), text(base.MAX_TEXT_CHARACTERS)
+COUNT, ORDINAL = (base.MAX_COUNT, base.MAX_COUNT + 1), (base.MAX_ORDINAL, base.MAX_ORDINAL + 1)
+REVISION, LEAST_REVISION = (base.MAX_REVISION, base.MAX_REVISION + 1), (-(2**63), -(2**63) - 1)
+AMOUNT, INTEGER = (sys.float_info.max, float("inf")), ({"a": 2**63 - 1}, {"a": 2**63})
 SLOT_FIELDS: dict[str, list[Pair]] = {
     "run_id": [ID],
     "shard": [ID],
@@ -101,9 +70,9 @@ SLOT_FIELDS: dict[str, list[Pair]] = {
     "revision": [REVISION, LEAST_REVISION],
 }
 PROVENANCE = [
-    entries(MAX_PROVENANCE, "v"),
-    keyed(MAX_TRIAL_LABEL_KEY_CHARACTERS, "v"),
-    ({"k": (of := text(MAX_PROVENANCE_CHARACTERS))[0]}, {"k": of[1]}),
+    entries(base.MAX_PROVENANCE, "v"),
+    keyed(base.MAX_TRIAL_LABEL_KEY_CHARACTERS, "v"),
+    ({"k": (of := text(base.MAX_PROVENANCE_CHARACTERS))[0]}, {"k": of[1]}),
 ]
 TRIAL_FIELDS: dict[str, list[Pair]] = SLOT_FIELDS | {
     "provenance": PROVENANCE,
@@ -120,75 +89,91 @@ TRIAL_FIELDS: dict[str, list[Pair]] = SLOT_FIELDS | {
     "cost_usd": [AMOUNT, (0, -5e-324)],
     "duration_seconds": [AMOUNT, (0, -5e-324)],
     "trajectory_length": [COUNT, (0, -1)],
-    "tests": [({"status": "ok", "passed": MAX_COUNT}, {"status": "ok", "passed": MAX_COUNT + 1})],
-    "snapshot": [({"status": "passed", "total": -MAX_COUNT}, {"status": "passed", "total": -MAX_COUNT - 1})],
-    "claimed": [entries(MAX_CLAIMS, 1.5), keyed(MAX_NAME_CHARACTERS, 1.5), ({"a": 2**63 - 1}, {"a": 2**63})],
+    "tests": [({"status": "ok", "passed": base.MAX_COUNT}, {"status": "ok", "passed": base.MAX_COUNT + 1})],
+    "snapshot": [
+        ({"status": "passed", "total": -base.MAX_COUNT}, {"status": "passed", "total": -base.MAX_COUNT - 1})
+    ],
+    "claimed": [entries(base.MAX_CLAIMS, 1.5), keyed(base.MAX_NAME_CHARACTERS, 1.5), INTEGER],
     "speedup_percentage": [AMOUNT],
     "benchmarks": [
-        entries(MAX_BENCHMARKS_PER_TRIAL, {"agent/nop": 1.5}),
-        keyed(MAX_BENCHMARK_NAME_CHARACTERS, {"agent/nop": 1.5}),
-        ({"a": 2**63 - 1}, {"a": 2**63}),
+        entries(base.MAX_BENCHMARKS_PER_TRIAL, {"agent/nop": 1.5}),
+        keyed(base.MAX_BENCHMARK_NAME_CHARACTERS, {"agent/nop": 1.5}),
+        INTEGER,
     ],
     "metrics": [
-        entries(MAX_METRICS, 1.5),
-        keyed(MAX_METRIC_NAME_CHARACTERS, 1.5),
+        entries(base.MAX_METRICS, 1.5),
+        keyed(base.MAX_METRIC_NAME_CHARACTERS, 1.5),
         ({"a": AMOUNT[0]}, {"a": AMOUNT[1]}),
         ({"a": -AMOUNT[0]}, {"a": -AMOUNT[1]}),
     ],
     "labels": [
-        entries(MAX_TRIAL_LABELS, "v"),
-        keyed(MAX_TRIAL_LABEL_KEY_CHARACTERS, "v"),
-        ({"k": (of := text(MAX_TRIAL_LABEL_VALUE_CHARACTERS))[0]}, {"k": of[1]}),
+        entries(base.MAX_TRIAL_LABELS, "v"),
+        keyed(base.MAX_TRIAL_LABEL_KEY_CHARACTERS, "v"),
+        ({"k": (of := text(base.MAX_TRIAL_LABEL_VALUE_CHARACTERS))[0]}, {"k": of[1]}),
     ],
-    "message": [text(MAX_MESSAGE_CHARACTERS)],
+    "message": [text(base.MAX_MESSAGE_CHARACTERS)],
     "artifacts": [
-        ([{"name": "n", "path": "p"}] * MAX_ARTIFACTS, [{"name": "n", "path": "p"}] * (MAX_ARTIFACTS + 1)),
+        (
+            [{"name": "n", "path": "p"}] * base.MAX_ARTIFACTS,
+            [{"name": "n", "path": "p"}] * (base.MAX_ARTIFACTS + 1),
+        ),
         *places(name=NAME, path=TEXT, media_type=NAME),
-        ([{"name": "n", "url": (of := link(MAX_LINK_CHARACTERS))[0]}], [{"name": "n", "url": of[1]}]),
+        ([{"name": "n", "url": (of := link(base.MAX_LINK_CHARACTERS))[0]}], [{"name": "n", "url": of[1]}]),
     ],
 }
 PLAN_FIELDS: dict[str, list[Pair]] = {
     "run_id": [ID],
     "revision": [REVISION, LEAST_REVISION],
     "harness": [NAME],
-    "tasks": [(MAX_TASKS, MAX_TASKS + 1), (0, -1), ([ID[0]], [ID[1]])],
-    "attempts": [(MAX_PLANNED_ATTEMPTS, MAX_PLANNED_ATTEMPTS + 1), (1, 0)],
-    "order": [(["t"], [""]), ([["t", MAX_ORDINAL]], [["t", MAX_ORDINAL + 1]]), ([["t", 1]], [["t", 0]])],
+    "tasks": [(base.MAX_TASKS, base.MAX_TASKS + 1), (0, -1), ([ID[0]], [ID[1]])],
+    "attempts": [(base.MAX_PLANNED_ATTEMPTS, base.MAX_PLANNED_ATTEMPTS + 1), (1, 0)],
+    "order": [
+        (["t"], [""]),
+        ([["t", base.MAX_ORDINAL]], [["t", base.MAX_ORDINAL + 1]]),
+        ([["t", 1]], [["t", 0]]),
+    ],
     "order_kind": [("shuffled", "random")],
     "order_reason": [NAME],
-    "order_history": [names(MAX_ORDER_HISTORY), ([ID[0]], [ID[1]])],
+    "order_history": [names(base.MAX_ORDER_HISTORY), ([ID[0]], [ID[1]])],
     "ledger": [
         ({"name": NAME[0], "baseline": "r"}, {"name": NAME[1], "baseline": "r"}),
         ({"name": "n", "baseline": TEXT[0]}, {"name": "n", "baseline": TEXT[1]}),
     ],
     "part": [NAME],
-    "parts": [(MAX_PARTS, MAX_PARTS + 1), (1, 0)],
+    "parts": [(base.MAX_PARTS, base.MAX_PARTS + 1), (1, 0)],
     "provenance": PROVENANCE,
-    "varies": [names(MAX_PROVENANCE)],
+    "varies": [names(base.MAX_PROVENANCE)],
     "concurrency": [ORDINAL, (1, 0)],
-    "task_difficulty": [({"t": 1}, {"t": 1.5}), ({"t": 0}, {"t": -0.5}), keyed(MAX_ID_CHARACTERS, 0.5)],
-    "agent_models": [names(MAX_AGENT_MODELS), tuple([label] for label in text(MAX_AGENT_MODEL_CHARACTERS))],
-    "tiers": [names(MAX_TIERS), ([NAME[0]], [NAME[1]])],
-    "subtests": [entries(MAX_TIERS, 1), keyed(MAX_NAME_CHARACTERS, 1), ({"T0": MAX_SUBTESTS}, {"T0": 1001})],
+    "task_difficulty": [({"t": 1}, {"t": 1.5}), ({"t": 0}, {"t": -0.5}), keyed(base.MAX_ID_CHARACTERS, 0.5)],
+    "agent_models": [
+        names(base.MAX_AGENT_MODELS),
+        tuple([label] for label in text(base.MAX_AGENT_MODEL_CHARACTERS)),
+    ],
+    "tiers": [names(base.MAX_TIERS), ([NAME[0]], [NAME[1]])],
+    "subtests": [
+        entries(base.MAX_TIERS, 1),
+        keyed(base.MAX_NAME_CHARACTERS, 1),
+        ({"T0": base.MAX_SUBTESTS}, {"T0": 1001}),
+    ],
     "baseline_tier": [NAME],
-    "baselines": [names(MAX_BASELINES), ([NAME[0]], [NAME[1]])],
-    "infrastructure_failures": [names(MAX_INFRASTRUCTURE_FAILURES), ([NAME[0]], [NAME[1]])],
+    "baselines": [names(base.MAX_BASELINES), ([NAME[0]], [NAME[1]])],
+    "infrastructure_failures": [names(base.MAX_INFRASTRUCTURE_FAILURES), ([NAME[0]], [NAME[1]])],
     "grading_profile": [NAME],
     "metrics": [
-        entries(MAX_METRICS, {}),
-        keyed(MAX_METRIC_NAME_CHARACTERS, {}),
+        entries(base.MAX_METRICS, {}),
+        keyed(base.MAX_METRIC_NAME_CHARACTERS, {}),
         ({"a": {"unit": NAME[0]}}, {"a": {"unit": NAME[1]}}),
         ({"a": {"label": NAME[0]}}, {"a": {"label": NAME[1]}}),
     ],
-    "primary_metric": [text(len(NAMED) + MAX_METRIC_NAME_CHARACTERS)],
+    "primary_metric": [text(len(NAMED) + base.MAX_METRIC_NAME_CHARACTERS)],
     "project": [TEXT],
     "benchmark": [NAME],
     "benchmark_version": [TEXT],
     "display_name": [TEXT],
     "labels": [
-        entries(MAX_LABELS, "v"),
-        keyed(MAX_NAME_CHARACTERS, "v"),
-        ({"k": "v" * MAX_LABEL_VALUE_CHARACTERS}, {"k": "v" * (MAX_LABEL_VALUE_CHARACTERS + 1)}),
+        entries(base.MAX_LABELS, "v"),
+        keyed(base.MAX_NAME_CHARACTERS, "v"),
+        ({"k": "v" * base.MAX_LABEL_VALUE_CHARACTERS}, {"k": "v" * (base.MAX_LABEL_VALUE_CHARACTERS + 1)}),
     ],
 }
 LIMITS: dict[str, tuple[dict[str, Any], dict[str, list[Pair]]]] = {
@@ -210,7 +195,7 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, list[Pair]]]] = {
         | {"of_revision": [REVISION, LEAST_REVISION]}
         | {name: TRIAL_FIELDS[name] for name in ("score", "metrics")},
     ),
-    "trial_started": (START, SLOT_FIELDS | {"position": [(MAX_ORDINAL, MAX_ORDINAL + 1), (0, -1)]}),
+    "trial_started": (START, SLOT_FIELDS | {"position": [(base.MAX_ORDINAL, base.MAX_ORDINAL + 1), (0, -1)]}),
     "trial_retracted": (RETRACTION, SLOT_FIELDS | {"reason": [TEXT]}),
     "run_deleted": (DELETION, {"run_id": [ID], "revision": [REVISION, LEAST_REVISION]}),
 }
@@ -235,12 +220,18 @@ def test_the_limit_of_each_field_is_tested(kind: Any) -> None:
     assert names - WITHOUT_A_LIMIT == LIMITS[name][1].keys()
 
 
+VALIDATORS = {type_of(model): Draft202012Validator(message_schema(model)) for model in EVENT_TYPES}
+
+
 @pytest.mark.parametrize(("at", "beyond"), CASES)
 def test_a_value_at_its_limit_is_read_and_the_next_is_a_rejection(
     at: dict[str, Any], beyond: dict[str, Any]
 ) -> None:
     assert not isinstance(decode(json.dumps(at).encode()), Reason)
     assert isinstance(decode(json.dumps(beyond).encode()), Reason)
+    schema = VALIDATORS[at["type"]]
+    assert schema.is_valid(at)
+    assert schema.is_valid(beyond) is (INTEGER[1] in beyond.values()), "of free JSON it has no integers"
 
 
 @pytest.mark.parametrize(("at", "beyond"), [case for case in CASES if "trial_result" in str(case.id)])
@@ -266,7 +257,7 @@ def test_the_fast_reading_takes_ids_names_texts_and_counts_at_their_limits() -> 
 def test_the_name_of_a_benchmark_has_its_limit_also_in_large_results() -> None:
     """Large dictionaries of floats are read in a way of their own."""
     usual = {f"b{n}": {"agent/nop": 1.5} for n in range(500)}
-    at, beyond = keyed(MAX_BENCHMARK_NAME_CHARACTERS, {"agent/nop": 1.5})
+    at, beyond = keyed(base.MAX_BENCHMARK_NAME_CHARACTERS, {"agent/nop": 1.5})
     assert isinstance(decode(json.dumps(SLOT | {"benchmarks": usual | at}).encode()), TrialResult)
     assert isinstance(decode(json.dumps(SLOT | {"benchmarks": usual | beyond}).encode()), Reason)
 

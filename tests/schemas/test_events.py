@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import pkgutil
 import re
 import time
@@ -17,18 +18,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 import streamer.schemas
-from streamer.schemas import events
 from streamer.schemas import wire as module
-from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_ID_CHARACTERS
-from streamer.schemas.events import (
-    BOARD_METRICS,
-    EVENT,
-    AnyEvent,
-    SnapshotCounts,
-    TestCounts,
-    TrialResult,
-    board_values,
-)
+from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL
+from streamer.schemas.events import BOARD_METRICS, EVENT, AnyEvent, TrialResult, board_values
 from streamer.schemas.export import MESSAGES
 from streamer.schemas.wire import Reason, decode
 from tests.schemas.examples import FULL_TRIAL, GOOD_EVENTS
@@ -104,13 +96,6 @@ def test_a_large_record_that_is_no_event_has_its_reason(value: bytes) -> None:
     assert isinstance(decode(value), Reason)
 
 
-def test_more_benchmarks_than_allowed_are_refused_on_the_short_way_too() -> None:
-    suite = {str(n): RATIO for n in range(10_001)}
-    reason = decode(json.dumps(SLOT | {"benchmarks": suite}).encode())
-    assert isinstance(reason, Reason)
-    assert "10000" in reason.message.replace(",", "")
-
-
 # -----------------------------------------------------------------------------
 # Every field says what it is, in which unit and range.
 
@@ -149,16 +134,10 @@ def named(fields: Iterable[tuple[type[BaseModel], str]]) -> list[str]:
     return [f"{model.__name__}.{name}" for model, name in fields]
 
 
-def test_the_walk_finds_every_message() -> None:
+def test_every_model_and_field_says_what_it_is() -> None:
     assert set(MESSAGES) <= set(models())
-
-
-def test_a_model_says_what_it_is() -> None:
     first_lines = {model.__name__: (model.__doc__ or "").strip().partition("\n")[0] for model in models()}
     assert {name: line for name, line in first_lines.items() if not line.endswith((".", "`)."))} == {}
-
-
-def test_a_field_says_what_it_is() -> None:
     assert named(field for field, description in DESCRIPTIONS.items() if not description.endswith(".")) == []
 
 
@@ -172,20 +151,6 @@ def test_a_field_with_a_unit_says_it(part: str, unit: str) -> None:
     assert measured
     silent = named(field for field, description in measured.items() if not re.search(unit, description))
     assert silent == [], f"each must say its unit ({unit})"
-
-
-def test_an_integer_of_an_event_has_a_range() -> None:
-    """Without one, canonical JSON could meet an integer that it cannot write."""
-    integers = [
-        (f"{model.__name__}.{name}", part)
-        for model in models()
-        if issubclass(model, (events.Event, TestCounts, SnapshotCounts))
-        for name, schema in model.model_json_schema()["properties"].items()
-        for part in schema.get("anyOf", [schema])
-        if part.get("type") == "integer"
-    ]
-    assert len(integers) > 20
-    assert [n for n, part in integers if "enum" not in part and not {"minimum", "maximum"} <= set(part)] == []
 
 
 # -----------------------------------------------------------------------------
@@ -213,9 +178,7 @@ NOT_FINITE = ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"]
     [
         '"score": {}',
         '"cost_usd": {}',
-        '"claimed": {{"a": {}}}',
         '"claimed": {{"a": [1, {{"b": {}}}]}}',
-        '"benchmarks": {{"a": {{"agent/nop": {}}}}}',
         '"benchmarks": {{"a": {{"agent_s": [1.0, {}]}}}}',
         '"snapshot": {{"status": "passed", "pass_to_fail": {}}}',
     ],
@@ -227,9 +190,12 @@ def test_a_number_that_is_not_finite_is_refused_wherever_it_stands(field: str, n
 
 
 def test_what_is_not_finite_travels_as_text_among_benchmarks() -> None:
-    event = read(SLOT_OF_EVENTS | {"benchmarks": {"a": {"agent/nop": "NaN", "oracle/nop": "Infinity"}}})
+    benchmarks = {"a": {"agent/nop": "NaN", "oracle/nop": "Infinity"}}
+    event = read(SLOT_OF_EVENTS | {"benchmarks": benchmarks})
     assert isinstance(event, TrialResult)
-    assert event.benchmarks == {"a": {"agent/nop": "NaN", "oracle/nop": "Infinity"}}
+    assert event.benchmarks == benchmarks
+    with pytest.raises(ValidationError, match=r"Entry 'good\\x1b' holds"):
+        read(SLOT_OF_EVENTS | {"benchmarks": {"good\x1b": math.nan}})
 
 
 @pytest.mark.parametrize("integer", [2**63, -(2**63) - 1, 10**300])
@@ -237,13 +203,6 @@ def test_an_integer_beyond_64_bits_is_refused_in_free_json(integer: int) -> None
     """Canonical JSON could not write it down."""
     with pytest.raises(ValidationError, match="64 bits"):
         read(SLOT_OF_EVENTS | {"claimed": {"a": [integer]}})
-
-
-def test_a_refused_benchmark_is_named_in_printable_characters() -> None:
-    with pytest.raises(ValidationError, match=r"Entry 'good\\x1b' holds"):
-        EVENT.validate_json(
-            '{"type": "trial_result", "run_id": "r", "task_id": "t", "benchmarks": {"good\\u001b": NaN}}'
-        )
 
 
 def test_10_000_benchmarks_are_checked_in_a_fraction_of_a_second() -> None:
@@ -254,11 +213,6 @@ def test_10_000_benchmarks_are_checked_in_a_fraction_of_a_second() -> None:
     started = time.process_time()
     EVENT.validate_json(text)
     assert time.process_time() - started < 0.5
-
-
-@pytest.mark.parametrize("length", [1, MAX_ID_CHARACTERS])
-def test_the_length_of_an_id_counts_characters_not_bytes(length: int) -> None:
-    assert read(SLOT_OF_EVENTS | {"run_id": "𝕏" * length}).run_id == "𝕏" * length
 
 
 @pytest.mark.parametrize("field", ["run_id", "task_id", "agent", "model", "tier", "subtest", "shard"])
@@ -280,13 +234,6 @@ def test_an_event_cannot_be_changed_once_it_is_built() -> None:
         event.run_id = "other"  # type: ignore[misc]
 
 
-def test_times_are_kept_in_utc() -> None:
-    event = read(FULL_TRIAL)
-    assert isinstance(event, TrialResult)
-    assert event.finished_at == datetime(2026, 1, 31, 9, 30, 0, 125_000, UTC)
-    assert event.finished_at.tzinfo is UTC
-
-
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
 def test_a_time_that_utc_cannot_say_is_refused(text: str) -> None:
     with pytest.raises(ValidationError, match="years 1 to 9999"):
@@ -301,24 +248,18 @@ EQUAL_INSTANTS = [
     "2026-01-30T23:30:00-10:00",
     "2026-01-31t09:30:00z",
     "2026-01-31 09:30:00Z",
+    datetime(2026, 1, 31, 11, 30, tzinfo=timezone(timedelta(hours=2))),
 ]
 
 
-@pytest.mark.parametrize("text", EQUAL_INSTANTS)
-def test_equal_instants_are_equal_content(text: str) -> None:
-    event = read(SLOT_OF_EVENTS | {"finished_at": text})
+@pytest.mark.parametrize("time", EQUAL_INSTANTS, ids=str)
+def test_equal_instants_are_equal_content_from_json_and_from_python(time: str | datetime) -> None:
+    fields: dict[str, Any] = SLOT_OF_EVENTS | {"finished_at": time}
+    event = read(fields) if isinstance(time, str) else TrialResult(**fields)
     assert event_content(event) == SLOT_OF_EVENTS | {"finished_at": "2026-01-31T09:30:00Z"}
-
-
-def test_an_event_built_in_python_has_the_content_of_the_one_read_from_json() -> None:
-    two_hours_east = timezone(timedelta(hours=2))
-    built = TrialResult(
-        type="trial_result",
-        run_id="r",
-        task_id="t",
-        finished_at=datetime(2026, 1, 31, 11, 30, tzinfo=two_hours_east),
-    )
-    assert event_content(built) == event_content(read(SLOT_OF_EVENTS | {"finished_at": EQUAL_INSTANTS[0]}))
+    assert isinstance(event, TrialResult)
+    assert event.finished_at is not None
+    assert isinstance(time, datetime) or event.finished_at.tzinfo is UTC
 
 
 DEFAULTS = {
@@ -353,19 +294,18 @@ def test_what_differs_in_any_other_field_is_other_content() -> None:
 # Every board metric is a number of an agent:model summary.
 
 
-def test_every_metric_is_found_in_a_summary_that_knows_everything() -> None:
-    summary = an_agent_model_change(
-        means=dict.fromkeys(METRICS, 0.5),
-        formulacode=a_formulacode_summary(mean_speedup=0.5, agent_advantage=0.5),
+def test_every_metric_is_found_in_a_summary_that_knows_everything_and_a_baseline_has_none() -> None:
+    known: dict[str, Any] = {
+        "means": dict.fromkeys(METRICS, 0.5),
+        "formulacode": a_formulacode_summary(mean_speedup=0.5, agent_advantage=0.5),
         **dict.fromkeys(("accuracy", "cost_of_pass", "mean_cost", "total_cost"), 0.5),
-    ).summary
-    assert summary
-    assert board_values(summary) == dict.fromkeys(BOARD_METRICS, 0.5)
-
-
-def test_a_baseline_and_what_is_unknown_have_no_value() -> None:
-    nothing = an_agent_model_change(accuracy=None).summary
-    baseline = an_agent_model_change(agent="nop", accuracy=1.0).summary
-    assert nothing
-    assert baseline
-    assert board_values(nothing) == board_values(baseline) == dict.fromkeys(BOARD_METRICS)
+    }
+    values = [
+        board_values(change.summary or {})
+        for change in (
+            an_agent_model_change(**known),
+            an_agent_model_change(agent="nop", **known),
+            an_agent_model_change(accuracy=None),
+        )
+    ]
+    assert values == [dict.fromkeys(BOARD_METRICS, value) for value in (0.5, None, None)]

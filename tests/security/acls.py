@@ -23,8 +23,6 @@ OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "Describe": 8, "DescribeConfig
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """A user may do one thing with one topic or group."""
-
     user: str
     operation: str
     kind: int
@@ -32,7 +30,6 @@ class Permission:
 
 
 def kafka_permissions() -> list[Permission]:
-    """What the commands `kafka-acls.sh` of the page allow."""
     parser = argparse.ArgumentParser(exit_on_error=True)
     parser.add_argument("--add", action="store_true", required=True)
     parser.add_argument("--allow-principal", required=True)
@@ -54,7 +51,6 @@ def redis_users(passwords: Mapping[str, str]) -> list[str]:
 
 
 async def allow(settings: Settings, permissions: list[Permission]) -> None:
-    """Give the permissions, as a user who may."""
     admin = AIOKafkaAdminClient(**settings.kafka_options())
     await admin.start()
     try:

@@ -17,13 +17,11 @@ from tests.support.secure_servers import ADMIN, SecureKafka, SecureRedis
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """A private CA and what it signed."""
     return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="session")
 def secret_files(tmp_path_factory: pytest.TempPathFactory) -> SecretFiles:
-    """Where passwords lie."""
     return SecretFiles(tmp_path_factory.mktemp("secrets"))
 
 

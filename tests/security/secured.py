@@ -15,14 +15,15 @@ PASSWORDS = {user: f"hidden-{user}-4f1c9b" for user in USERS}
 REDIS_PASSWORDS = {user: f"concealed/{user}@7d#?%2e" for user in ("worker", "reader")}
 """Characters that mean something in URLs."""
 
-SECRETS = (*PASSWORDS.values(), *REDIS_PASSWORDS.values())
+WRONG = {"sasl_password_file": None, "sasl_password": "not-the-password"}
+WRONG_FOR_REDIS = {"redis_password_file": None, "redis_password": "not-the-password"}
+
+SECRETS = (*PASSWORDS.values(), *REDIS_PASSWORDS.values(), "not-the-password")
 PARTITIONS = 2
 
 
 @dataclass
 class SecretFiles:
-    """Each password in a file of its own."""
-
     directory: Path
 
     def __call__(self, name: str, secret: str) -> Path:
@@ -34,8 +35,6 @@ class SecretFiles:
 
 @dataclass
 class Secured:
-    """Settings of each user."""
-
     kafka: SecureKafka
     redis: SecureRedis
     certificates: Certificates
@@ -72,7 +71,6 @@ class Secured:
         )
 
     def settings(self, user: str, **more: Any) -> Settings:
-        """The same as Settings."""
         return Settings(**self.given(user, **more))
 
 

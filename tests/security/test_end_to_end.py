@@ -19,7 +19,7 @@ from streamer.operate.health import read_rejections
 from streamer.settings import Settings
 from streamer.storage.kafka import BrokerRefuses
 from streamer.worker.process import ensure_topics
-from tests.security.secured import PASSWORDS, SECRETS, Secured, environment
+from tests.security.secured import PASSWORDS, SECRETS, WRONG, WRONG_FOR_REDIS, Secured, environment
 from tests.support.cli import streamer
 from tests.support.events import a_trial
 from tests.support.worker_process import WorkerProcess, wait_for
@@ -47,7 +47,6 @@ def lines(run: str) -> bytes:
 
 
 def said_by(secured: Secured, user: str, *arguments: object, stdin: bytes = b"", code: int = 0) -> str:
-    """Both outputs of a command of a user, who debugs."""
     given = environment(secured.given(user)) | {"STREAMER_DEBUG": "1", "STREAMER_LOG_LEVEL": "DEBUG"}
     done = streamer(*arguments, stdin=stdin, environment=given)
     assert done.returncode == code, (arguments, done.stderr)
@@ -95,44 +94,30 @@ def test_a_worker_comes_in_with_plain_and_logs_no_password(secured: Secured, tmp
 
 
 def test_a_worker_comes_in_with_a_client_certificate(secured: Secured, tmp_path: Path) -> None:
-    certificate = secured.certificates.worker
-    given = secured.given(
-        "worker",
-        bootstrap=secured.kafka.at("MUTUAL"),
-        security_protocol="SSL",
-        sasl_username=None,
-        sasl_password_file=None,
-        ssl_certfile=certificate,
-        ssl_keyfile=certificate.with_suffix(".key"),
-    )
-    with a_worker(tmp_path, given):
+    with a_worker(tmp_path, mutual(secured, "worker", secured.certificates.worker)):
         pass
 
 
 @pytest.mark.parametrize("wrong", ["password", "certificate", "no name"])
 def test_a_worker_that_is_not_let_in_ends_with_one_line(secured: Secured, tmp_path: Path, wrong: str) -> None:
     more: dict[str, Any] = {
-        "password": {"sasl_password_file": None, "sasl_password": "not-the-password"},
+        "password": WRONG,
         "certificate": {"ssl_cafile": secured.certificates.stranger},
         "no name": {"sasl_username": None},
     }[wrong]
-    given = secured.given("worker", **more)
-    worker = WorkerProcess(tmp_path, given)
-    with worker:
+    with WorkerProcess(tmp_path, secured.given("worker", **more)) as worker:
         worker.start(ready=False)
         assert worker.wait() == (2 if wrong == "no name" else 1)
     lines_of_ours = [line for line in worker.output.splitlines() if " ERROR aiokafka" not in line]
     assert len(lines_of_ours) == 1, worker.output
-    assert "not-the-password" not in worker.output
     assert secrets_in(worker.output) == []
 
 
 def test_a_worker_with_a_wrong_redis_password_goes_on_and_says_so(secured: Secured, tmp_path: Path) -> None:
-    given = secured.given("worker", redis_password_file=None, redis_password="not-the-password")
-    with a_worker(tmp_path, given) as worker:
+    with a_worker(tmp_path, secured.given("worker", **WRONG_FOR_REDIS)) as worker:
         worker.wait_until(lambda: "Redis accepts no writes" in worker.output, "it says so")
         assert "invalid username-password pair" in worker.output
-    assert "not-the-password" not in worker.output
+    assert secrets_in(worker.output) == []
 
 
 def test_no_client_writes_a_password_into_a_log_of_all_that_there_is(
@@ -157,7 +142,7 @@ def publishing(secured: Secured, given: dict[str, Any], **more: str) -> tuple[in
     """Exit code and diagnostics of `streamer publish`, which never names a secret."""
     done = streamer("publish", stdin=EVENT, environment=environment(given) | more)
     said = (done.stdout + done.stderr).decode()
-    assert not [secret for secret in (*SECRETS, "not-the-password") if secret in said]
+    assert secrets_in(said) == []
     return done.returncode, said
 
 
@@ -168,10 +153,10 @@ def refused(secured: Secured, given: dict[str, Any]) -> str:
     return said
 
 
-def mutual(secured: Secured, certificate: Path | None) -> dict[str, Any]:
+def mutual(secured: Secured, user: str, certificate: Path | None) -> dict[str, Any]:
     """TLS with a client certificate, without SASL."""
     return secured.given(
-        "publisher",
+        user,
         bootstrap=secured.kafka.at("MUTUAL"),
         security_protocol="SSL",
         sasl_username=None,
@@ -185,19 +170,18 @@ def test_scram_over_tls_plain_and_a_client_certificate_let_in(secured: Secured) 
     sent = (0, "1 event sent and acknowledged; 0 bad lines\n")
     assert publishing(secured, secured.given("publisher")) == sent
     assert publishing(secured, secured.plain("publisher")) == sent
-    assert publishing(secured, mutual(secured, secured.certificates.publisher)) == sent
+    assert publishing(secured, mutual(secured, "publisher", secured.certificates.publisher)) == sent
 
 
 def test_nobody_gets_in_without_the_certificate_or_the_tls_that_is_asked_for(secured: Secured) -> None:
-    assert secured.kafka.at("MUTUAL") in refused(secured, mutual(secured, None))
+    assert secured.kafka.at("MUTUAL") in refused(secured, mutual(secured, "publisher", None))
     plaintext = secured.given("publisher", security_protocol="SASL_PLAINTEXT")
     assert secured.kafka.at("SCRAM") in refused(secured, plaintext)
 
 
 @pytest.mark.parametrize("way", ["given", "plain"])
 def test_a_wrong_password_is_one_line_that_names_the_user(secured: Secured, way: str) -> None:
-    wrong = {"sasl_password_file": None, "sasl_password": "not-the-password"}
-    given = getattr(secured, way)("publisher") | wrong
+    given = getattr(secured, way)("publisher") | WRONG
     said = refused(secured, given)
     assert "Traceback" in publishing(secured, given, STREAMER_DEBUG="1")[1]
     assert "refuses user 'publisher'" in said
@@ -235,16 +219,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], bytes]] = {
 @pytest.mark.parametrize(
     ("user", "command"),
     [
-        ("publisher", "events"),
-        ("publisher", "subscribe"),
-        ("publisher", "rejections"),
-        ("reader", "publish"),
-        ("reader", "events"),
-        ("reader", "rejections"),
-        ("viewer", "publish"),
-        ("viewer", "rejections"),
-        ("nobody", "publish"),
-        ("nobody", "subscribe"),
+        *(("publisher", command) for command in ("events", "subscribe", "rejections")),
+        *(("reader", command) for command in ("publish", "events", "rejections")),
+        *(("viewer", command) for command in ("publish", "rejections")),
+        *(("nobody", command) for command in ("publish", "subscribe")),
         ("worker", "rejections"),
     ],
 )
@@ -254,23 +232,21 @@ def test_what_a_user_may_not_do_is_refused_in_one_line(secured: Secured, user: s
     lines = [line for line in done.stderr.decode().splitlines() if line != "following; Ctrl-C ends it"]
     assert (done.returncode, done.stdout, len(lines)) == (1, b"", 1), done.stderr
     assert "uthorization" in lines[0] or "your user's rights" in lines[0]
-    assert not [secret for secret in SECRETS if secret in lines[0]]
+    assert secrets_in(lines[0]) == []
 
 
 async def test_a_worker_with_a_wrong_password_is_refused_at_once(secured: Secured) -> None:
-    wrong = secured.settings("worker", sasl_password_file=None, sasl_password="not-the-password")
     with pytest.raises(BrokerRefuses, match="refuses user 'worker'"):
-        await ensure_topics(wrong)
+        await ensure_topics(secured.settings("worker", **WRONG))
 
 
 def test_a_harness_that_is_not_let_in_keeps_its_events_and_says_why(
     secured: Secured, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    wrong = {"sasl_password_file": None, "sasl_password": "not-the-password", "data_dir": tmp_path}
-    with TrialPublisher(secured.settings("publisher", **wrong)) as publisher:
+    with TrialPublisher(secured.settings("publisher", data_dir=tmp_path, **WRONG)) as publisher:
         publisher.publish(a_trial(run_id="kept"))
         wait_for(lambda: "refuses user 'publisher'" in caplog.text, "it says why")
-    assert "not-the-password" not in caplog.text
+    assert secrets_in(caplog.text) == []
     [spilled] = [file for file in tmp_path.rglob("*") if file.is_file() and b"kept" in file.read_bytes()]
     assert spilled.is_relative_to(tmp_path / "spill")
 
@@ -303,10 +279,8 @@ def test_reader_lists_trials_and_says_what_is_missing_and_viewer_shows_what_harn
             run = f"/api/runs/{RUN.replace(' ', '%20')}"
             [trial] = serving.get(f"{run}/trials").json()["trials"]
             assert trial["reason"] == reason
-            failures, event_of = (
-                serving.get(f"{run}/failures"),
-                serving.get(f"{run}/trials/{trial['id']}/event"),
-            )
+            failures = serving.get(f"{run}/failures")
+            event_of = serving.get(f"{run}/trials/{trial['id']}/event")
             if user == "viewer":
                 assert [group["example"] for group in failures.json()] == [MESSAGE]
                 assert event_of.json()["message"] == MESSAGE

@@ -34,28 +34,19 @@ from streamer.storage.redis import BadRedisUrl, RedisSink, address
 from streamer.terminal import explain, harmless_json, without_password
 from streamer.terminal.demo import _write_results
 from streamer.terminal.files import fold_command as fold
-from tests.security.secured import REDIS_PASSWORDS, SECRETS, SecretFiles, environment
+from tests.security.secured import REDIS_PASSWORDS, SECRETS, WRONG_FOR_REDIS, SecretFiles, environment
 from tests.storage.hostile import HOSTILE
 from tests.support.builders import a_run_change, an_agent_model_change, an_update
 from tests.support.certificates import Certificates
 from tests.support.cli import streamer
-from tests.support.events import a_trial, records
+from tests.support.events import a_plan, a_trial, records
 from tests.support.examples import examples
 from tests.support.secure_servers import SecureRedis
 
 ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 PIECES = [
     *HOSTILE,
-    "..",
-    "../../etc/passwd",
-    "/etc/passwd",
-    "~",
-    "-rf",
-    "C:\\x",
-    "\u202e",
-    "\u2028",
-    "%2F",
-    "run",
+    *("..", "../../etc/passwd", "/etc/passwd", "~", "-rf", "C:\\x", "\u202e", "\u2028", "%2F", "run"),
 ]
 SEPARATORS = st.sampled_from(list(":|{}%/. *?\\-\u202e\U000e0041"))
 ids = st.one_of(
@@ -110,7 +101,9 @@ def test_a_benchmark_cannot_be_a_run_nor_another_key(names: Keys, benchmark: str
     key = names.benchmark_board(benchmark, "accuracy")
     assert key == f"{root_of(names)}board:{encode_id(benchmark)}:accuracy"
     assert key.removeprefix(root_of(names)).count(":") == 2
-    assert key not in (names.runs, names.updates, names.workers)
+    others = {names.runs, names.updates, names.workers}  # the patterns of ACLs rely on their prefix too
+    assert {one.removeprefix(root_of(names)).count(":") for one in others} == {0}
+    assert key not in others
 
 
 @given(ids, st.integers(0, 10**6))
@@ -157,17 +150,12 @@ def test_an_id_holds_no_control_characters_and_no_half_characters(control: str, 
 @examples(25)
 def test_nothing_printed_acts_on_a_terminal(rows: list[tuple[str, str]]) -> None:
     """Tables and complaints of `streamer fold`, whose printing all commands share."""
-    lines = [
-        json.dumps(
-            a_trial(run_id=run, agent=text, model=text, tier=run, failure_mode=text, cost_usd=text * n)
-        )
-        for run, text in rows
-        for n in (0, 1)
-    ]
-    lines += [
-        json.dumps({"type": "run_started", "run_id": run, "labels": {text: text}}) for run, text in rows
-    ]
-    printed = CliRunner().invoke(fold, ["-"], input="\n".join(lines).encode()).output
+    events = [a_plan(run_id=run, labels={text: text}) for run, text in rows]
+    for run, text in rows:
+        trial = a_trial(run_id=run, agent=text, model=text, tier=run, failure_mode=text)
+        events += [trial | {"cost_usd": ""}, trial | {"cost_usd": text}]
+    lines = "\n".join(map(json.dumps, events))
+    printed = CliRunner().invoke(fold, ["-"], input=lines.encode()).output
     assert not {unicodedata.category(c) for c in printed.replace("\n", "")} & ACTING
 
 
@@ -208,7 +196,6 @@ def test_files_have_names_of_ours_whatever_the_ids(tmp_path: Path, run: str, age
 def redis_reader(
     secure_redis: SecureRedis, certificates: Certificates, secret_files: SecretFiles
 ) -> dict[str, Any]:
-    """Settings of the user `reader`."""
     return {
         "redis": secure_redis.url("reader"),
         "redis_password_file": secret_files("redis-reader", REDIS_PASSWORDS["reader"]),
@@ -218,13 +205,11 @@ def redis_reader(
 
 @pytest.fixture
 def worker(redis_reader: dict[str, Any], secure_redis: SecureRedis, secret_files: SecretFiles) -> Settings:
-    """Settings of the user `worker`."""
     file = secret_files("redis-worker", REDIS_PASSWORDS["worker"])
     return Settings(**redis_reader | {"redis": secure_redis.url("worker"), "redis_password_file": file})
 
 
 async def written(settings: Settings, *runs: str) -> RedisSink:
-    """A sink that has written something of each run, and was closed."""
     sink = RedisSink.from_settings(settings)
     await sink.heartbeat("w", {"partitions": []}, at=datetime.now(UTC))
     for run in runs:
@@ -257,35 +242,32 @@ async def test_redis_that_is_gone_from_a_worker_for_its_permissions_is_said_with
     assert not [secret for secret in SECRETS if secret in caplog.text]
 
 
-COMMANDS_OF_WRITERS = [
-    ("SET", "streamer:{r}:run", "x"),
-    ("DEL", "streamer:{r}:run"),
-    ("EVAL", "return 1", 0),
-    ("FLUSHALL",),
-    ("CONFIG", "GET", "*"),
-    ("KEYS", "*"),
-    ("PUBLISH", "streamer:updates", "{}"),
-    ("GET", "of another application"),
-    ("SUBSCRIBE", "of another application"),
-    ("ACL", "LIST"),
+MAY_NOT: list[tuple[str, tuple[str | int, ...]]] = [
+    ("reader", ("SET", "streamer:{r}:run", "x")),
+    ("reader", ("DEL", "streamer:{r}:run")),
+    ("reader", ("EVAL", "return 1", 0)),
+    ("reader", ("FLUSHALL",)),
+    ("reader", ("CONFIG", "GET", "*")),
+    ("reader", ("KEYS", "*")),
+    ("reader", ("PUBLISH", "streamer:updates", "{}")),
+    ("reader", ("GET", "of another application")),
+    ("reader", ("SUBSCRIBE", "of another application")),
+    ("reader", ("ACL", "LIST")),
+    ("worker", ("SET", "foreign", "x")),
+    ("worker", ("FLUSHALL",)),
+    ("worker", ("CONFIG", "GET", "*")),
+    ("worker", ("KEYS", "*")),
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS_OF_WRITERS, ids=lambda command: command[0])
-def test_a_reader_may_only_read_and_only_ours(
-    redis_reader: dict[str, Any], command: tuple[str | int, ...]
-) -> None:
-    settings = Settings(**redis_reader)
-    client = redis.Redis.from_url(settings.redis, **settings.redis_options())
-    with client, pytest.raises(redis.exceptions.NoPermissionError):
-        client.execute_command(*command)
-
-
 @pytest.mark.parametrize(
-    "command", [("SET", "foreign", "x"), ("FLUSHALL",), ("CONFIG", "GET", "*"), ("KEYS", "*")]
+    ("user", "command"), MAY_NOT, ids=lambda one: one if isinstance(one, str) else one[0]
 )
-def test_a_worker_may_only_touch_our_keys(worker: Settings, command: tuple[str, ...]) -> None:
-    client = redis.Redis.from_url(worker.redis, **worker.redis_options())
+def test_a_reader_may_only_read_and_a_worker_may_touch_only_our_keys(
+    redis_reader: dict[str, Any], worker: Settings, user: str, command: tuple[str | int, ...]
+) -> None:
+    settings = worker if user == "worker" else Settings(**redis_reader)
+    client = redis.Redis.from_url(settings.redis, **settings.redis_options())
     with client, pytest.raises(redis.exceptions.NoPermissionError):
         client.execute_command(*command)
 
@@ -296,35 +278,26 @@ def refused(given: dict[str, Any], debug: str = "") -> str:
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b""), said
     assert "Traceback" in said if debug else len(said.splitlines()) == 1
-    assert not [secret for secret in (*SECRETS, "not-the-password") if secret in said]
+    assert not [secret for secret in SECRETS if secret in said]
     return said
 
 
-def test_a_wrong_password_is_one_line(redis_reader: dict[str, Any]) -> None:
-    said = refused(redis_reader | {"redis_password_file": None, "redis_password": "not-the-password"})
-    assert "refuses (invalid username-password pair" in said
-
-
-def test_a_wrong_password_in_the_url_is_not_printed(
-    redis_reader: dict[str, Any], secure_redis: SecureRedis
+def test_what_is_refused_is_one_line_without_the_password(
+    redis_reader: dict[str, Any], secure_redis: SecureRedis, certificates: Certificates
 ) -> None:
     url = secure_redis.url("reader").replace("reader@", "reader:not-the-password@")
-    for debug in ("", "1"):
-        assert "refuses" in refused(redis_reader | {"redis_password_file": None, "redis": url}, debug)
-
-
-def test_somebody_without_a_name_is_refused(redis_reader: dict[str, Any], secure_redis: SecureRedis) -> None:
-    assert "refuses" in refused(redis_reader | {"redis_password_file": None, "redis": secure_redis.url()})
-
-
-@pytest.mark.parametrize("ca", ["stranger", None])
-def test_a_certificate_that_is_not_trusted_is_one_line(
-    redis_reader: dict[str, Any], certificates: Certificates, ca: str | None
-) -> None:
-    cafile: Path | None = getattr(certificates, ca) if ca else None
-    said = refused(redis_reader | {"redis_cafile": cafile})
-    assert "certificate that is not trusted" in said
-    assert "STREAMER_REDIS_CAFILE" in said
+    in_url = {"redis_password_file": None, "redis": url}
+    untrusted = ("certificate that is not trusted", "STREAMER_REDIS_CAFILE")
+    for changed, debug, *words in (
+        (WRONG_FOR_REDIS, "", "refuses (invalid username-password pair"),
+        (in_url, "", "refuses"),
+        (in_url, "1", "refuses"),
+        ({"redis": secure_redis.url()}, "", "refuses"),
+        ({"redis_cafile": certificates.stranger}, "", *untrusted),
+        ({"redis_cafile": None}, "", *untrusted),
+    ):
+        said = refused(redis_reader | changed, debug)
+        assert all(word in said for word in words), (changed, said)
 
 
 def test_the_certificate_of_another_host_is_not_trusted(redis_reader: dict[str, Any]) -> None:
@@ -334,13 +307,6 @@ def test_the_certificate_of_another_host_is_not_trusted(redis_reader: dict[str, 
     assert options["ssl_check_hostname"] is True
     with pytest.raises(ReaderError, match="IP address mismatch"), StateReader(settings) as reader:
         reader.runs()
-
-
-def test_names_of_a_namespace_lie_under_its_prefix() -> None:
-    """What the pattern of an ACL relies on."""
-    keys = Keys("team-a")
-    assert keys.run("r").startswith("team-a:streamer:")
-    assert keys.updates == "team-a:streamer:updates"
 
 
 # -----------------------------------------------------------------------------

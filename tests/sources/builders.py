@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tarfile
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,16 @@ from streamer.sources.convert import convert
 from tests.support.events import folded
 
 Event = dict[str, Any]
+
+START = datetime(2026, 1, 2, tzinfo=UTC)
+"""When simulated runs begin."""
+
+LOCK = {
+    "agent": {"name": "terminus", "model_name": "gpt-5"},
+    "dataset": {"task_ids": ["oom", "b"], "name": "core"},
+    "run_config": {"n_attempts": 1},
+}
+"""What tb.lock says of a run that the tests of `tail` follow."""
 
 
 def converted(*paths: Path, **options: Any) -> tuple[list[Event], ConvertReport]:
@@ -101,6 +113,20 @@ def a_run(
     if lock is not None:
         write_json(run / "tb.lock", lock)
     return run
+
+
+def a_begun_trial(run: Path, task: str = "oom", name: str | None = None) -> Path:
+    """The directory of a trial as Terminal-Bench makes it first."""
+    trial = run / task / (name or f"{task}.1-of-1.{run.name}")
+    for part in ("sessions", "panes", "agent-logs"):
+        (trial / part).mkdir(parents=True)
+    return trial
+
+
+def unpacked(archive: Path, home: Path) -> Path:
+    with tarfile.open(archive) as packed:
+        packed.extractall(home, filter="data")
+    return home
 
 
 def copy_tree(source: Path, target: Path) -> Path:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
 
+from tests.sources.builders import unpacked
 from tests.sources.every_eval_ever import unpack_evaluations
-from tests.sources.followed_runs import HARBOR_JOBS
+from tests.sources.harbor import unpack_jobs
 from tests.sources.inspect import unpack_logs, unpack_older_logs
 from tests.sources.swe_bench import unpack_runs
 from tests.support.data import shared_data
+
+collect_ignore_glob = ["*/record.py", "*/arithmetic.py"]
+"""They need the harness itself, which runs them in an environment of its own."""
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real run directories of fc-eval."""
-    folder = tmp_path_factory.mktemp("runs")
-    with tarfile.open(shared_data() / "formulacode" / "runs.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+    folder = unpacked(shared_data() / "formulacode" / "runs.tar.gz", tmp_path_factory.mktemp("runs"))
     (home,) = {path.parent.parent for path in folder.rglob("fc.lock")}
     return home
 
@@ -36,16 +37,9 @@ def older_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpack_older_logs(tmp_path_factory.mktemp("older"))
 
 
-# -----------------------------------------------------------------------------
-# Fixtures that several modules of this folder share.
-
-
 @pytest.fixture(scope="session")
 def real(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Real run directories of each harness."""
-    jobs = tmp_path_factory.mktemp("harbor")
-    with tarfile.open(HARBOR_JOBS) as archive:
-        archive.extractall(jobs, filter="data")
     return {
         "terminal-bench": shared_data() / "terminal_bench" / "runs" / "20250924_droid_gpt-5",
         "orchestrator": shared_data() / "terminal_bench" / "runs" / "20250902_orchestrator_qwen-3-coder-480B",
@@ -53,11 +47,8 @@ def real(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path
         "fc-eval": runs / "fc-two-attempts",
         "fc-eval, rough": runs / "fc-rough",
         "fc-eval, all": runs,
-        "harbor": jobs / "kinds",
+        "harbor": unpack_jobs(tmp_path_factory.mktemp("harbor")) / "kinds",
         "swe-bench": unpack_runs(tmp_path_factory.mktemp("swe-bench")),
-        "swe-bench, logs": unpack_runs(tmp_path_factory.mktemp("logs"))
-        / "logs"
-        / "run_evaluation"
-        / "nightly",
+        "swe-bench, logs": unpack_runs(tmp_path_factory.mktemp("logs")) / "logs/run_evaluation/nightly",
         "every-eval-ever": unpack_evaluations(tmp_path_factory.mktemp("every-eval-ever")),
     }

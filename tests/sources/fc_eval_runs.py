@@ -1,4 +1,4 @@
-"""Copies of fc-eval's run directories with other spellings of their keys, or with fewer files."""
+"""fc-eval's run directories: reading them, and copies with other keys or with fewer files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,36 @@ from pathlib import Path
 from typing import Any
 
 from streamer.sources.files import ConfiguredAgent, container_key
-from tests.sources.builders import copy_tree
+from tests.sources.builders import Event, converted, copy_tree, once, trials_of
+
+ONE_AGENT = ("fc-multi-of-one", "fc-single-nop", "fc-single-terminus")
+SEVERAL_AGENTS = ("fc-no-oracle-same-framework", "fc-nop-oracle-gpt5", "fc-rough", "fc-two-attempts")
+CONFIGURATION = ("fc.lock", "run_metadata.json")
+ALWAYS = ("task_id", "attempt", "agent", "model", "resolved", "cost_usd", "trajectory_length")
+"""Fields of an event that the run-level file has of every agent."""
+
+SUB_TRIAL = re.compile(r"\.agent-(\d+)-")
 
 _RESULT = re.compile("FORMULACODE_RESULT_START(.*?)FORMULACODE_RESULT_END", re.DOTALL)
 _KEPT = {"agent_model_key", "agent_metrics_by_agent"}
 """What the harness writes under the agent's own key, whatever spelling the log has."""
+
+
+def trial_directories(run: Path) -> list[Path]:
+    """Directories with an agent's own result: the sub-trials, or the trials where there are none."""
+    result = sorted(file.parent for file in run.glob("*/*/results.json"))
+    return [path for path in result if SUB_TRIAL.search(path.name)] or result
+
+
+def by_trial(events: list[Event]) -> dict[tuple[Any, ...], Event]:
+    """Task, attempt and index of the agent to its trial."""
+    result = {(e["task_id"], e["attempt"], e.get("agent_index")): e for e in trials_of(events)}
+    assert len(result) == len(trials_of(events))
+    return result
+
+
+def label_of(event: Event) -> str:
+    return f"{event['agent']}:{event['model']}"
 
 
 def agents_of(run: Path) -> list[ConfiguredAgent]:
@@ -55,6 +80,11 @@ def run_level_only(run: Path, folder: Path, *others: str) -> Path:
     for name in ("results.json", *others):
         shutil.copy2(run / name, copy / name)
     return copy
+
+
+def both(runs: Path, name: str, folder: Path, *others: str) -> tuple[list[Event], list[Event]]:
+    """Events of a run with its trial files, and with the run-level one alone."""
+    return once(runs / name)[0], converted(run_level_only(runs / name, folder, *others))[0]
 
 
 def _renamed(value: Any, keys: dict[str, str]) -> Any:

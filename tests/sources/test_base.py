@@ -46,7 +46,7 @@ from tests.sources.harbor import a_trial_result
 from tests.support.events import summarised
 from tests.support.examples import examples
 
-NOT_TRIALS = {
+NOT_TRIALS: dict[str, str | bytes] = {
     "cut off": '{"task_id": "bad", "is_resolved": tr',
     "empty": "",
     "a list": "[1, 2]",
@@ -56,6 +56,7 @@ NOT_TRIALS = {
     "a task that is a number": '{"task_id": 5, "trial_name": "5.1-of-1.run1"}',
     "an empty task": '{"task_id": "", "trial_name": "x"}',
     "a task too long": json.dumps({"task_id": "x" * 600}),
+    "bytes that are no text": b"\xff\x00{\x80",
     "nested too deeply": "[" * 200_000,
     "an integer of 5000 digits": '{"task_id": "bad", "total_input_tokens": ' + "9" * 5000 + "}",
 }
@@ -64,7 +65,9 @@ NOT_TRIALS = {
 @pytest.mark.parametrize("name", NOT_TRIALS)
 def test_a_file_that_holds_no_trial_is_named_and_the_others_go_on(tmp_path: Path, name: str) -> None:
     run = a_run(tmp_path / "run1", [a_result()], [])
-    bad = write_json(run / "bad" / "bad.1-of-1.run1" / "results.json", NOT_TRIALS[name])
+    content = NOT_TRIALS[name]
+    bad = write_json(run / "bad" / "bad.1-of-1.run1" / "results.json", "")
+    bad.write_bytes(content if isinstance(content, bytes) else content.encode())
     events, report = converted(run)
     assert [event["task_id"] for event in trials_of(events)] == ["oom"]
     ((path, reason),) = report.unreadable
@@ -194,45 +197,30 @@ def test_no_json_at_all_makes_it_raise_or_send_something_invalid(
 # Trials of fc-eval that have begun: those whose agent a file names, and of this run alone.
 
 
-OPTIONS = ConvertOptions(model="asked-for")
+NOP, TERMINUS = ConfiguredAgent("nop", "nop"), ConfiguredAgent("terminus", None)
+ENDS = ("", ".agent-1-other", ".agent-2-terminus", ".agent-3-terminus")
+"""Of names of directories: without an agent, and with agents of which one is configured at its place."""
 
 
-def a_roster(run: Path, *agents: ConfiguredAgent, multi: bool = False) -> Roster:
-    roster = Roster(run, run / "results.json", RunPlan("run1"), OPTIONS)
-    roster.agents, roster.is_multi = dict(enumerate(agents, 1)), multi
-    return roster
-
-
-def starts(run: Path, names: list[str], roster: Roster) -> list[dict[str, object]]:
-    trials = [run / "t" / name for name in names]
+@pytest.mark.parametrize(
+    ("agents", "names", "attempt"),
+    [
+        ([TERMINUS], ["t.2-of-5.run1", "t.1-of-1.another"], 2),
+        ([NOP, TERMINUS], [f"t.1-of-1.run1{end}" for end in ENDS], 1),
+    ],
+)
+def test_a_trial_of_fc_eval_starts_with_the_directory_that_names_its_run_and_agent(
+    tmp_path: Path, agents: list[ConfiguredAgent], names: list[str], attempt: int
+) -> None:
+    options = ConvertOptions(model="asked-for")
+    roster = Roster(tmp_path, tmp_path / "results.json", RunPlan("run1"), options)
+    roster.agents, roster.is_multi = dict(enumerate(agents, 1)), len(agents) > 1
+    trials = [tmp_path / "t" / name for name in names]
     for trial in trials:
         (trial / "sessions").mkdir(parents=True)
-    return [result.event for result in roster.starts_of(trials, {"run1"})]
-
-
-def test_a_trial_of_one_agent_starts_with_its_directories(tmp_path: Path) -> None:
-    [start] = starts(tmp_path, ["t.2-of-5.run1"], a_roster(tmp_path, ConfiguredAgent("terminus", None)))
-    assert {name: start[name] for name in ("type", "task_id", "attempt", "agent", "model")} == {
-        "type": "trial_started",
-        "task_id": "t",
-        "attempt": 2,
-        "agent": "terminus",
-        "model": "asked-for",
-    }
-    assert str(start["started_at"]).startswith("20")
-
-
-def test_of_several_agents_only_the_one_that_the_directory_names_has_started(tmp_path: Path) -> None:
-    roster = a_roster(tmp_path, ConfiguredAgent("nop", "nop"), ConfiguredAgent("terminus", "m"), multi=True)
-    names = ["t.1-of-1.run1", "t.1-of-1.run1.agent-2-terminus", "t.1-of-1.run1.agent-3-nobody"]
-    assert [(start["agent"], start["model"]) for start in starts(tmp_path, names, roster)] == [
-        ("terminus", "m")
-    ]
-
-
-def test_trials_of_another_run_are_left_out(tmp_path: Path) -> None:
-    roster = a_roster(tmp_path, ConfiguredAgent("terminus", "m"))
-    assert starts(tmp_path, ["t.1-of-1.another"], roster) == []
+    [start] = [result.event for result in roster.starts_of(trials, {"run1"})]
+    slot = [start[name] for name in ("task_id", "attempt", "agent", "model")]
+    assert slot == ["t", attempt, "terminus", "asked-for"]
 
 
 # -----------------------------------------------------------------------------
@@ -241,16 +229,10 @@ def test_trials_of_another_run_are_left_out(tmp_path: Path) -> None:
 
 def test_an_event_that_would_be_too_large_loses_its_largest_field_and_counts() -> None:
     """A record of more than 1 MiB would be rejected, and the trial with it."""
-    event = {
-        "type": "trial_result",
-        "run_id": "r",
-        "task_id": "t",
-        "claimed": {"c": "x" * 700_000},
-        "benchmarks": {"b": "y" * 800_000},
-        "output_tokens": 7,
-    }
-    fitted, misfits = fit_event(event)
-    assert fitted == {name: value for name, value in event.items() if name != "benchmarks"}
+    kept = {"type": "trial_result", "run_id": "r", "task_id": "t", "output_tokens": 7}
+    kept["claimed"] = {"c": "x" * 700_000}
+    fitted, misfits = fit_event(kept | {"benchmarks": {"b": "y" * 800_000}})
+    assert fitted == kept
     assert list(misfits) == ["benchmarks"]
     assert "800,008 bytes" in misfits["benchmarks"]
 
@@ -292,50 +274,36 @@ def begun(job: Path, agent: dict[str, Any], name: str = NAME) -> Path:
     return job / NAME
 
 
-def starts_of_harbor_starts(job: Path, trial: Path) -> list[dict[str, Any]]:
-    return [dict(result.event) for result in start_in(job, trial, ConvertOptions())]
-
-
-def test_a_start_has_the_slot_that_its_result_will_fill(tmp_path: Path) -> None:
-    trial = begun(tmp_path, {"name": "codex", "model_name": "openai/gpt-5"})
-    [start] = starts_of_harbor_starts(tmp_path, trial)
-    assert {name: start[name] for name in ("type", "shard", "task_id", "attempt", "agent", "model")} == {
-        "type": "trial_started",
-        "shard": NAME,
-        "task_id": "t",
-        "attempt": 1,
-        "agent": "codex",
-        "model": "openai/gpt-5",
-    }
-    assert str(start["started_at"]).startswith("20")
+def starts_in(job: Path, trial: Path) -> list[tuple[Any, ...]]:
+    """Task, agent and model of each start."""
+    starts = [result.event for result in start_in(job, trial, ConvertOptions())]
+    return [(start["task_id"], start["agent"], start["model"]) for start in starts]
 
 
 def test_the_default_agent_is_named_by_the_lock_alone(tmp_path: Path) -> None:
     trial = begun(tmp_path, DEFAULT)
-    [start] = starts_of_harbor_starts(tmp_path, trial)
-    assert (start["agent"], start["model"]) == ("oracle", "unknown")
+    assert starts_in(tmp_path, trial) == [("t", "oracle", "unknown")]
 
 
 def test_an_agent_that_is_code_is_known_from_the_first_result_on(tmp_path: Path) -> None:
     code = {"name": "package.module:Agent", "model_name": "m"}
     trial = begun(tmp_path, code)
-    assert starts_of_harbor_starts(tmp_path, trial) == []
+    assert starts_in(tmp_path, trial) == []
     result = a_trial_result(name="t__xyz9876", config={"agent": code, "task": {"path": "another"}})
     write_json(tmp_path / "t__xyz9876" / "result.json", result)
-    [start] = starts_of_harbor_starts(tmp_path, trial)
-    assert (start["agent"], start["task_id"]) == ("codex", "t")
+    assert starts_in(tmp_path, trial) == [("t", "codex", "m")]
 
 
 def test_a_task_with_another_name_in_results_takes_that_name(tmp_path: Path) -> None:
     trial = begun(tmp_path, {"name": "codex", "model_name": "m"})
     result = a_trial_result(task="org/t", name="t__xyz9876", config={"task": {"path": "t"}})
     write_json(tmp_path / "t__xyz9876" / "result.json", result)
-    assert [start["task_id"] for start in starts_of_harbor_starts(tmp_path, trial)] == ["org/t"]
+    assert starts_in(tmp_path, trial) == [("org/t", "codex", "m")]
 
 
 def test_a_trial_whose_files_are_not_there_or_of_another_has_no_start(tmp_path: Path) -> None:
-    assert starts_of_harbor_starts(tmp_path, tmp_path / "t__nothing") == []
-    assert starts_of_harbor_starts(tmp_path, begun(tmp_path, {"name": "codex"}, name="t__another")) == []
+    assert starts_in(tmp_path, tmp_path / "t__nothing") == []
+    assert starts_in(tmp_path, begun(tmp_path, {"name": "codex"}, name="t__another")) == []
 
 
 # -----------------------------------------------------------------------------
@@ -348,52 +316,38 @@ def test_a_trial_whose_files_are_not_there_or_of_another_has_no_start(tmp_path: 
         *[("C", 1.0), ("P", 0.5), ("I", 0.0), ("N", 0.0)],
         *[(True, 1.0), (False, 0.0), (3, 3), (-0.25, -0.25)],
         *[("yes", 1.0), ("True", 1.0), ("No", 0.0), ("2.5", 2.5)],
+        *[(None, None), (math.nan, None)],  # not scored
     ],
 )
-def test_a_value_is_the_number_that_inspect_counts(value: object, number: float) -> None:
-    assert read_scores({"s": {"value": value}}).metrics == {"s": number}
-
-
-@pytest.mark.parametrize("value", [None, float("nan")])
-def test_what_was_not_scored_is_missing_and_not_said(value: object) -> None:
-    result = read_scores({"s": {"value": value}, "t": {"value": {"k": value}}})
-    assert (result.metrics, result.left_out) == ({}, [])
+def test_a_value_is_the_number_that_inspect_counts(value: object, number: float | None) -> None:
+    result = read_scores({"s": {"value": value}, "t": {"value": {"k": value}}, "u": {}, "v": 1})
+    expected = {} if number is None else {"s": number, "t/k": number}
+    assert (result.metrics, result.left_out) == (expected, [])
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"),
+    ("scores", "kept", "said"),
     [
-        ([1, 2], "a list"),
-        ("lovely", "'lovely', which is not a number"),
-        ("inf", "'inf', which is not a number"),
-        (float("inf"), "inf, which is not a number"),
-        (10**400, "1" + "0" * 39 + "..., which is not a number"),
-        ("x" * 99, "'" + "x" * 39 + "..., which is not a number"),
+        ({"s": [1, 2]}, {}, ["the score 's' is a list"]),
+        ({"s": "lovely"}, {}, ["the score 's' is 'lovely', which is not a number"]),
+        ({"s": "inf"}, {}, ["the score 's' is 'inf', which is not a number"]),
+        ({"s": math.inf}, {}, ["the score 's' is inf, which is not a number"]),
+        ({"s": 10**400}, {}, [f"the score 's' is 1{'0' * 39}..., which is not a number"]),
+        ({"s": "x" * 99}, {}, [f"the score 's' is '{'x' * 39}..., which is not a number"]),
+        ({"a b": 1, "a_b": 2}, {"a_b": 1}, ["the score 'a_b' has another score's name: 'a_b'"]),
+        ({"": 1}, {}, ["a score has no name"]),
+        (
+            {"s": {str(number): number for number in range(66)}},
+            {f"s/{number}": number for number in range(64)},
+            [f"the score 's/{number}' is one more than 64" for number in (64, 65)],
+        ),
     ],
 )
-def test_what_is_no_number_is_left_out_and_said(value: object, kind: str) -> None:
-    result = read_scores({"s": {"value": value}})
-    assert (result.metrics, result.left_out) == ({}, [f"the score 's' is {kind}"])
-
-
-def test_a_score_that_is_no_object_is_missing() -> None:
-    assert read_scores({"s": 1, "t": {}}).metrics == {}
-
-
-def test_names_that_become_one_keep_the_first() -> None:
-    result = read_scores({"a b": {"value": 1}, "a_b": {"value": 2}})
-    assert result.metrics == {"a_b": 1}
-    assert result.left_out == ["the score 'a_b' has another score's name: 'a_b'"]
-
-
-def test_of_too_many_scores_the_first_are_kept() -> None:
-    result = read_scores({"s": {"value": {str(number): number for number in range(66)}}})
-    assert len(result.metrics) == 64
-    assert result.left_out == ["the score 's/64' is one more than 64", "the score 's/65' is one more than 64"]
-
-
-def test_a_score_without_a_name_is_said() -> None:
-    assert read_scores({"": {"value": 1}}).left_out == ["a score has no name"]
+def test_what_cannot_be_a_metric_is_left_out_and_said(
+    scores: dict[str, Any], kept: dict[str, float], said: list[str]
+) -> None:
+    result = read_scores({name: {"value": value} for name, value in scores.items()})
+    assert (result.metrics, result.left_out) == (kept, said)
 
 
 def test_long_names_that_differ_stay_different() -> None:
@@ -451,21 +405,11 @@ def test_different_long_names_stay_different(one: str, other: str) -> None:
 
 
 def test_pooled_runs_are_shards_of_one_run_with_one_plan(tmp_path: Path) -> None:
-    for n, name in enumerate(("a", "b", "c")):
-        a_run(
-            tmp_path / name,
-            [a_result(run=name)],
-            [],
-            lock={
-                "dataset": {"task_ids": ["oom"], "name": "core", "version": f"0.{n}"},
-                "agent": {"name": "x"},
-            },
-            metadata={
-                "n_attempts": 2,
-                "start_time": f"2025-01-0{n + 1}T00:00:00+00:00",
-                "end_time": f"2025-02-0{n + 1}T00:00:00+00:00",
-            },
-        )
+    for n, name in enumerate("abc", 1):
+        dataset = {"task_ids": ["oom"], "name": "core", "version": f"0.{n}"}
+        times = {"start_time": f"2025-01-0{n}T00:00:00+00:00", "end_time": f"2025-02-0{n}T00:00:00+00:00"}
+        lock, metadata = {"dataset": dataset, "agent": {"name": "x"}}, {"n_attempts": 2, **times}
+        a_run(tmp_path / name, [a_result(run=name)], [], lock=lock, metadata=metadata)
     events, report = converted(tmp_path, run_id="pool")
     assert slots_of(events) == [("pool", shard, "oom", 1) for shard in "abc"]
     assert {event["run_id"] for event in events} == {"pool"}
@@ -506,14 +450,9 @@ def test_a_pool_has_a_chosen_order_and_an_incomplete_plan_as_soon_as_one_of_its_
 
 
 def test_a_pool_has_an_incomplete_plan_until_all_of_its_runs_can_be_read(tmp_path: Path) -> None:
-    a_run(
-        tmp_path / "a", [a_result(run="a")], lock={"dataset": {"task_ids": ["oom"]}, "agent": {"name": "x"}}
-    )
-    a_run(
-        tmp_path / "b", [a_result(run="b")], lock={"dataset": {"task_ids": ["oom"]}, "agent": {"name": "x"}}
-    )
+    lock = {"dataset": {"task_ids": ["oom"]}, "agent": {"name": "x"}}
     for name in "ab":
-        (tmp_path / name / "run_metadata.json").write_text('{"n_attempts": 1}')
+        a_run(tmp_path / name, [a_result(run=name)], lock=lock, metadata={"n_attempts": 1})
     whole, _ = converted(tmp_path, run_id="pool")
     (tmp_path / "b" / "run_metadata.json").write_text("{")
     half, _ = converted(tmp_path, run_id="pool")

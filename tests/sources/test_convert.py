@@ -204,8 +204,3 @@ def test_every_connector_of_ours_is_asked_in_its_order_unless_one_is_named() -> 
 
 def test_no_two_connectors_have_one_name() -> None:
     assert len(set(HARNESSES)) == len(HARNESSES)
-
-
-def test_a_harness_that_nobody_knows_is_refused_with_the_names_that_are_allowed() -> None:
-    with pytest.raises(ValueError, match=r"'harbour' is unknown; allowed: auto, .*harbor"):
-        sources_for("harbour")

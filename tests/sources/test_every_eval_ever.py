@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer.sources.every_eval_ever import is_rows, read_samples
-from streamer.sources.files import VANISHED, FileError
-from tests.sources.builders import converted, plan_of, trials_of, write_json
+from tests.sources.builders import converted, trials_of
 from tests.sources.every_eval_ever import a_file, a_row
 
 
@@ -56,13 +55,6 @@ def test_a_directory_and_a_file_of_another_kind_are_none(tmp_path: Path) -> None
     assert is_rows(a_file(tmp_path / "x.jsonl", a_row()))
 
 
-def test_a_file_that_left_since_it_was_found_is_told_from_one_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=VANISHED):
-        read_samples(tmp_path / "gone_samples.jsonl")
-    with pytest.raises(FileError, match="not a regular file"):
-        read_samples(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("scores", "verdict"),
     [
@@ -97,11 +89,3 @@ def test_numbers_as_ids_are_their_texts(tmp_path: Path) -> None:
     assert [trial["task_id"] for trial in trials_of(events)] == ["bench/1", "bench/2"]
     assert [trial["metrics"] for trial in trials_of(events)] == [{"score/3": 1.0}] * 2
     assert not report.unreadable
-
-
-def test_r35_rows_that_the_evaluation_counts_and_that_are_not_there_are_said(tmp_path: Path) -> None:
-    file = a_file(tmp_path / "x_samples.jsonl", a_row())
-    write_json(tmp_path / "x.json", {"detailed_evaluation_results": {"total_rows": 3}})
-    events, report = converted(file)
-    assert report.notes == ["run bench/acme_m/1700000000: 3 rows announced, 1 found"]
-    assert plan_of(events)["plan_complete"] is False

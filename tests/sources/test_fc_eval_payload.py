@@ -6,23 +6,19 @@ import json
 import re
 import shutil
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streamer.schemas.events import EVENT
-from streamer.sources.fc_eval_payload import ParsedLog, parse_log, place, sections_for
+from streamer.sources.fc_eval_payload import parse_log, place, sections_for
 from streamer.sources.files import Subject
 from tests.sources.builders import converted, once, plan_of, trials_of
-from tests.sources.fc_eval_reading import SUB_TRIAL, by_trial, label_of, trial_directories
+from tests.sources.fc_eval_runs import SUB_TRIAL, by_trial, label_of, trial_directories
 from tests.support.data import shared_data
-from tests.support.examples import examples
 
 REAL_RUNS = {
     "fc-multi-of-one": {"files": 8, "run_file": 2, "trials_left_out": 0},
@@ -96,6 +92,7 @@ def test_every_event_says_what_its_own_file_says(runs: Path, name: str) -> None:
         assert event.get("resolved") == result["is_resolved"]
         assert event["failure_mode"] == result["failure_mode"]
         assert event.get("input_tokens") == result["total_input_tokens"]
+        assert event.get("output_tokens") == result["total_output_tokens"]
         assert event["trajectory_length"] == result["parser_extra_metrics"]["trajectory_length"]
         tokens = (result["total_input_tokens"] or 0) > 0
         unknown = result["total_cost"] == 0 and (tokens or event["agent"] not in ("nop", "oracle"))
@@ -111,8 +108,9 @@ def test_raw_speedups_are_those_of_the_log_with_and_without_the_log(
     """The harness writes its fallback over them in every field but one; no event may show it."""
     bare = Path(shutil.copytree(runs / name, tmp_path / name, ignore=shutil.ignore_patterns("panes")))
     with_panes, without = by_trial(once(runs / name)[0]), by_trial(converted(bare)[0])
-    measured = 0
+    measured = overwritten = 0
     for directory in trial_directories(runs / name):
+        overwritten += '"fallback_to_baseline": true' in (directory / "results.json").read_text()
         match = SUB_TRIAL.search(directory.name)
         task, attempt = directory.parent.name, int(directory.name.split("-of-")[0].rpartition(".")[2])
         event = with_panes[task, attempt, int(match[1]) if match else None]
@@ -128,23 +126,7 @@ def test_raw_speedups_are_those_of_the_log_with_and_without_the_log(
             assert "fallback_to_baseline" not in json.dumps(kept)
         assert "fallback_to_baseline" not in json.dumps(event)
     assert measured > 0
-
-
-def test_some_real_speedups_are_overwritten_by_the_fallback(runs: Path) -> None:
-    """So that the test above is about something: 1.0 stands in improvements_dict for what was measured."""
-
-    def is_overwritten(directory: Path) -> bool:
-        metrics = json.loads((directory / "results.json").read_bytes())["parser_extra_metrics"]
-        return '"fallback_to_baseline": true' in json.dumps(metrics.get("improvements_dict"))
-
-    overwritten = Counter(
-        name
-        for name in REAL_RUNS
-        for directory in trial_directories(runs / name)
-        if is_overwritten(directory)
-    )
-    assert set(overwritten) == REAL_RUNS.keys() - {"fc-multi-of-one"}
-    assert overwritten["fc-rough"] == 35
+    assert overwritten or name == "fc-multi-of-one"
 
 
 def test_r28_nobody_makes_up_how_the_agents_of_a_crashed_trial_ended(runs: Path) -> None:
@@ -237,22 +219,12 @@ def sections(text: str, label: str = GPT5, *others: str) -> dict[str, Any]:
 
 
 def test_a_complete_log_gives_every_section() -> None:
-    assert sections(
-        a_log(
-            tests={"passed": 9, "failed": 1, "error": 0, "skipped": 2, "total": 12, "warnings": 7},
-            result=a_result(),
-            snapshot={"pass-to-fail": 1, "passed": 40, "failed": 2, "skipped": 0, "total": 42},
-        )
-    ) == {
-        "tests": {"status": "failed", "passed": 9, "failed": 1, "error": 0, "skipped": 2, "total": 12},
-        "snapshot": {
-            "status": "failed",
-            "pass_to_fail": 1.0,
-            "passed": 40,
-            "failed": 2,
-            "skipped": 0,
-            "total": 42,
-        },
+    tests = {"passed": 9, "failed": 1, "error": 0, "skipped": 2, "total": 12}
+    snapshot = {"passed": 40, "failed": 2, "skipped": 0, "total": 42}
+    text = a_log(tests | {"warnings": 7}, a_result(), snapshot | {"pass-to-fail": 1})
+    assert sections(text) == {
+        "tests": {"status": "failed", **tests},
+        "snapshot": {"status": "failed", "pass_to_fail": 1.0, **snapshot},
         "benchmarks": {"m.f": {"agent/nop": 1.5, "oracle/nop": 2.0}},
     }
 
@@ -291,35 +263,21 @@ def test_hostile_benchmarks_travel_as_what_may_travel() -> None:
     deep: Any = 1
     for _ in range(900):
         deep = [deep]
-    text = json.dumps(
-        a_result(
-            per_benchmark_speedups_by_agent={
-                GPT5: {
-                    "nan": {"agent/nop": float("nan"), "oracle/nop": float("-inf")},
-                    "huge": {"agent/nop": 10**30, "oracle/nop": -(10**400)},
-                    "half \ud800 name": "\udfff",
-                    "deep": {"agent/nop": deep, "oracle/nop": {"a": {"b": {"c": 1}}}},
-                    "true": {"agent/nop": True},
-                    "seconds": {"agent_s": [1.0, 2.0], "nop_s": 3},
-                }
-            }
-        )
-    )
-    benchmarks = sections(a_log(result=text))["benchmarks"]
-    assert list(benchmarks) == ["nan", "huge", "half \ufffd name", "deep", "true", "seconds"]
-    assert benchmarks["nan"] == {"agent/nop": "NaN", "oracle/nop": "-Infinity"}
-    assert benchmarks["huge"] == {"agent/nop": 1e30, "oracle/nop": "-Infinity"}
-    assert benchmarks["half \ufffd name"] == "\ufffd"
-    assert benchmarks["deep"] == {"agent/nop": [[None]], "oracle/nop": {"a": {"b": None}}}
-    assert benchmarks["true"] == {"agent/nop": True}
-    assert benchmarks["seconds"] == {"agent_s": [1.0, 2.0], "nop_s": 3}
-
-
-def test_an_agent_never_gets_the_benchmarks_of_another_of_its_framework() -> None:
-    text = a_log(result=a_result("terminus-2:openai/gpt-4"))
-    assert "benchmarks" not in sections(text, GPT5, "terminus-2:openai/gpt-4")
-    assert "benchmarks" in sections(text, "terminus-2:openai/gpt-4", GPT5)
-    assert "benchmarks" not in sections(text, "openhands:openai/gpt-4")
+    logged = {
+        "nan": {"agent/nop": float("nan"), "oracle/nop": float("-inf")},
+        "huge": {"agent/nop": 10**30, "oracle/nop": -(10**400)},
+        "half \ud800 name": "\udfff",
+        "deep": {"agent/nop": deep, "oracle/nop": {"a": {"b": {"c": 1}}}},
+        "others": {"true": True, "agent_s": [1.0, 2.0], "nop_s": 3},
+    }
+    text = json.dumps(a_result(per_benchmark_speedups_by_agent={GPT5: logged}))
+    assert sections(a_log(result=text))["benchmarks"] == {
+        "nan": {"agent/nop": "NaN", "oracle/nop": "-Infinity"},
+        "huge": {"agent/nop": 1e30, "oracle/nop": "-Infinity"},
+        "half \ufffd name": "\ufffd",
+        "deep": {"agent/nop": [[None]], "oracle/nop": {"a": {"b": None}}},
+        "others": logged["others"],
+    }
 
 
 def test_a_model_is_the_same_however_either_side_spells_it() -> None:
@@ -369,40 +327,6 @@ def test_markers_count_anywhere_in_a_line_and_the_first_of_each_counts() -> None
     assert sections(whole)["tests"]["status"] == "ok"
     assert sections("echo FORMULACODE_TESTS_END\n" + whole)["tests"] == {"status": "missing"}
     assert sections(whole.replace("{", "\r{\x85\n").replace("1", "1\u2028"))["tests"]["passed"] == 1
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from([GPT5, "error", "agent/nop", "delta_pct", "change", "passed"])
-            | st.text(max_size=5),
-            inner,
-            max_size=5,
-        )
-    ),
-    max_leaves=12,
-)
-KEYS = (
-    *("last_agent", "agent_advantage", "agent_advantage_level1", "agent_advantages_by_agent", "error"),
-    *("per_benchmark_speedups", "per_benchmark_speedups_by_agent", "num_valid_benchmarks"),
-    *("max_coverage_percent", "passed", "failed", "pass-to-fail", "total"),
-)
-objects = st.dictionaries(st.sampled_from(KEYS), json_values, max_size=8)
-pieces = st.one_of(
-    st.sampled_from([f"FORMULACODE_{name}_{end}" for name in BLOCKS for end in ("START", "END")]),
-    st.builds(a_block, st.sampled_from(BLOCKS), objects | json_values),
-    st.text(max_size=20),
-)
-
-
-@examples(300)
-@given(st.lists(pieces, max_size=8).map("".join), st.sampled_from([GPT5, "", ":", "terminus-2", "é:@x"]))
-def test_no_text_raises_and_whatever_comes_out_is_a_valid_event(text: str, label: str) -> None:
-    parsed = parse_log(text)
-    assert isinstance(parsed, ParsedLog)
-    assert set(sections(text, label)) <= {"tests", "snapshot", "benchmarks", "claimed", "speedup_percentage"}
 
 
 HOSTILE: dict[str, Callable[[int], str]] = {

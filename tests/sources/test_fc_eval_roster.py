@@ -21,11 +21,20 @@ from tests.sources.builders import (
     trials_of,
     write_json,
 )
-from tests.sources.fc_eval_reading import by_trial, label_of, trial_directories
-from tests.sources.fc_eval_run_level import ALWAYS, CONFIGURATION, ONE_AGENT, SEVERAL_AGENTS, both, by_agent
-from tests.sources.fc_eval_runs import agents_of, run_level_only
+from tests.sources.fc_eval_runs import (
+    ALWAYS,
+    CONFIGURATION,
+    ONE_AGENT,
+    SEVERAL_AGENTS,
+    agents_of,
+    both,
+    by_trial,
+    label_of,
+    run_level_only,
+    trial_directories,
+)
 from tests.sources.harbor import a_job, a_trial_result, one_event, summaries
-from tests.sources.inspect import the_log, unpack_logs
+from tests.sources.inspect import the_log
 from tests.support.data import shared_data
 from tests.support.tailing import converted_digests, followed
 from tests.support.worker_process import wait_for
@@ -60,7 +69,7 @@ def test_agents_without_a_directory_are_read_from_the_merged_result_beside(
     task = next(path.name for path in sorted(run.iterdir()) if path.is_dir())
     for directory in run.glob(f"{task}/*.agent-[23]-*"):
         shutil.rmtree(directory)
-    whole, events = by_agent(once(runs / "fc-nop-oracle-gpt5")[0]), by_agent(converted(run)[0])
+    whole, events = by_trial(once(runs / "fc-nop-oracle-gpt5")[0]), by_trial(converted(run)[0])
     assert events.keys() == whole.keys()
     changed = {place for place in events if events[place] != whole[place]}
     assert changed == {(task, 1, 2), (task, 1, 3)}
@@ -275,35 +284,6 @@ def test_a_retry_is_a_revision_of_the_same_slot(tmp_path: Path) -> None:
     assert (summary["trials"], summary["resolved"], summary["superseded"]) == (1, 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("rewards", "resolved"),
-    [
-        ({"reward": 1}, True),
-        ({"reward": 1.0, "other": 0}, True),
-        ({"reward": 0.999}, False),
-        ({"reward": 3.5}, False),
-        ({"reward": -1}, False),
-        ({"accuracy": 1}, True),
-        ({"reward": "1"}, None),
-        ({"reward": None}, None),
-        ({"a": 1, "b": 1}, None),
-        ({}, None),
-        ([1], None),
-        (None, None),
-    ],
-)
-def test_a_trial_passed_if_its_main_reward_is_one(tmp_path: Path, rewards: Any, resolved: Any) -> None:
-    assert one_event(tmp_path, verifier_result={"rewards": rewards}).get("resolved") is resolved
-
-
-@pytest.mark.parametrize(
-    ("told", "cost"), [(0.0, None), (0.25, 0.25), (None, None)], ids=["0.0 means unknown", "told", "untold"]
-)
-def test_a_cost_of_nothing_beside_tokens_is_unknown(tmp_path: Path, told: Any, cost: Any) -> None:
-    context = {"n_input_tokens": 10, "n_output_tokens": 1, "cost_usd": told}
-    assert one_event(tmp_path, agent_result=context).get("cost_usd") == cost
-
-
 def test_the_model_is_what_the_user_asked_for_else_what_the_agent_says(tmp_path: Path) -> None:
     assert one_event(tmp_path / "a")["model"] == "openai/gpt-5"
     assert one_event(tmp_path / "b", config={})["model"] == "openai/gpt-5"
@@ -356,32 +336,22 @@ def test_datasets_that_are_no_list_name_no_benchmark(tmp_path: Path, datasets: o
 # The length of an agent's way in harbor's trajectories.
 
 
-def a_step(source: str, **fields: Any) -> Event:
-    return {"source": source, "message": "x", **fields}
+USER, AGENT = {"source": "user", "message": "x"}, {"source": "agent", "message": "x"}
+COPIED = AGENT | {"is_copied_context": True}
+FIRST = {"steps": [AGENT, AGENT], "continued_trajectory_ref": "trajectory.cont-1.json"}
+SECOND = {"steps": [COPIED, AGENT], "continued_trajectory_ref": "trajectory.json"}
 
 
 @pytest.mark.parametrize(
     ("files", "length"),
     [
-        ({"agent/trajectory.json": {"steps": [a_step("user"), a_step("agent")]}}, 1),
-        ({"agent/trajectory.json": {"steps": []}}, 0),
-        (
-            {
-                "agent/trajectory.json": {
-                    "steps": [a_step("agent"), a_step("agent")],
-                    "continued_trajectory_ref": "trajectory.cont-1.json",
-                },
-                "agent/trajectory.cont-1.json": {
-                    "steps": [a_step("agent", is_copied_context=True), a_step("agent")],
-                    "continued_trajectory_ref": "trajectory.json",
-                },
-            },
-            3,
-        ),
-        ({"agent/trajectory.json": {"steps": [], "continued_trajectory_ref": "../../secret.json"}}, 0),
-        ({"agent/trajectory.json": {"steps": "many"}}, None),
-        ({"agent/trajectory.json": "{"}, None),
-        ({"agent/other.json": {"steps": []}}, None),
+        ({"trajectory.json": {"steps": [USER, AGENT]}}, 1),
+        ({"trajectory.json": {"steps": []}}, 0),
+        ({"trajectory.json": FIRST, "trajectory.cont-1.json": SECOND}, 3),
+        ({"trajectory.json": {"steps": [], "continued_trajectory_ref": "../../secret.json"}}, 0),
+        ({"trajectory.json": {"steps": "many"}}, None),
+        ({"trajectory.json": "{"}, None),
+        ({"other.json": {"steps": []}}, None),
     ],
 )
 def test_the_length_is_the_agents_own_steps_continuations_included(
@@ -389,17 +359,17 @@ def test_the_length_is_the_agents_own_steps_continuations_included(
 ) -> None:
     job = a_job(tmp_path / "job", a_trial_result())
     for name, content in files.items():
-        write_json(job / "t0" / name, content)
+        write_json(job / "t0" / "agent" / name, content)
     events, report = converted(job)
     assert trials_of(events)[0].get("trajectory_length") == length
     (explanation,) = report.explanations
-    assert bool(explanation.hints) == (length is None and "agent/trajectory.json" in files)
+    assert bool(explanation.hints) == (length is None and "trajectory.json" in files)
 
 
 def test_steps_that_share_a_conversation_or_lack_one_have_no_length(tmp_path: Path) -> None:
     steps = [{"step_name": "a"}, {"step_name": "b"}, {"step_name": "../c"}]
     job = a_job(tmp_path / "job", a_trial_result(step_results=steps))
-    write_json(job / "t0" / "steps" / "a" / "agent" / "trajectory.json", {"steps": [a_step("agent")]})
+    write_json(job / "t0" / "steps" / "a" / "agent" / "trajectory.json", {"steps": [AGENT]})
     _, report = converted(job)
     assert report.explanations[0].hints == ("no length: only 1 of 3 steps have a trajectory.json",)
     resumed = {"agent": {"name": "codex", "resume_trajectory": True}}
@@ -434,7 +404,14 @@ def test_the_order_is_chosen_where_the_harness_is_known_to_sort_by_expected_dura
 def test_the_plan_of_a_real_run_has_its_queue_task_by_task_and_its_concurrency() -> None:
     """The lock of the first was written by version 0.2.7, of the second by 0.2.17."""
     folder = shared_data() / "terminal_bench" / "runs"
-    plan = plan_of(converted(folder / "20250902_orchestrator_qwen-3-coder-480B")[0])
+    events, _ = converted(folder / "20250902_orchestrator_qwen-3-coder-480B")
+    plan, end = plan_of(events), events[-1]
+    assert (end["type"], end["finished_at"]) == ("run_finished", "2025-09-01T14:23:24.995349+00:00")
+    assert (len(plan["tasks"]), plan["attempts"]) == (80, 5)
+    assert plan["agent_models"] == ["LeadArchitectAgent:unknown"]
+    assert (plan["benchmark"], plan["benchmark_version"]) == ("terminal-bench-core", "0.1.1")
+    assert plan["started_at"] == "2025-09-01T11:51:46.988855+00:00"
+    assert plan["planned_at"] == "2025-09-01T11:51:46.989109+00:00"  # the lock; inference 3
     assert (plan["concurrency"], plan.get("order_kind"), plan["plan_complete"]) == (25, None, True)
     assert plan["order"] == [[task, attempt] for task in plan["tasks"] for attempt in range(1, 6)]
     plan = plan_of(converted(folder / "20250924_droid_gpt-5" / "tb_rc2_g5_4")[0])
@@ -476,11 +453,6 @@ def test_g2_a_run_may_be_called_like_an_agents_part_of_a_trial(tmp_path: Path) -
 # Logs of inspect_ai that are followed: files, not directories, which inspect_ai replaces as a whole.
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpack_logs(tmp_path_factory.mktemp("recorded"))
-
-
 def put(log: Path, logs: Path) -> None:
     """Write a log as inspect_ai does: beside it, and then in its place."""
     logs.mkdir(exist_ok=True)
@@ -489,14 +461,14 @@ def put(log: Path, logs: Path) -> None:
     partial.replace(logs / log.name)
 
 
-def test_samples_are_published_as_the_log_grows(recorded: Path, tmp_path: Path) -> None:
+def test_samples_are_published_as_the_log_grows(inspect_logs: Path, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     with followed(logs) as following:
-        put(the_log(recorded / "growing"), logs)
+        put(the_log(inspect_logs / "growing"), logs)
         following.wait_until_converted()
         so_far = len(following.trials)
         assert 4 <= so_far < 18
-        put(the_log(recorded / "grown"), logs)
+        put(the_log(inspect_logs / "grown"), logs)
         following.wait_until_converted()
     assert len(following.trials) == 18
     plan, *_ = following.events
@@ -506,9 +478,9 @@ def test_samples_are_published_as_the_log_grows(recorded: Path, tmp_path: Path) 
 
 
 def test_a_retry_gives_the_run_one_plan_however_often_the_logs_are_read(
-    recorded: Path, tmp_path: Path
+    inspect_logs: Path, tmp_path: Path
 ) -> None:
-    first, second = sorted((recorded / "retried").iterdir())
+    first, second = sorted((inspect_logs / "retried").iterdir())
     logs = tmp_path / "logs"
     with followed(logs) as following:
         put(first, logs)

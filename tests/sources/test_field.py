@@ -91,14 +91,18 @@ def test_every_case_of_the_field_is_tested() -> None:
 Writer = Callable[..., Path]
 
 
+def _named(usage: Event, **names: str) -> Event:
+    """What was used, under the names that a harness has for it."""
+    return {field: usage.get(name) for field, name in names.items()}
+
+
+OF_INSPECT = {"input_tokens": "input", "output_tokens": "output", "total_tokens": "total"}
+OF_INSPECT |= {"input_tokens_cache_read": "cache", "reasoning_tokens": "reasoning"}
+
+
 def _harbor(home: Path, task: str, agent: str = "codex", **usage: Any) -> Path:
-    named = {
-        "n_input_tokens": "input",
-        "n_output_tokens": "output",
-        "n_cache_tokens": "cache",
-        "cost_usd": "cost",
-    }
-    result = {name: usage.get(key) for name, key in named.items()}
+    tokens = {"n_input_tokens": "input", "n_output_tokens": "output", "n_cache_tokens": "cache"}
+    result = _named(usage, **tokens, cost_usd="cost")
     config = {"agent": {"name": agent, "model_name": "m"}}
     write_json(home / "config.json", {"job_name": home.name, "agents": [config["agent"]]})
     info = {"name": agent, "version": "1"}
@@ -107,45 +111,29 @@ def _harbor(home: Path, task: str, agent: str = "codex", **usage: Any) -> Path:
 
 
 def _inspect(home: Path, task: str, agent: str = "solver", **usage: Any) -> Path:
-    named = {
-        "input_tokens": "input",
-        "output_tokens": "output",
-        "total_tokens": "total",
-        "input_tokens_cache_read": "cache",
-        "reasoning_tokens": "reasoning",
-        "total_cost": "cost",
-    }
     spec = {"task": "demo", "task_id": "T", "model": "m", "solver": agent, "dataset": {"sample_ids": [task]}}
     sample: Event = {"id": task, "epoch": 1, "scores": {"match": {"value": "C"}}}
-    sample["model_usage"] = {"m": {name: usage.get(key) for name, key in named.items()}}
+    sample["model_usage"] = {"m": _named(usage, **OF_INSPECT, total_cost="cost")}
     log = {"version": 2, "status": "success", "eval": spec, "samples": [sample]}
     return write_json(home / "2026-01-01T00-00-00_demo_T.json", log).parent
 
 
 def _every_eval_ever(home: Path, task: str, **usage: Any) -> Path:
-    named = {
-        "input_tokens": "input",
-        "output_tokens": "output",
-        "total_tokens": "total",
-        "input_tokens_cache_read": "cache",
-        "reasoning_tokens": "reasoning",
-    }
-    row = a_row(task, token_usage={name: usage.get(key) for name, key in named.items()})
+    row = a_row(task, token_usage=_named(usage, **OF_INSPECT))
     return a_file(home / "x_samples.jsonl", row).parent
 
 
 def _terminal_bench(
     home: Path, task: str, agent: str = "terminus", *, lock: str = "tb.lock", **usage: Any
 ) -> Path:
-    named = {"total_input_tokens": "input", "total_output_tokens": "output", "total_cost": "cost"}
-    result = a_result(task, run="") | {name: usage.get(key) for name, key in named.items()}
+    tokens = {"total_input_tokens": "input", "total_output_tokens": "output"}
+    result = a_result(task, run="") | _named(usage, **tokens, total_cost="cost")
     write_json(home / lock, {"agent": {"name": agent, "model_name": "m"}, "dataset": {"task_ids": [task]}})
     return write_json(home / "task" / "task.1-of-1" / "results.json", result).parents[2]
 
 
 def _scylla(home: Path, task: str, **usage: Any) -> Path:
-    named = {"input_tokens": "input", "output_tokens": "output", "cache_read_tokens": "cache"}
-    tokens = {name: usage.get(key) for name, key in named.items()}
+    tokens = _named(usage, input_tokens="input", output_tokens="output", cache_read_tokens="cache")
     write_json(home / "config" / "experiment.json", {"experiment_id": task, "models": ["m"]})
     result = {"exit_code": 0, "judge_passed": True, "token_stats": tokens, "cost_usd": usage.get("cost")}
     return write_json(home / "T0" / "00" / "run_01" / "run_result.json", result).parents[3]
@@ -191,9 +179,12 @@ def test_r2_a_cost_of_0_is_unknown_whether_tokens_were_counted_or_not(
 
 
 @pytest.mark.parametrize("harness", WITH_BASELINES)
-def test_r2_a_baseline_without_tokens_costs_nothing(tmp_path: Path, harness: str) -> None:
-    trial = one_trial(WRITERS[harness](tmp_path / "run", "t", "oracle", cost=0.0, input=0, output=0))
-    assert trial["cost_usd"] == 0.0
+@pytest.mark.parametrize(("tokens", "cost"), [(0, 0.0), (10, None)])
+def test_r2_a_baseline_costs_nothing_only_without_tokens(
+    tmp_path: Path, harness: str, tokens: int, cost: float | None
+) -> None:
+    home = WRITERS[harness](tmp_path / "run", "t", "oracle", cost=0.0, input=tokens, output=tokens)
+    assert one_trial(home).get("cost_usd") == cost
 
 
 @pytest.mark.parametrize("harness", WITH_COST)
@@ -303,7 +294,9 @@ MORE: dict[str, tuple[str, Event]] = {
         "checkpoint.json",
         {
             "status": "completed",
-            "completed_runs": {"T0": {"00": {"1": "passed", "2": "failed", "3": "passed"}}},
+            "completed_runs": {
+                "T0": {"00": {"1": "passed", "2": "failed", "3": "passed", "4": "agent_complete"}}
+            },
         },
     ),
     "swe-bench": ("acme.run.json", {"total_instances": 3}),

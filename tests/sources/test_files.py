@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.folding.prices import PriceTable
+from streamer.sources.every_eval_ever import read_samples
 from streamer.sources.files import (
     VANISHED,
     AgentLogs,
@@ -31,9 +31,10 @@ from streamer.sources.files import (
     own_key,
     read_agent_logs,
 )
+from streamer.sources.inspect import read_header
 from tests.sources.builders import Event, a_result, a_run, converted, once, trials_of, write_json
+from tests.sources.fc_eval_runs import SUB_TRIAL, trial_directories
 from tests.sources.harbor import a_job, a_trial_result
-from tests.sources.recordings import HEADER, write_cast, written
 from tests.support.events import a_trial
 
 GPT = "terminus-2:openai/gpt-5"
@@ -68,49 +69,49 @@ def test_a_closer_spelling_wins_over_a_looser_one() -> None:
         assert own_key(reversed(spellings[first:]), a_subject()) == spellings[first]
 
 
-def test_two_keys_that_fit_equally_well_are_none() -> None:
-    assert own_key([IN_CONTAINER, BARE], a_subject(), last_agent=BARE) is None
-    assert own_key(["terminus-2:@openai/gpt-5", "terminus-2:@@openai/gpt-5"], a_subject()) is None
-    assert own_key(["terminus-2:dated-1", "terminus-2:dated-2"], a_subject()) is None
+DATED = ["terminus-2:dated-1", "terminus-2:dated-2"]
+OF_QWEN = (QWEN, "agent-4-terminus-2:fireworks-qwen3", "terminus-2:fireworks-qwen3")
+SLASH, DASH = Subject("t:openai/x", 1, {"t:openai-x"}), Subject("t:openai-x", 2, {"t:openai/x"})
+NUMBERED, ORACLE = Subject("agent-7-x:m/n", 1, {"agent-8-x:m/n"}), a_subject("oracle:oracle", 2)
 
 
-def test_a_model_that_no_configuration_names_is_found_by_the_label() -> None:
-    assert own_key(["nop:nop", "agent-3-terminus-2:dated"], a_subject()) == "agent-3-terminus-2:dated"
-    both = ["terminus-2:dated-1", "terminus-2:dated-2"]
-    assert own_key(both, a_subject(), last_agent="terminus-2:dated-2") == "terminus-2:dated-2"
-    assert own_key(both, a_subject(), last_agent="oracle:oracle") is None
-    assert own_key(["openhands:dated"], a_subject(), last_agent="openhands:dated") is None
-
-
-@pytest.mark.parametrize("other", [QWEN, "agent-4-terminus-2:fireworks-qwen3", "terminus-2:fireworks-qwen3"])
-def test_the_numbers_of_the_other_model_of_the_framework_are_never_taken_where_its_own_are_missing(
-    other: str,
+@pytest.mark.parametrize(
+    ("keys", "subject", "last_agent", "found"),
+    [
+        # two keys that fit equally well are none
+        ([IN_CONTAINER, BARE], a_subject(), BARE, None),
+        (["terminus-2:@openai/gpt-5", "terminus-2:@@openai/gpt-5"], a_subject(), None, None),
+        (DATED, a_subject(), None, None),
+        # a model that no configuration names is found by the label
+        (["nop:nop", "agent-3-terminus-2:dated"], a_subject(), None, "agent-3-terminus-2:dated"),
+        (DATED, a_subject(), DATED[1], DATED[1]),
+        (DATED, a_subject(), "oracle:oracle", None),
+        (["openhands:dated"], a_subject(), "openhands:dated", None),
+        # one of two models crashed: its log holds the other's entry alone, as only key and as last agent
+        *((["nop:nop", key], a_subject(), last, None) for key in OF_QWEN for last in (None, key)),
+        *(([key], a_subject(QWEN, 4), last, key) for key in OF_QWEN for last in (None, key)),
+        # a key with another position is never taken
+        *(([f"agent-4-{key}"], a_subject(), f"agent-4-{key}", None) for key in ("terminus-2:dated", BARE)),
+        ([IN_CONTAINER], a_subject(GPT, 4), None, None),
+        # two agents whose file names are equal keep their exact keys apart
+        *((["t:openai-x"], subject, None, found) for subject, found in ((DASH, "t:openai-x"), (SLASH, None))),
+        (["agent-1-t:openai-x"], SLASH, None, "agent-1-t:openai-x"),
+        (["agent-1-t:openai-x"], DASH, None, None),
+        # an agent may be named like a position
+        *(
+            ([key], NUMBERED, None, key)
+            for key in ("agent-7-x:m/n", "agent-7-x:m-n", "agent-1-agent-7-x:m-n")
+        ),
+        (["agent-8-x:m-n"], NUMBERED, None, None),
+        # a baseline is found however its model is capitalised
+        (["oracle:Oracle"], ORACLE, None, "oracle:Oracle"),
+        (["oracle:openai/gpt-5", "oracle:Oracle"], ORACLE, None, "oracle:Oracle"),
+    ],
+)
+def test_an_agent_finds_its_own_key_and_never_anothers(
+    keys: list[str], subject: Subject, last_agent: str | None, found: str | None
 ) -> None:
-    """One of two models crashed: its log holds the other's entry alone, as only key and as last agent."""
-    for last_agent in (None, other):
-        assert own_key(["nop:nop", other], a_subject(), last_agent) is None
-        assert own_key([other], a_subject(QWEN, 4), last_agent) == other
-
-
-def test_a_key_with_another_position_is_never_taken() -> None:
-    for key in ("agent-4-terminus-2:dated", "agent-4-terminus-2:openai-gpt-5"):
-        assert own_key([key], a_subject(), last_agent=key) is None
-    assert own_key([IN_CONTAINER], a_subject(GPT, 4)) is None
-
-
-def test_two_agents_whose_file_names_are_equal_keep_their_exact_keys_apart() -> None:
-    slash, dash = Subject("t:openai/x", 1, {"t:openai-x"}), Subject("t:openai-x", 2, {"t:openai/x"})
-    assert own_key(["t:openai-x"], dash) == "t:openai-x"
-    assert own_key(["t:openai-x"], slash) is None
-    assert own_key(["agent-1-t:openai-x"], slash) == "agent-1-t:openai-x"
-    assert own_key(["agent-1-t:openai-x"], dash) is None
-
-
-def test_an_agent_may_be_named_like_a_position() -> None:
-    subject = Subject("agent-7-x:m/n", 1, {"agent-8-x:m/n"})
-    for key in ("agent-7-x:m/n", "agent-7-x:m-n", "agent-1-agent-7-x:m-n"):
-        assert own_key([key], subject) == key
-    assert own_key(["agent-8-x:m-n"], subject) is None
+    assert own_key(keys, subject, last_agent) == found
 
 
 @pytest.mark.parametrize(
@@ -128,11 +129,6 @@ def test_a_baseline_is_its_label_and_its_model_is_too_however_it_is_capitalised(
 ) -> None:
     assert model_of(label, model) == expected
     assert agent_of_key(f"{label}:{model or ''}") == ConfiguredAgent(label, expected)
-
-
-def test_a_baseline_is_found_however_its_model_is_capitalised() -> None:
-    assert own_key(["oracle:Oracle"], a_subject("oracle:oracle", 2)) == "oracle:Oracle"
-    assert own_key(["oracle:openai/gpt-5", "oracle:Oracle"], a_subject("oracle:oracle", 2)) == "oracle:Oracle"
 
 
 KEYS = st.from_regex(r"(agent-[1-4]-)?(t|t-2|nop)(:[a-c/@-]{0,3})?", fullmatch=True)
@@ -154,13 +150,22 @@ def test_what_is_found_is_a_key_of_the_log_whatever_the_order(
 # Reading agent logs and recordings, and giving their numbers to a trial (E1-E3, E6-E8, R1, R2, R8).
 
 
+HEADER = '{"version": 2}\n'
+"""The first line of a terminal's recording."""
+
+
+def write_cast(trial: Path, events: int, name: str = "agent.cast", seconds: int = 0) -> Path:
+    content = HEADER + '[0.1, "o", "x"]\n' * events
+    return write_json(trial / "sessions" / name, content, mtime_ns=seconds * 10**9)
+
+
 def a_step(prompt: Any = 10, completion: Any = 2) -> dict[str, Any]:
     usage = {"prompt_tokens": prompt, "completion_tokens": completion}
     return {"llm_metrics": {"accumulated_token_usage": usage}}
 
 
-def write_steps(trial: Path, steps: Any, name: str = "t.json", mtime: int = 1_700_000_000) -> Path:
-    return written(trial / "agent-logs" / name, json.dumps(steps), mtime)
+def write_steps(trial: Path, steps: Any, name: str = "t.json") -> Path:
+    return write_json(trial / "agent-logs" / name, json.dumps(steps), mtime_ns=0)
 
 
 def test_a_trial_without_logs_says_nothing(tmp_path: Path) -> None:
@@ -249,8 +254,8 @@ def test_hostile_logs_are_problems_not_exceptions(tmp_path: Path) -> None:
 def test_a_sub_trial_finds_its_recording_in_the_main_trial_by_its_index(tmp_path: Path) -> None:
     main, sub = tmp_path / "t.1-of-1.r", tmp_path / "t.1-of-1.r.agent-1-x"
     sub.mkdir()
-    write_cast(main, 4, "agent-1-x:gpt-5.cast", mtime=1_700_000_000)
-    write_cast(main, 9, "agent-10-y:gpt-5.cast", mtime=1_700_000_010)
+    write_cast(main, 4, "agent-1-x:gpt-5.cast")
+    write_cast(main, 9, "agent-10-y:gpt-5.cast", seconds=10)
     write_steps(main, [a_step()])
     logs = read_agent_logs(sub, main_trial=main.name, agent_index=1)
     assert (logs.trajectory_length, logs.input_tokens) == (4, None)
@@ -327,14 +332,7 @@ RUNS = {"fc-rough": 32, "fc-single-terminus": 23, "fc-multi-of-one": 8}
 PRICED = {"fc-single-terminus": 15, "fc-nop-oracle-gpt5": 19, "fc-two-attempts": 16}
 """Run of models that fc-eval has a price for, to how many of its trials have a log with tokens."""
 
-SUB_TRIAL = re.compile(r"\.agent-(\d+)-")
 NUMBERS = ("input_tokens", "output_tokens", "trajectory_length")
-
-
-def trial_directories(run: Path) -> list[Path]:
-    """Directories of the agents themselves: the sub-trials, or the trials where there are none."""
-    result = sorted(file.parent for file in run.glob("*/*/results.json"))
-    return [path for path in result if SUB_TRIAL.search(path.name)] or result
 
 
 def by_id(events: Iterable[Event]) -> dict[str, Event]:
@@ -364,17 +362,6 @@ def without_what_the_harness_read(run: Path, copy: Path) -> Path:
         unread = {"total_input_tokens": None, "total_output_tokens": None, "total_cost": None}
         rewrite(directory, **unread, parser_extra_metrics=metrics)
     return copy
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_reading_the_logs_changes_nothing_where_the_harness_has_read_them(runs: Path, name: str) -> None:
-    events = by_id(once(runs / name)[0])
-    for directory in trial_directories(runs / name):
-        result = result_of(directory)
-        event = events[result["id"]]
-        assert event.get("input_tokens") == result["total_input_tokens"]
-        assert event.get("output_tokens") == result["total_output_tokens"]
-        assert event["trajectory_length"] == result["parser_extra_metrics"]["trajectory_length"]
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -480,18 +467,13 @@ def test_a_trial_without_a_directory_or_elsewhere_has_none(tmp_path: Path) -> No
 
 
 def test_terminal_bench_names_screens_recordings_and_logs_also_of_a_crashed_trial(tmp_path: Path) -> None:
+    names = ["commands.txt", "panes/post-test.txt", "sessions/agent.cast"]
     crashed = a_result("crashed", id="2", is_resolved=None)
     run = a_run(tmp_path / "run1", [a_result()], [a_result(), crashed])
     for task in ("oom", "crashed"):
-        home = run / task / f"{task}.1-of-1.run1"
-        written_of_artifacts(
-            home / "panes/post-test.txt", home / "sessions/agent.cast", home / "commands.txt"
-        )
+        written_of_artifacts(*(run / task / f"{task}.1-of-1.run1" / name for name in names))
     events, _ = converted(run)
-    assert {event["task_id"]: [a["name"] for a in event["artifacts"]] for event in trials_of(events)} == {
-        "oom": ["commands.txt", "panes/post-test.txt", "sessions/agent.cast"],
-        "crashed": ["commands.txt", "panes/post-test.txt", "sessions/agent.cast"],
-    }
+    assert [[a["name"] for a in event["artifacts"]] for event in trials_of(events)] == [names, names]
 
 
 def test_a_name_in_a_run_level_file_leads_nowhere_else(tmp_path: Path) -> None:
@@ -504,28 +486,14 @@ def test_a_name_in_a_run_level_file_leads_nowhere_else(tmp_path: Path) -> None:
 def test_harbor_names_logs_of_steps_and_what_was_collected(tmp_path: Path) -> None:
     result = a_trial_result(step_results=[{"step_name": "one"}, {"step_name": "../up"}])
     job = a_job(tmp_path / "job", result)
-    for name in (
-        "trial.log",
-        "exception.txt",
-        "steps/one/agent/a.txt",
-        "steps/one/verifier/test-stdout.txt",
-        "artifacts/manifest.json",
-        "artifacts/logs/artifacts/fix.patch",
-        "steps/one/artifacts/deep/er/out.diff",
-        "config.json",
-    ):
-        written_of_artifacts(job / "t0" / name)
-    write_json(job / "up" / "agent" / "a.txt", "x")
-    (trial,) = trials_of(converted(job)[0])
-    assert [artifact["name"] for artifact in trial["artifacts"]] == [
-        "exception.txt",
-        "trial.log",
-        "steps/one/agent/a.txt",
-        "steps/one/verifier/test-stdout.txt",
-        "artifacts/manifest.json",
-        "artifacts/logs/artifacts/fix.patch",
+    names = [
+        *("exception.txt", "trial.log", "steps/one/agent/a.txt", "steps/one/verifier/test-stdout.txt"),
+        *("artifacts/manifest.json", "artifacts/logs/artifacts/fix.patch"),
         "steps/one/artifacts/deep/er/out.diff",
     ]
+    written_of_artifacts(*(job / "t0" / name for name in (*names, "config.json")), job / "up/agent/a.txt")
+    (trial,) = trials_of(converted(job)[0])
+    assert [artifact["name"] for artifact in trial["artifacts"]] == names
 
 
 def test_a_copy_of_a_trial_without_its_files_adds_nothing(tmp_path: Path) -> None:
@@ -575,8 +543,11 @@ def test_a_recording_nested_too_deeply_counts_its_good_lines(tmp_path: Path) -> 
     assert cast_length(file) == 1
 
 
-def test_a_recording_that_left_since_it_was_found_is_told_from_what_is_no_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("read", [cast_length, read_samples, read_header])
+def test_a_file_that_left_since_it_was_found_is_told_from_what_is_no_file(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
     with pytest.raises(FileError, match=VANISHED):
-        cast_length(tmp_path / "gone.cast")
+        read(tmp_path / "gone")
     with pytest.raises(FileError, match="not a regular file"):
-        cast_length(tmp_path)
+        read(tmp_path)

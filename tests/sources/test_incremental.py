@@ -15,8 +15,7 @@ import pytest
 from streamer.sources.base import ConvertOptions
 from streamer.sources.tail import Ledger, follow
 from streamer.sources.tail.scan import Scan, read_whole
-from tests.sources.builders import a_result, a_run, a_trial_file, write_json
-from tests.sources.followed_runs import LOCK, START
+from tests.sources.builders import LOCK, START, a_begun_trial, a_result, a_run, a_trial_file, write_json
 from tests.sources.harbor import a_trial_result
 from tests.support.layouts import LAYOUTS, simulate_run
 from tests.support.tailing import Event, Followed, converted_digests, followed, wait_for_digests
@@ -286,16 +285,8 @@ def kinds_of(following: Followed) -> list[str]:
     return [event["type"] for event in following.events if event["type"] != "run_started"]
 
 
-def begin(run: Path, task: str = "oom") -> Path:
-    """The directory of a trial as Terminal-Bench makes it first."""
-    trial = run / task / f"{task}.1-of-1.{run.name}"
-    for part in ("sessions", "panes", "agent-logs"):
-        (trial / part).mkdir(parents=True)
-    return trial
-
-
 def begin_in_harbor(job: Path, name: str = "t__abc1234") -> Path:
-    """The same of harbor; its agent is named in both files."""
+    """The directory of a trial as harbor makes it first; its agent is named in both files."""
     config = {"trial_name": name, "agent": {"name": "codex", "model_name": "openai/gpt-5"}}
     write_json(job / name / "config.json", config | {"task": {"path": "tasks/t"}})
     write_json(job / name / "lock.json", {"task": {"name": "t"}, "agent": config["agent"]})
@@ -307,62 +298,32 @@ def a_harbor_job(job: Path) -> Path:
     return job
 
 
-def test_a_trial_is_in_flight_until_its_result_comes(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK)
+SLOT = ("run_id", "shard", "task_id", "attempt", "agent", "model")
+
+
+@pytest.mark.parametrize("harness", ["terminal-bench", "harbor"])
+def test_a_trial_is_in_flight_until_its_result_comes(tmp_path: Path, harness: str) -> None:
+    is_harbor = harness == "harbor"
+    run = a_harbor_job(tmp_path / "job") if is_harbor else a_run(tmp_path / "run1", lock=LOCK)
     with followed(run) as following:
-        wait_for(lambda: following.trials, "what is there")
-        begin(run)
+        trial = begin_in_harbor(run) if is_harbor else a_begun_trial(run)
         wait_for(lambda: starts_of(following), "the start")
         following.wait_until_converted()
-        a_trial_file(run, a_result())
-        wait_for(lambda: len(following.trials) == 2, "the result")
-        following.wait_until_converted()
-    assert kinds_of(following) == ["trial_result", "trial_started", "trial_result"]
-    start, result = starts_of(following)[0], following.trials[-1]
-    same = ("run_id", "task_id", "attempt", "agent", "model")
-    assert [start[name] for name in same] == [result[name] for name in same]
-    assert start["revision"] < result["revision"]
-
-
-def test_a_trial_of_harbor_is_in_flight_until_its_result_comes(tmp_path: Path) -> None:
-    job = a_harbor_job(tmp_path / "job")
-    with followed(job) as following:
-        trial = begin_in_harbor(job)
-        wait_for(lambda: starts_of(following), "the start")
-        write_json(trial / "result.json", a_trial_result())
+        if is_harbor:
+            write_json(trial / "result.json", a_trial_result())
+        else:
+            write_json(trial / "results.json", a_result())
         wait_for(lambda: following.trials, "the result")
         following.wait_until_converted()
     assert kinds_of(following) == ["trial_started", "trial_result"]
-    start, result = following.events[-2:]
-    same = ("run_id", "shard", "task_id", "attempt", "agent", "model")
-    assert [start[name] for name in same] == [result[name] for name in same]
-
-
-def test_a_result_that_is_there_already_needs_no_start(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", lock=LOCK)
-    begin(run)
-    a_trial_file(run, a_result())
-    with followed(run) as following:
-        wait_for(lambda: following.trials, "the result")
-        following.wait_until_converted()
-    assert starts_of(following) == []
-
-
-def test_a_restart_does_not_publish_a_start_twice(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", lock=LOCK)
-    begin(run)
-    with followed(run) as before:
-        wait_for(lambda: starts_of(before), "the start")
-    with followed(run, restarted(before)) as after:
-        begin(run, "b")
-        wait_for(lambda: starts_of(after), "another start")
-        wait_for(lambda: after.follower.status.readings > 2, "the whole is read again")
-    assert [event["task_id"] for event in starts_of(after)] == ["b"]
+    [start], [result] = starts_of(following), following.trials
+    assert [start.get(name) for name in SLOT] == [result.get(name) for name in SLOT]
+    assert start["revision"] < result["revision"]
 
 
 def test_a_start_from_before_the_lock_moves_to_the_agent_that_it_names(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result("b")])
-    begin(run)
+    a_begun_trial(run)
     with followed(run) as following:
         wait_for(lambda: starts_of(following), "a start of nobody")
         write_json(run / "tb.lock", LOCK)
@@ -375,7 +336,7 @@ def test_a_start_from_before_the_lock_moves_to_the_agent_that_it_names(tmp_path:
 
 def test_a_start_is_withdrawn_when_the_directory_of_its_trial_goes(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK)
-    trial = begin(run)
+    trial = a_begun_trial(run)
     with followed(run) as following:
         wait_for(lambda: starts_of(following), "the start")
         shutil.rmtree(trial.parent)
@@ -403,13 +364,3 @@ def test_a_retry_of_harbor_begins_once_more(tmp_path: Path) -> None:
     assert again == ["trial_result", "trial_retracted", "trial_started", "trial_result"]
     first, retracted, second, last = (event["revision"] for event in following.events[-4:])
     assert first <= retracted < second < last
-
-
-def test_a_lock_that_is_mended_completes_the_plan(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result()], metadata={"n_attempts": 1})
-    write_json(run / "tb.lock", json.dumps(LOCK)[:20])
-    with followed(run) as following:
-        wait_for(lambda: any(e.get("plan_complete") is False for e in following.events), "what is there")
-        write_json(run / "tb.lock", LOCK)
-        wait_for(lambda: any(e.get("plan_complete") is True for e in following.events), "the whole plan")
-        following.wait_until_converted()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from streamer.terminal.simulate import MEAN_SECONDS, SHARE_OF_WRITING, Disk, Fate, Steps, run_queue
+from tests.sources.builders import START
 
 
 def test_a_file_is_empty_first_and_grows_in_pieces_until_it_is_whole(tmp_path: Path) -> None:
@@ -47,9 +48,6 @@ def test_writing_is_part_of_the_time_that_goes_by(tmp_path: Path) -> None:
 
 # -----------------------------------------------------------------------------
 # Simulated trials run at once, by the simulated clock alone.
-
-
-START = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 class Line:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.sources.builders import unpacked
 from tests.sources.newest import Number, differences, of_harbor, of_inspect, of_swe_bench
 
 HERE = Path(__file__).parent
@@ -28,9 +28,7 @@ RELEASES: list[tuple[str, str, Callable[[Path], Iterator[Number]], int]] = [
 def test_our_totals_are_the_ones_of_each_recorded_release(
     tmp_path: Path, archive: str, folder: str, numbers_of: Callable[[Path], Iterator[Number]], count: int
 ) -> None:
-    with tarfile.open(HERE / archive) as recorded:
-        recorded.extractall(tmp_path, filter="data")
-    numbers = list(numbers_of(tmp_path / folder))
+    numbers = list(numbers_of(unpacked(HERE / archive, tmp_path) / folder))
     assert (len(numbers), differences(numbers)) == (count, [])
 
 

@@ -6,33 +6,30 @@ import json
 import os
 import random
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from streamer.folding.slots import SlotKey, slot_key
 from streamer.schemas.events import EVENT, TrialResult, TrialStarted
 from streamer.sources.base import ConvertOptions
-from streamer.sources.tail import follow
-from streamer.sources.tail.scan import Scan, read_whole
 from tests.sources.builders import (
+    LOCK,
+    START,
     Event,
+    a_begun_trial,
     a_result,
     a_run,
     a_trial_file,
     converted,
     copy_tree,
-    once,
     trials_of,
     write_json,
 )
-from tests.sources.followed_runs import LOCK
 from tests.sources.harbor import unpack_jobs
 from tests.sources.swe_bench import REPORT, unpack_runs
 from tests.support.data import shared_data
@@ -40,8 +37,6 @@ from tests.support.eventually import POLL_SECONDS
 from tests.support.layouts import LAYOUTS, simulate_run
 from tests.support.tailing import Followed, converted_digests, copy_roughly, followed
 from tests.support.worker_process import wait_for
-
-START = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def starts_of(events: Iterable[Event]) -> list[Event]:
@@ -52,14 +47,6 @@ def slot(event: Event) -> SlotKey:
     parsed = EVENT.validate_json(json.dumps(event))
     assert isinstance(parsed, TrialResult | TrialStarted)
     return slot_key(parsed)
-
-
-def a_begun_trial(run: Path, task: str, name: str) -> Path:
-    """A trial's directory as Terminal-Bench makes it first."""
-    trial = run / task / name
-    for part in ("sessions", "panes", "agent-logs"):
-        (trial / part).mkdir(parents=True)
-    return trial
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -131,21 +118,6 @@ def test_real_trials_of_scylla_have_begun_where_their_result_is_missing(tmp_path
     }
 
 
-@pytest.mark.parametrize("name", ["fc-two-attempts", "fc-single-terminus", "fc-no-oracle-same-framework"])
-def test_real_trials_of_fc_eval_have_begun_where_their_result_is_missing(
-    runs: Path, tmp_path: Path, name: str
-) -> None:
-    every = {slot(event) for event in trials_of(once(runs / name)[0])}
-    run = copied(runs / name, tmp_path)
-    own = sorted(run.glob("*/*/results.json"))
-    merged = [file for file in own if any(file.parent.parent.glob(f"{file.parent.name}.agent-*"))]
-    for file in (run / "results.json", *merged):
-        file.unlink()
-    lost, starts = parted(run, [file for file in own if file not in merged][::2])
-    assert lost
-    assert lost.keys() <= starts.keys() <= every  # the others crashed: only the run-level file had a result
-
-
 @pytest.mark.parametrize(
     ("task", "name", "attempt"),
     [
@@ -203,19 +175,12 @@ def test_the_starts_of_a_copied_run_are_not_told_twice(tmp_path: Path) -> None:
 
 def test_a_pooled_run_has_the_starts_of_its_shards(tmp_path: Path) -> None:
     for name in ("x", "y"):
-        a_begun_trial(a_run(tmp_path / name, lock=LOCK), "oom", f"oom.1-of-1.{name}")
+        a_begun_trial(a_run(tmp_path / name, lock=LOCK))
     events, _ = converted(tmp_path, run_id="pool")
     assert [(event["run_id"], event["shard"]) for event in starts_of(events)] == [
         ("pool", "x"),
         ("pool", "y"),
     ]
-
-
-def test_an_agent_of_harbor_that_no_result_has_named_yet_has_no_start(tmp_path: Path) -> None:
-    job = copied(unpack_jobs(tmp_path / "recorded") / "kinds", tmp_path)
-    for file in job.glob("*/result.json"):
-        file.unlink()
-    assert starts_of(converted(job)[0]) == []
 
 
 # -----------------------------------------------------------------------------
@@ -296,21 +261,6 @@ def test_what_may_not_be_looked_at_is_not_gone(tmp_path: Path) -> None:
             time.sleep(POLL_SECONDS)
 
 
-def test_a_trial_that_harbor_deletes_to_run_it_again_is_withdrawn_meanwhile(tmp_path: Path) -> None:
-    """Its name is the shard, so nothing else of that shard is left."""
-    job = tmp_path / "job"
-    simulate_run("harbor", job, 4, seed=1, start=START)
-    trial = sorted(path for path in job.iterdir() if path.is_dir())[0]
-    with followed(job) as following:
-        wait_for(lambda: len(following.trials) == 4, "all results")
-        shutil.copytree(trial, tmp_path / "kept")
-        shutil.rmtree(trial)
-        wait_for(lambda: following.follower.status.withdrawn == 1, "the withdrawal")
-        following.wait_until_converted()
-        shutil.copytree(tmp_path / "kept", trial)
-        following.wait_until_converted()
-
-
 # -----------------------------------------------------------------------------
 # What is published of a directory that is followed is what `convert` makes of it, whatever happens there.
 
@@ -366,35 +316,6 @@ def test_a_harness_that_is_running_is_followed_to_its_end(tmp_path: Path, layout
     assert set(started) <= set(map(slot, following.trials))
 
 
-def test_each_result_is_published_although_the_whole_is_not_read_again_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With thousands of trials that takes many seconds; the part that changed takes a fraction of one."""
-    run = a_run(tmp_path / "run1", lock=LOCK)
-    for number in range(300):
-        a_trial_file(run, a_result(f"old-{number}"))
-    end = threading.Event()
-    readings = 0
-
-    def read_slowly(*arguments: Any) -> Scan:
-        nonlocal readings
-        readings += 1
-        if readings > 1:
-            end.wait()
-        return read_whole(*arguments)
-
-    monkeypatch.setattr(follow, "read_whole", read_slowly)
-    try:
-        with followed(run) as following:
-            wait_for(lambda: len(following.trials) == 300, "what is there")
-            for number in range(20):
-                path = a_trial_file(run, a_result(f"new-{number}"))
-                wait_for(lambda: len(following.trials) > 300 + number, f"{path}")  # noqa: B023
-            end.set()
-    finally:
-        end.set()
-
-
 def test_half_a_file_is_never_published_and_never_lost(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", lock=LOCK)
     text = json.dumps(a_result())
@@ -434,18 +355,6 @@ def test_the_same_content_written_again_is_no_new_event(tmp_path: Path) -> None:
     assert [event["task_id"] for event in following.trials] == ["oom", "b"]
 
 
-def test_a_changed_file_is_published_as_the_same_slot(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result(is_resolved=False)], lock=LOCK)
-    with followed(run) as following:
-        wait_for(lambda: following.trials, "the first result")
-        a_trial_file(run, a_result(is_resolved=True))
-        wait_for(lambda: len(following.trials) == 2, "the second one")
-        following.wait_until_converted()
-    first, second = following.trials
-    assert (first["resolved"], second["resolved"]) == (False, True)
-    assert second["revision"] > first["revision"]
-
-
 def test_a_corrected_file_counts_even_if_its_time_does_not_say_so(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", lock=LOCK)
     a_trial_file(run, a_result(is_resolved=False), mtime_ns=2_000)
@@ -454,17 +363,6 @@ def test_a_corrected_file_counts_even_if_its_time_does_not_say_so(tmp_path: Path
         a_trial_file(run, a_result(is_resolved=True), mtime_ns=1_000)
         following.wait_until_converted()
     assert following.trials[-1]["revision"] == 2_001
-
-
-def test_results_from_before_the_lock_move_to_the_agent_that_it_names(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result()])
-    with followed(run) as following:
-        wait_for(lambda: following.trials, "a result of nobody")
-        write_json(run / "tb.lock", LOCK)
-        following.wait_until_converted()
-    assert [event["agent"] for event in following.trials] == ["unknown", "terminus"]
-    (withdrawn,) = [event for event in following.events if event["type"] == "trial_retracted"]
-    assert (withdrawn["agent"], withdrawn["task_id"]) == ("unknown", "oom")
 
 
 def test_results_wait_for_a_lock_that_is_being_written(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,9 @@ from streamer.sources.tail import (
     followed,
     ledger_path,
 )
-from streamer.sources.tail import follow as incremental
 from streamer.sources.tail.scan import Scan
-from tests.sources.builders import a_result, a_run, a_trial_file, write_json
-from tests.sources.reconciling import reconciled, results_of
-from tests.support.events import a_plan
+from tests.sources.builders import LOCK, a_result, a_run, a_trial_file, write_json
+from tests.support.events import a_plan, a_trial
 from tests.support.examples import examples
 from tests.support.tailing import Followed as Followed_of_races
 from tests.support.tailing import digests_of
@@ -40,6 +38,24 @@ FILES = st.dictionaries(
     st.tuples(st.sampled_from(["t1", "t2"]), st.integers(0, 3), st.integers(0, 3)),
 )
 """File -> (task, time of writing, cost): two files may hold one slot, and times say nothing."""
+
+
+def results_of(files: dict[str, tuple[str, int, int]]) -> list[tuple[str, EventFields]]:
+    return [
+        (path, a_trial(task_id=task, revision=revision, cost_usd=float(cost)))
+        for path, (task, revision, cost) in sorted(files.items())
+    ]
+
+
+def reconciled(ledger: Ledger, results: Iterable[tuple[str, EventFields]]) -> list[EventFields]:
+    """What is to be published so that these results, and no others, stand."""
+    groups: dict[object, list[object]] = {}
+    for path, event in results:
+        new = directory_result(event, path)
+        groups.setdefault(new.key, []).append(new)
+    events = [event for group in groups.values() for event in ledger.resolve(group)]  # type: ignore[arg-type]
+    missing = [key for key, _ in ledger.filled() if key not in groups]
+    return [*ledger.retracted(), *events, *(ledger.retract(key) for key in missing)]
 
 
 def reopened(ledger: Ledger) -> Ledger:
@@ -216,7 +232,6 @@ def test_a_ledger_of_an_older_version_names_its_directory_once_it_is_followed_ag
 # A directory that changes while it is read: what was read of it is not taken for what is there.
 
 
-LOCK = {"agent": {"name": "terminus", "model_name": "gpt-5"}, "run_config": {"n_attempts": 1}}
 RESULT = {"judge_passed": True, "judge_score": 0.9, "exit_code": 0, "cost_usd": 0.25}
 TIMING = {"agent_duration_seconds": 60.0, "measured_at": "2026-01-02T10:00:00+00:00"}
 
@@ -229,8 +244,8 @@ class Meanwhile:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._before: list[Callable[[], object]] = []
         self._after: list[tuple[Path | None, Callable[[], object]]] = []
-        for module, name in ((follow, "read_whole"), (incremental, "read_part")):
-            monkeypatch.setattr(module, name, self._around(getattr(module, name)))
+        for name in ("read_whole", "read_part"):
+            monkeypatch.setattr(follow, name, self._around(getattr(follow, name)))
 
     def before_reading(self, action: Callable[[], object]) -> None:
         self._before.append(action)
@@ -270,9 +285,13 @@ def an_experiment(path: Path) -> Path:
     return path
 
 
-def read_often(following: Followed_of_races, times: int = 4) -> None:
-    for _ in range(times):
+def read_often(run: Path, meanwhile: Meanwhile, **more: Any) -> Followed_of_races:
+    """Read a directory until all is done that happens meanwhile, and more."""
+    following = Followed_of_races(run, **more)
+    for _ in range(4):
         following.follower.read_whole()
+    assert meanwhile.is_done
+    return following
 
 
 def test_a_file_that_was_read_by_half_and_then_moved_is_never_complained_of(
@@ -288,9 +307,7 @@ def test_a_file_that_was_read_by_half_and_then_moved_is_never_complained_of(
         home.rename(run / "completed" / "T0" / "00" / "run_02")
 
     meanwhile.after_reading(complete_and_move, of=result)
-    following = Followed_of_races(run, still_seconds=0.0)
-    read_often(following)
-    assert meanwhile.is_done
+    following = read_often(run, meanwhile, still_seconds=0.0)
     assert following.said == []
     assert [event["attempt"] for event in following.trials] == [1, 2]
     assert following.follower.status.unreadable == {}
@@ -302,9 +319,7 @@ def test_a_file_below_a_directory_that_was_renamed_is_never_complained_of(
     run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK).resolve()
     broken = write_json(run / "oom" / "oom.1-of-1.run1" / "results.json", "{")
     meanwhile.after_reading(lambda: (run / "oom").rename(tmp_path / "elsewhere"), of=broken)
-    following = Followed_of_races(run, still_seconds=0.0)
-    read_often(following)
-    assert meanwhile.is_done
+    following = read_often(run, meanwhile, still_seconds=0.0)
     assert following.said == []
 
 
@@ -316,9 +331,7 @@ def test_a_file_that_was_completed_after_it_was_read_is_never_complained_of_what
     path = run / "oom" / "oom.1-of-1.run1" / "results.json"
     write_json(path, whole[:-1].ljust(len(whole)), mtime_ns=1_000)
     meanwhile.after_reading(lambda: write_json(path, whole, mtime_ns=1_000), of=path)
-    following = Followed_of_races(run, still_seconds=0.0)
-    read_often(following)
-    assert meanwhile.is_done
+    following = read_often(run, meanwhile, still_seconds=0.0)
     assert following.said == []
     assert len(following.trials) == 2
 
@@ -329,9 +342,7 @@ def test_a_value_left_out_of_a_file_that_has_gone_is_not_spoken_of(
     run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK).resolve()
     path = a_trial_file(run, a_result(total_input_tokens=-5))
     meanwhile.after_reading(lambda: a_trial_file(run, a_result()))
-    following = Followed_of_races(run, still_seconds=0.0)
-    read_often(following)
-    assert meanwhile.is_done
+    following = read_often(run, meanwhile, still_seconds=0.0)
     assert following.said == []
     a_trial_file(run, a_result(total_input_tokens=-5))
 
@@ -350,10 +361,7 @@ def test_a_lock_that_was_completed_after_it_was_read_is_waited_for(
     run = a_run(tmp_path / "run1", [a_result()]).resolve()
     lock = write_json(run / "tb.lock", json.dumps(LOCK)[:20])
     meanwhile.after_reading(lambda: write_json(lock, LOCK), of=lock)
-    following = Followed_of_races(run)
-    following.follower.read_whole()
-    assert following.events == []
-    read_often(following)
+    following = read_often(run, meanwhile)
     assert [event["agent"] for event in following.trials] == ["terminus"]
     assert following.said == []
 
@@ -387,8 +395,7 @@ def test_a_trial_that_left_while_it_was_read_is_published_from_where_it_went(
         home.rename(run / "completed" / "T0" / "00" / "run_02")
 
     meanwhile.after_reading(move)
-    following = Followed_of_races(run)
-    read_often(following)
+    following = read_often(run, meanwhile)
     assert [event.get("finished_at") for event in following.trials[1:]] == ["2026-01-02T10:00:00+00:00"]
 
 
@@ -400,7 +407,8 @@ def test_a_result_that_was_elsewhere_while_one_reading_looked_is_not_withdrawn(
     following.follower.read_whole()
     meanwhile.before_reading(lambda: (run / "oom").rename(tmp_path / "aside"))
     meanwhile.after_reading(lambda: (tmp_path / "aside").rename(run / "oom"))
-    read_often(following)
+    for _ in range(4):
+        following.follower.read_whole()
     assert meanwhile.is_done
     assert [event["type"] for event in following.events] == ["run_started", "trial_result", "trial_result"]
     assert following.follower.status.withdrawn == 0

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
-import redis
+from redis import Redis
 
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
@@ -29,9 +29,9 @@ MakeSink = Callable[..., RedisSink]
 
 
 @pytest.fixture
-def client(redis_server: RedisServer) -> Iterator[redis.Redis]:
+def client(redis_server: RedisServer) -> Iterator[Redis]:
     """What a user sees: text, RESP2."""
-    with redis.Redis.from_url(redis_server.url, decode_responses=True, protocol=2) as client:
+    with Redis.from_url(redis_server.url, decode_responses=True, protocol=2) as client:
         yield client
 
 
@@ -48,3 +48,8 @@ async def make_sink(redis_server: RedisServer) -> AsyncIterator[MakeSink]:
     yield make
     for sink in sinks:
         await sink.close()
+
+
+@pytest.fixture
+def sink(make_sink: MakeSink) -> RedisSink:
+    return make_sink()

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 import pytest
-import redis
+from redis import Redis
 
 from streamer.client.queries import UnknownRun, UnreadableSummary
 from streamer.client.readers import AsyncStateReader, StateReader
@@ -46,9 +46,8 @@ KEYS = Keys()
 
 
 async def test_a_metric_that_becomes_unknown_and_an_agent_declared_a_baseline_leave_the_boards(
-    make_sink: MakeSink, client: redis.Redis
+    sink: RedisSink, client: Redis
 ) -> None:
-    sink = make_sink()
     await sink.write([an_update(a_run_change(benchmark="b"), an_agent_model_change(mean_cost=1.0))])
     await sink.write([an_update(an_agent_model_change(version=1, mean_cost=None))])
     assert not client.exists(KEYS.board("r1", "mean_cost"), KEYS.benchmark_board("b", "mean_cost"))
@@ -59,7 +58,7 @@ async def test_a_metric_that_becomes_unknown_and_an_agent_declared_a_baseline_le
 
 
 async def test_a_plan_that_comes_late_or_changes_moves_the_run_between_benchmarks(
-    make_sink: MakeSink, client: redis.Redis
+    make_sink: MakeSink, client: Redis
 ) -> None:
     sink = make_sink()
 
@@ -77,7 +76,7 @@ async def test_a_plan_that_comes_late_or_changes_moves_the_run_between_benchmark
 
 
 async def test_a_run_stays_outdated_until_redis_takes_the_key_that_it_refused(
-    make_sink: MakeSink, client: redis.Redis
+    make_sink: MakeSink, client: Redis
 ) -> None:
     owner = Owning()
     sink = make_sink(owner=owner)
@@ -92,15 +91,13 @@ async def test_a_run_stays_outdated_until_redis_takes_the_key_that_it_refused(
     assert (sink.outdated, sink.refusals) == ([], 1)
 
 
-async def test_runs_are_listed_by_the_time_of_their_last_event(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
+async def test_runs_are_listed_by_the_time_of_their_last_event(sink: RedisSink, client: Redis) -> None:
     changes = [
         a_run_change("new", last_event_at="2026-01-02T03:04:05.250000Z"),
         a_run_change("timeless", last_event_at=None),
         a_run_change("old", last_event_at="2025-01-02T03:04:05Z"),
     ]
-    await make_sink().write([an_update(change) for change in changes])
+    await sink.write([an_update(change) for change in changes])
     listed = client.zrange(KEYS.runs, 0, -1, desc=True, withscores=True)
     assert listed == [("new", 1767323045.25), ("old", 1735787045.0), ("timeless", 0.0)]
 
@@ -197,7 +194,7 @@ async def test_a_worker_that_takes_over_from_another_never_tears_a_run(
 
 
 async def test_the_reader_notices_a_part_of_another_state(
-    make_sink: MakeSink, client: redis.Redis, poller: Poller
+    make_sink: MakeSink, client: Redis, poller: Poller
 ) -> None:
     folding, key = Folding(make_sink), KEYS.of_run("run 0", "agent_model:agent 0:m")
     while not client.exists(key):
@@ -217,6 +214,11 @@ RUN = "run/1"
 COMPARISONS, TASKS = KEYS.comparisons(RUN), KEYS.tasks(RUN)
 
 
+@pytest.fixture
+def worker(make_sink: MakeSink) -> Worker:
+    return Worker(make_sink)
+
+
 def result(agent: str, task: str, **fields: Any) -> dict[str, Any]:
     slot = {"run_id": RUN, "task_id": task, "agent": agent, "model": "m"}
     return {"type": "trial_result", **slot, "resolved": agent == "a", **fields}
@@ -226,17 +228,16 @@ def started_plan(**fields: Any) -> dict[str, Any]:
     return {"type": "run_started", "run_id": RUN, "tasks": 2, "attempts": 1, **fields}
 
 
-def compared(client: redis.Redis) -> dict[str, Any]:
+def compared(client: Redis) -> dict[str, Any]:
     value: dict[str, Any] = orjson.loads(str(client.get(COMPARISONS)))
     return value
 
 
-def tasks(client: redis.Redis) -> dict[str, Any]:
+def tasks(client: Redis) -> dict[str, Any]:
     return {task: orjson.loads(stored) for task, stored in client.hgetall(TASKS).items()}
 
 
-async def test_both_follow_the_results_and_their_retraction(make_sink: MakeSink, client: redis.Redis) -> None:
-    worker = Worker(make_sink)
+async def test_both_follow_the_results_and_their_retraction(worker: Worker, client: Redis) -> None:
     await worker.publish(started_plan(), result("a", "t|1"))
     assert not client.exists(COMPARISONS)
     assert tasks(client) == {"t%7C1": {"a:m": [1, 1, 0]}}
@@ -248,31 +249,21 @@ async def test_both_follow_the_results_and_their_retraction(make_sink: MakeSink,
     await worker.publish(missing | {"revision": 1})
     assert not client.exists(COMPARISONS)
     assert tasks(client) == {"t%7C1": {"a:m": [1, 1, 0]}}
+    assert {fields["kind"] for _, fields in client.xrange(KEYS.history(RUN))} == {"agent_model", "run"}
 
 
-async def test_neither_has_changed(make_sink: MakeSink, client: redis.Redis) -> None:
-    worker = Worker(make_sink)
-    await worker.publish(result("a", "t1"), result("b", "t1"))
-    kinds = {fields["kind"] for _, fields in client.xrange(KEYS.history(RUN))}
-    assert kinds == {"agent_model", "run"}
-
-
-async def test_tasks_beyond_what_lua_passes_at_once_are_all_there(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
-    worker = Worker(make_sink)
+async def test_tasks_beyond_what_lua_passes_at_once_are_all_there(worker: Worker, client: Redis) -> None:
     await worker.publish(*(result("a", f"t{number}") for number in range(5_000)))
     assert client.hlen(TASKS) == 5_000
     assert client.hget(TASKS, "t4999") == '{"a:m":[1,1,0]}'
 
 
 async def test_readers_get_both_from_one_moment_or_say_what_is_wrong(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+    worker: Worker, redis_server: RedisServer, client: Redis
 ) -> None:
     with StateReader(Settings(redis=redis_server.url)) as reader:
         with pytest.raises(UnknownRun):
             reader.comparison(RUN)
-        worker = Worker(make_sink)
         await worker.publish(result("a", "t|1"))
         alone = reader.comparison(RUN)
         assert (alone.comparison, alone.tasks) == (None, {"t%7C1": {"a:m": (1, 1, 0)}})
@@ -303,12 +294,9 @@ EXAMPLES: list[tuple[str, str]] = [
 """Command, and the output that the page shows for it (as redis-cli prints it where nobody looks on)."""
 
 
-def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) >= 10
-
-
-def test_the_table_of_metrics_is_the_code() -> None:
+def test_the_page_has_examples_and_its_table_of_metrics_is_the_code() -> None:
     assert with_table(TEXT) == TEXT, "run: python -m tests.storage.make_docs"
+    assert len(EXAMPLES) >= 10
 
 
 def test_every_kind_of_key_is_described() -> None:
@@ -342,9 +330,8 @@ def test_every_kind_of_key_is_described() -> None:
 
 @pytest.mark.parametrize(("command", "output"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
 async def test_the_examples_print_what_the_page_says(
-    make_sink: MakeSink, client: redis.Redis, command: str, output: str
+    sink: RedisSink, client: Redis, command: str, output: str
 ) -> None:
-    sink = make_sink()
     await sink.heartbeat("w1", {}, at=datetime(2026, 1, 1, tzinfo=UTC))
     for update in example_updates():
         await sink.write([update])
@@ -360,9 +347,8 @@ async def test_the_examples_print_what_the_page_says(
 
 
 async def test_every_emission_is_told_once_and_a_repeated_write_is_not(
-    make_sink: MakeSink, client: redis.Redis
+    sink: RedisSink, client: Redis
 ) -> None:
-    sink = make_sink()
     change = a_tier_change(
         "r:1", "T0", "a", "m", version=4, means={"pass_rate": 0.5, "composite_score": 0.25}
     )
@@ -398,18 +384,10 @@ async def test_every_emission_is_told_once_and_a_repeated_write_is_not(
     }
 
 
-async def test_a_deletion_that_is_sent_again_is_announced_once(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
-    sink = make_sink()
-    await sink.write(
-        [an_update(a_tier_change(version=1), an_agent_model_change(version=1), a_run_change(version=1))]
-    )
-    deletion = an_update(
-        a_tier_change(version=2, deleted=True),
-        an_agent_model_change(version=2, deleted=True),
-        a_run_change(version=2, deleted=True),
-    )
+async def test_a_deletion_that_is_sent_again_is_announced_once(make_sink: MakeSink, client: Redis) -> None:
+    sink, builders = make_sink(), (a_tier_change, an_agent_model_change, a_run_change)
+    await sink.write([an_update(*(build(version=1) for build in builders))])
+    deletion = an_update(*(build(version=2, deleted=True) for build in builders))
     with client.pubsub() as listener:
         listener.subscribe(KEYS.updates)
         assert listener.get_message(timeout=5)
@@ -421,18 +399,17 @@ async def test_a_deletion_that_is_sent_again_is_announced_once(
 
 
 async def test_the_history_of_an_agent_has_the_headline_numbers_of_formulacode(
-    make_sink: MakeSink, client: redis.Redis
+    sink: RedisSink, client: Redis
 ) -> None:
     formulacode = a_formulacode_summary(mean_speedup=1.25, agent_advantage=-0.125)
-    await make_sink().write([an_update(an_agent_model_change("r", "a", "m", formulacode=formulacode))])
+    await sink.write([an_update(an_agent_model_change("r", "a", "m", formulacode=formulacode))])
     [(_, entry)] = client.xrange(KEYS.history("r"))
     assert (entry["mean_speedup"], entry["agent_advantage"]) == ("1.25", "-0.125")
 
 
 async def test_the_history_has_the_means_of_the_named_metrics_that_the_plan_names(
-    make_sink: MakeSink, client: redis.Redis
+    worker: Worker, client: Redis
 ) -> None:
-    worker = Worker(make_sink)
     plan = {"type": "run_started", "run_id": RUN_OF_ENTRY, "metrics": {"reward": {}, "not-yet": {}}}
     await worker.publish(plan, result_of_entry("t", reward=0.5, style=3.0), result_of_entry("u", reward=0.25))
     entries = {entry["kind"]: entry for _, entry in client.xrange(KEYS.history(RUN_OF_ENTRY))}
@@ -447,16 +424,14 @@ async def test_the_history_has_the_means_of_the_named_metrics_that_the_plan_name
 # What stands where in Redis after a write.
 
 
-async def test_the_bytes_of_the_topic_stand_under_the_keys_of_the_run(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
+async def test_the_bytes_of_the_topic_stand_under_the_keys_of_the_run(sink: RedisSink, client: Redis) -> None:
     changes = [
         a_run_change(version=3),
         an_agent_model_change(version=3),
         a_tier_change(tier="T1", version=3),
         a_tier_change(tier="T1", agent="claude", model="opus", version=3),
     ]
-    await make_sink().write([an_update(*changes)])
+    await sink.write([an_update(*changes)])
     keys = ["run", "agent_model:claude:opus", "tier:T1", "tier:T1:claude:opus"]
     stored = [client.get(f"streamer:{{r1}}:{suffix}") for suffix in keys]
     assert stored == [change.value.decode() for change in changes if change.value]
@@ -466,9 +441,7 @@ async def test_the_bytes_of_the_topic_stand_under_the_keys_of_the_run(
     assert client.hgetall(KEYS.versions("r1")) == dict.fromkeys(keys, "1:3")
 
 
-async def test_boards_hold_every_metric_that_is_known_and_no_baseline(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
+async def test_boards_hold_every_metric_that_is_known_and_no_baseline(sink: RedisSink, client: Redis) -> None:
     good = an_agent_model_change(
         accuracy=0.5,
         cost_of_pass="Infinity",
@@ -477,9 +450,7 @@ async def test_boards_hold_every_metric_that_is_known_and_no_baseline(
         means={"pass_rate": 0.75, "composite_score": "NaN", "duration_seconds": 12.5},
         formulacode=a_formulacode_summary(mean_speedup=1.25, agent_advantage=-0.125),
     )
-    await make_sink().write(
-        [an_update(good, an_agent_model_change(agent="nop"), a_run_change(benchmark="b|1"))]
-    )
+    await sink.write([an_update(good, an_agent_model_change(agent="nop"), a_run_change(benchmark="b|1"))])
     boards = {
         metric: dict(client.zrange(KEYS.board("r1", metric), 0, -1, withscores=True))
         for metric in BOARD_METRICS
@@ -500,10 +471,7 @@ async def test_boards_hold_every_metric_that_is_known_and_no_baseline(
         assert across == [(f"r1|{label}", score) for label, score in board.items()]
 
 
-async def test_a_group_that_emptied_leaves_its_version_alone(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
-    sink = make_sink()
+async def test_a_group_that_emptied_leaves_its_version_alone(sink: RedisSink, client: Redis) -> None:
     groups = [an_agent_model_change(), a_tier_change(), a_tier_change(agent="claude", model="opus")]
     await sink.write([an_update(a_run_change(benchmark="b"), *groups)])
     missing = [
@@ -517,7 +485,7 @@ async def test_a_group_that_emptied_leaves_its_version_alone(
     assert client.hget(KEYS.versions("r1"), "tier:T0") == "1:1"
 
 
-async def test_deleting_a_run_leaves_only_its_versions(make_sink: MakeSink, client: redis.Redis) -> None:
+async def test_deleting_a_run_leaves_only_its_versions(make_sink: MakeSink, client: Redis) -> None:
     await make_sink().write(
         [
             an_update(a_run_change(benchmark="b"), an_agent_model_change(), a_tier_change()),
@@ -531,7 +499,7 @@ async def test_deleting_a_run_leaves_only_its_versions(make_sink: MakeSink, clie
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=IDS)
-async def test_no_id_breaks_a_key(make_sink: MakeSink, client: redis.Redis, hostile: str) -> None:
+async def test_no_id_breaks_a_key(make_sink: MakeSink, client: Redis, hostile: str) -> None:
     keys, sink = Keys("name.space"), make_sink(keys=Keys("name.space"))
     changes = [
         a_run_change(hostile, benchmark=hostile),
@@ -541,19 +509,16 @@ async def test_no_id_breaks_a_key(make_sink: MakeSink, client: redis.Redis, host
     ]
     await sink.write([an_update(*changes)])
     assert sink.unsent == 0
-    run_keys = [
-        keys.run(hostile),
+    of_run = {keys.run, keys.agent_models, keys.tiers, keys.history, keys.versions}
+    assert set(client.scan_iter()) == {
+        *(key(hostile) for key in of_run),
         keys.agent_model(hostile, hostile, hostile),
         keys.tier(hostile, hostile),
         keys.tier_agent_model(hostile, hostile, hostile, hostile),
-        keys.agent_models(hostile),
-        keys.tiers(hostile),
         keys.tier_agent_models(hostile, hostile),
         keys.board(hostile, "accuracy"),
-        keys.history(hostile),
-        keys.versions(hostile),
-    ]
-    across = [keys.runs, keys.benchmark_board(hostile, "accuracy")]
-    assert set(client.scan_iter()) == {*run_keys, *across}
+        keys.runs,
+        keys.benchmark_board(hostile, "accuracy"),
+    }
     await sink.write([an_update(a_run_change(hostile, version=1, deleted=True))])
     assert client.keys("*") == [keys.versions(hostile)]

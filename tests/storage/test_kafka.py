@@ -30,7 +30,7 @@ from streamer.storage.kafka import (
     telling_refusals,
 )
 from streamer.storage.log import PartitionReader
-from tests.storage.filling import append, create_and_fill
+from tests.storage.filling import append, create_and_fill, fill
 
 PLAIN = Settings(bootstrap="one:9092,two:9092")
 SASL = Settings(
@@ -138,14 +138,12 @@ async def test_a_refusal_names_the_topic_and_the_reason() -> None:
         await create_topic(admin, "t", 3, 1, {})
 
 
-async def test_a_topic_that_was_just_created_is_waited_for() -> None:
-    admin: Any = Admin(UnknownTopicOrPartitionError.errno, UnknownTopicOrPartitionError.errno, 0)
+async def test_a_topic_that_was_just_created_is_waited_for_and_in_the_end_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    admin: Any = Admin(*[UnknownTopicOrPartitionError.errno] * 2, 0, UnknownTopicOrPartitionError.errno)
     assert await partition_count(admin, "t") == 3
-
-
-async def test_a_topic_that_never_comes_is_an_error_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PROPAGATION_SECONDS", -1.0)
-    admin: Any = Admin(UnknownTopicOrPartitionError.errno)
     with pytest.raises(KafkaError, match="cannot describe topic 't'"):
         await partition_count(admin, "t")
 
@@ -164,6 +162,16 @@ async def offsets(batches: AsyncIterator[list[Any]]) -> dict[int, list[int]]:
     return result
 
 
+@pytest.fixture
+def place(settings: Settings, namespace: str) -> Place:
+    """A partition with three records."""
+    fill(settings, namespace, [(0, 3)])
+    return namespace, 0
+
+
+Place = tuple[str, int]
+
+
 async def test_ends_lie_behind_the_last_record_of_the_last_batch(settings: Settings, namespace: str) -> None:
     await create_and_fill(settings, namespace, [(0, 1), (0, 50), (1, 7)])
     places = [(namespace, number) for number in range(3)]
@@ -180,18 +188,9 @@ async def test_only_what_lies_between_start_and_stop_is_read(settings: Settings,
     assert result == {0: [4, 5, 6], 1: [0, 1]}
 
 
-async def test_nothing_lies_between_an_end_and_itself(settings: Settings, namespace: str) -> None:
-    place = (namespace, 0)
-    await create_and_fill(settings, namespace, [(0, 3)])
-    async with PartitionReader(settings, [place]) as reader:
-        assert await offsets(reader.read({place: 3}, {place: 3})) == {}
-
-
 async def test_a_reader_that_has_nothing_to_read_can_be_closed_at_once(
-    settings: Settings, namespace: str
+    settings: Settings, place: Place
 ) -> None:
-    place = (namespace, 0)
-    await create_and_fill(settings, namespace, [(0, 3)])
     for _ in range(20):  # of every one, aiokafka may be in another state
         async with asyncio.timeout(30), PartitionReader(settings, [place]) as reader:
             ends = await reader.ends()
@@ -199,42 +198,34 @@ async def test_a_reader_that_has_nothing_to_read_can_be_closed_at_once(
 
 
 async def test_each_question_for_the_end_is_answered_by_a_fetch_of_its_own(
-    settings: Settings, namespace: str
+    settings: Settings, place: Place
 ) -> None:
-    place = (namespace, 0)
-    await create_and_fill(settings, namespace, [(0, 1)])
     async with PartitionReader(settings, [place]) as reader:
-        for number in range(1, 20):
+        for number in range(3, 23):
             assert await reader.ends() == {place: number}
-            await append(settings, namespace, [(0, 1)])
+            await append(settings, place[0], [(0, 1)])
 
 
-async def test_one_reader_reads_again_and_then_follows(settings: Settings, namespace: str) -> None:
-    place = (namespace, 0)
-    await create_and_fill(settings, namespace, [(0, 5)])
+async def test_one_reader_reads_again_and_then_follows(settings: Settings, place: Place) -> None:
     async with PartitionReader(settings, [place]) as reader:
         end = (await reader.ends())[place]
-        assert await offsets(reader.read({place: 3}, {place: end})) == {0: [3, 4]}
-        assert await offsets(reader.read({}, {place: end})) == {0: [0, 1, 2, 3, 4]}
-        await append(settings, namespace, [(0, 2)])
+        assert await offsets(reader.read({place: 1}, {place: end})) == {0: [1, 2]}
+        assert await offsets(reader.read({}, {place: end})) == {0: [0, 1, 2]}
+        await append(settings, place[0], [(0, 2)])
         async with asyncio.timeout(30), aclosing(reader.read({place: end}, None)) as following:  # type: ignore[type-var]
-            assert next(record.offset for record in await anext(following)) == 5
+            assert next(record.offset for record in await anext(following)) == 3
 
 
 async def test_a_partition_that_gives_nothing_more_before_its_stop_is_given_up(
-    settings: Settings, namespace: str
+    settings: Settings, place: Place
 ) -> None:
-    place = (namespace, 0)
-    await create_and_fill(settings, namespace, [(0, 2)])
     async with PartitionReader(settings, [place]) as reader:
-        with pytest.raises(TopicUnreadable, match=rf"'{namespace}': partitions \[0\]: nothing came for"):
-            await offsets(reader.read({}, {place: 3}, patience_seconds=0.3))
+        with pytest.raises(TopicUnreadable, match=rf"'{place[0]}': partitions \[0\]: nothing came for"):
+            await offsets(reader.read({}, {place: 4}, patience_seconds=0.3))
 
 
-async def test_the_offsets_of_a_group_are_told_and_set(settings: Settings, namespace: str) -> None:
-    place = (namespace, 0)
-    await create_and_fill(settings, namespace, [(0, 2)])
-    async with PartitionReader(settings, [place], group=f"{namespace}-group") as reader:
+async def test_the_offsets_of_a_group_are_told_and_set(settings: Settings, place: Place) -> None:
+    async with PartitionReader(settings, [place], group=f"{place[0]}-group") as reader:
         before = await reader.committed()
         await reader.commit(1)
         assert (before, await reader.committed()) == ({place: None}, {place: 1})

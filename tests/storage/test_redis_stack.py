@@ -15,7 +15,6 @@ from streamer.operate.local.processes import Child, free_port
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.storage.redis import RedisSink, sync_client
-from tests.storage.hostile import HOSTILE, IDS
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 from tests.support.owning import Owning
 
@@ -95,21 +94,3 @@ async def test_write_reconcile_and_delete_work_alike_on_every_server(url: str) -
     assert (snapshot.run.run_id, len(snapshot.agents), len(snapshot.tiers)) == (runs[2], 1, 1)
     assert sink.unsent == 0
     await sink.close()
-
-
-@pytest.mark.parametrize("hostile", HOSTILE, ids=IDS)
-def test_all_keys_of_a_run_lie_in_one_cluster_slot(cluster_node: ClusterNode, hostile: str) -> None:
-    keys = [
-        KEYS.run(hostile),
-        KEYS.agent_model(hostile, hostile, hostile),
-        KEYS.tier(hostile, hostile),
-        KEYS.tier_agent_model(hostile, hostile, hostile, hostile),
-        KEYS.tier_agent_models(hostile, hostile),
-        KEYS.agent_models(hostile),
-        KEYS.tiers(hostile),
-        KEYS.board(hostile, "accuracy"),
-        KEYS.history(hostile),
-        KEYS.versions(hostile),
-    ]
-    with redis.Redis.from_url(cluster_node.url) as node:
-        assert len({node.execute_command("CLUSTER", "KEYSLOT", key) for key in keys}) == 1

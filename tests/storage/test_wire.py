@@ -7,11 +7,13 @@ import json
 import logging
 import signal
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import redis
+from redis import Redis
 
 from streamer.folding.slots import RunUpdate, SummaryChange
 from streamer.operate.local.processes import (
@@ -28,6 +30,7 @@ from streamer.operate.local.processes import (
     read_frame,
 )
 from streamer.storage.entries import BEAT_SCRIPT
+from streamer.storage.redis import RedisSink
 from tests.storage.conftest import MakeSink
 from tests.storage.owner import KEYS, Owner, converged, holds
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
@@ -43,17 +46,13 @@ def a_request(version: int) -> Produce:
 
 
 @pytest.mark.parametrize("version", range(OLDEST, NEWEST + 1))
-def test_a_produce_request_reads_back_in_every_version(version: int) -> None:
+def test_a_produce_request_and_its_answer_read_back_in_every_version(version: int) -> None:
     request = a_request(version)
     read = Produce.of(request.only(TOPICS))
     assert (read.head, read.client_id, read.acks) == (request.head, "client", -1)
     assert [(topic, list(records)) for topic, records in read.topics] == TOPICS
-
-
-@pytest.mark.parametrize("version", range(OLDEST, NEWEST + 1))
-def test_an_answer_reads_back_in_every_version(version: int) -> None:
     answers = [("events", [ProduceResult(0, 0, 7), ProduceResult(3, 2)])]
-    response = a_request(version).response(answers)
+    response = request.response(answers)
     assert response[:4] == struct.pack(">i", 5)
     assert read_answers(response, version) == answers
 
@@ -101,22 +100,25 @@ def test_clients_are_offered_only_the_versions_that_the_proxy_reads() -> None:
 # Heartbeats of workers in Redis.
 
 
-async def test_heartbeats_of_workers_killed_long_ago_are_forgotten(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
+@pytest.fixture
+def owner(make_sink: MakeSink) -> Owner:
+    return Owner(make_sink)
+
+
+async def test_heartbeats_of_workers_killed_long_ago_are_forgotten(sink: RedisSink, client: Redis) -> None:
     now = datetime.now(UTC)
     for worker, hours in [("dead", 25), ("stale", 23)]:
         client.hset(KEYS.workers, worker, json.dumps({"at": (now - timedelta(hours=hours)).isoformat()}))
-    await make_sink().heartbeat("alive", {}, at=now)
+    await sink.heartbeat("alive", {}, at=now)
     assert client.hkeys(KEYS.workers) == ["stale", "alive"]
 
 
 @pytest.mark.parametrize("status", [{}, {"lag": 3}, {"partitions": [], "waits": 'a "}\n€'}])
 async def test_a_heartbeat_is_what_the_worker_says_and_the_time_of_redis(
-    make_sink: MakeSink, client: redis.Redis, status: dict[str, Any]
+    sink: RedisSink, client: Redis, status: dict[str, Any]
 ) -> None:
     before = client.time()
-    await make_sink().heartbeat("w", status, at=datetime(2026, 1, 1, tzinfo=UTC))
+    await sink.heartbeat("w", status, at=datetime(2026, 1, 1, tzinfo=UTC))
     written = json.loads(client.hget(KEYS.workers, "w"))
     at = datetime.fromisoformat(written.pop("at"))
     assert before <= divmod(round(at.timestamp() * 1_000_000), 1_000_000) <= client.time()
@@ -126,7 +128,7 @@ async def test_a_heartbeat_is_what_the_worker_says_and_the_time_of_redis(
 @pytest.mark.parametrize(
     "day", ["1970-01-01", "2024-02-29", "2024-12-31", "2026-03-01", "2100-02-28", "2100-03-01", "2400-02-29"]
 )
-def test_dates_of_heartbeats_are_those_of_the_calendar(client: redis.Redis, day: str) -> None:
+def test_dates_of_heartbeats_are_those_of_the_calendar(client: Redis, day: str) -> None:
     at = datetime.fromisoformat(f"{day}T23:59:58.000007+00:00")
     time = f"{{ '{int(at.timestamp())}', '7' }}"
     script = BEAT_SCRIPT.replace("redis.pcall('TIME')", time)
@@ -135,7 +137,7 @@ def test_dates_of_heartbeats_are_those_of_the_calendar(client: redis.Redis, day:
 
 
 async def test_a_heartbeat_that_finds_redis_emptied_does_not_stand_and_the_next_one_does(
-    make_sink: MakeSink, client: redis.Redis
+    make_sink: MakeSink, client: Redis
 ) -> None:
     sink, at = make_sink(), datetime(2026, 1, 1, tzinfo=UTC)
     await sink.heartbeat("w", {}, at=at)
@@ -151,7 +153,7 @@ async def test_a_heartbeat_that_finds_redis_emptied_does_not_stand_and_the_next_
 
 
 async def test_unsent_is_bounded_and_what_was_dropped_comes_by_the_reconcile(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+    make_sink: MakeSink, redis_server: RedisServer, client: Redis
 ) -> None:
     owner = Owner(lambda **arguments: make_sink(**{**arguments, "max_unsent": 4}), runs=5)
     redis_server.kill()
@@ -162,9 +164,8 @@ async def test_unsent_is_bounded_and_what_was_dropped_comes_by_the_reconcile(
 
 
 async def test_reconcile_sends_what_is_missing_lower_or_different_silently(
-    make_sink: MakeSink, client: redis.Redis
+    owner: Owner, client: Redis
 ) -> None:
-    owner = Owner(make_sink)
     await owner.step()
     await owner.step()
     told = client.xlen(KEYS.history("run 0"))
@@ -182,7 +183,7 @@ async def test_reconcile_sends_what_is_missing_lower_or_different_silently(
 
 
 async def test_reconcile_removes_groups_that_emptied_while_redis_was_away(
-    make_sink: MakeSink, client: redis.Redis
+    make_sink: MakeSink, client: Redis
 ) -> None:
     old = an_update(
         an_agent_model_change(agent="gone"), a_tier_change(tier="T9"), an_agent_model_change(), a_run_change()
@@ -195,9 +196,7 @@ async def test_reconcile_removes_groups_that_emptied_while_redis_was_away(
     assert client.zrange(KEYS.board("r1", "accuracy"), 0, -1) == ["claude:opus"]
 
 
-async def test_reconcile_never_lowers_what_another_worker_wrote(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
+async def test_reconcile_never_lowers_what_another_worker_wrote(make_sink: MakeSink, client: Redis) -> None:
     await make_sink().write(
         [an_update(a_run_change(version=9), an_agent_model_change(agent="new", version=9))]
     )
@@ -210,7 +209,7 @@ async def test_reconcile_never_lowers_what_another_worker_wrote(
 
 
 async def test_a_reconcile_that_fails_in_our_own_code_is_told_and_tried_again(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis, caplog: pytest.LogCaptureFixture
+    make_sink: MakeSink, redis_server: RedisServer, client: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = iter([KeyError("a bug"), None])
 
@@ -228,7 +227,7 @@ async def test_a_reconcile_that_fails_in_our_own_code_is_told_and_tried_again(
     assert "Could not reconcile" in caplog.text
 
 
-async def test_an_expired_run_is_not_sent_again(make_sink: MakeSink, client: redis.Redis) -> None:
+async def test_an_expired_run_is_not_sent_again(make_sink: MakeSink, client: Redis) -> None:
     old, young = "2026-01-02T02:04:04Z", "2026-01-02T02:04:05Z"
     runs = [a_run_change(run, last_event_at=at) for run, at in [("a", old), ("b", young), ("c", None)]]
     owner = Owning(runs)
@@ -240,28 +239,36 @@ async def test_an_expired_run_is_not_sent_again(make_sink: MakeSink, client: red
 # Whatever happens to Redis, it ends up with what should be there, and nobody is held up.
 
 
-async def test_redis_killed_midway_and_restarted_empty_converges(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
-) -> None:
-    owner = Owner(make_sink)
-    await owner.step()
-    await owner.step()
-    redis_server.kill()
-    for _ in range(3):
-        await owner.step()
-    assert owner.sink.away
-    assert owner.sink.unsent == 9
-    redis_server.start()
-    await converged(client, owner)
-    history = client.xrange(KEYS.history("run 0"))
-    assert [entry["state_version"] for _, entry in history] == ["4"] * 3
+@contextmanager
+def paused(server: RedisServer) -> Iterator[None]:
+    pause(server.child.pid)
+    try:
+        yield
+    finally:
+        server.child.signal(signal.SIGCONT)
+
+
+TROUBLES = {
+    "read-only": ("REPLICAOF 127.0.0.1 1", "REPLICAOF no one"),
+    "out of memory": ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+}
+"""Commands that begin and end each."""
+
+
+@contextmanager
+def refusing_writes(client: Any, trouble: str = "out of memory") -> Iterator[None]:
+    begin, end = TROUBLES[trouble]
+    client.execute_command(begin)
+    try:
+        yield
+    finally:
+        client.execute_command(end)
 
 
 async def test_redis_away_from_the_start_gets_everything_when_it_comes(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+    owner: Owner, redis_server: RedisServer, client: Redis
 ) -> None:
     redis_server.stop()
-    owner = Owner(make_sink)
     await owner.step()
     await owner.sink.reconcile(owner.run_ids())
     assert owner.sink.unsent == 9
@@ -270,9 +277,8 @@ async def test_redis_away_from_the_start_gets_everything_when_it_comes(
 
 
 async def test_a_sink_is_settled_while_redis_has_everything(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+    owner: Owner, redis_server: RedisServer, client: Redis
 ) -> None:
-    owner = Owner(make_sink)
     await owner.step()
     assert owner.sink.settled
     redis_server.kill()
@@ -289,24 +295,19 @@ async def test_a_sink_is_settled_while_redis_has_everything(
     await converged(client, owner)
 
 
-async def test_a_sink_is_not_settled_while_it_sends(make_sink: MakeSink, redis_server: RedisServer) -> None:
-    owner = Owner(make_sink)
+async def test_a_sink_is_not_settled_while_it_sends(owner: Owner, redis_server: RedisServer) -> None:
     await owner.step()
-    pause(redis_server.child.pid)
-    try:
+    with paused(redis_server):
         writing = asyncio.create_task(owner.step())
         await asyncio.sleep(0.1)
         assert (owner.sink.away, owner.sink.settled) == (False, False)
-    finally:
-        redis_server.child.signal(signal.SIGCONT)
     await writing
     assert owner.sink.settled
 
 
 async def test_a_restart_nobody_saw_is_noticed_by_the_next_write(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+    owner: Owner, redis_server: RedisServer, client: Redis
 ) -> None:
-    owner = Owner(make_sink)
     await owner.step()
     redis_server.restart_empty()
     owner.runs, all_runs = owner.runs[:1], owner.runs
@@ -316,63 +317,35 @@ async def test_a_restart_nobody_saw_is_noticed_by_the_next_write(
     await converged(client, owner)
 
 
-async def test_lost_data_without_a_lost_connection_is_noticed_by_the_heartbeat(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
-    owner = Owner(make_sink)
-    await owner.step()
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    await owner.sink.heartbeat("w1", {"lag": 3}, at=now)
-    assert json.loads(client.hget(KEYS.workers, "w1"))["lag"] == 3
-    client.flushall()
-    await owner.sink.heartbeat("w1", {"lag": 3}, at=now)
-    await converged(client, owner)
-
-
 async def test_a_hung_redis_holds_up_one_write_for_one_timeout(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+    make_sink: MakeSink, redis_server: RedisServer, client: Redis
 ) -> None:
     owner = Owner(lambda **arguments: make_sink(**{**arguments, "timeout_seconds": 0.3}))
     await owner.step()
-    pause(redis_server.child.pid)
-    try:
+    with paused(redis_server):
         async with asyncio.timeout(5):
             await owner.step()
         assert owner.sink.away
         async with asyncio.timeout(0.2):
             await owner.step()
-    finally:
-        redis_server.child.signal(signal.SIGCONT)
     await converged(client, owner)
 
 
-@pytest.mark.parametrize("trouble", ["read-only", "out of memory"])
-async def test_a_redis_that_refuses_writes_counts_as_away(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis, trouble: str
-) -> None:
-    owner = Owner(make_sink)
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_a_redis_that_refuses_writes_counts_as_away(owner: Owner, client: Redis, trouble: str) -> None:
     await owner.step()
-    if trouble == "read-only":
-        client.replicaof("127.0.0.1", 1)
-    else:
-        client.config_set("maxmemory", 1)
-    try:
+    with refusing_writes(client, trouble):
         await owner.step()
         assert owner.sink.away
         owner.runs.append("run 3")
         await owner.step()
         assert owner.sink.unsent == 12
-    finally:
-        if trouble == "read-only":
-            client.replicaof("no", "one")
-        else:
-            client.config_set("maxmemory", 0)
     await converged(client, owner)
 
 
 @pytest.mark.parametrize("with_runs", [True, False])
 async def test_a_full_redis_is_told_once_and_said_to_take_writes_only_once_it_does(
-    make_sink: MakeSink, client: redis.Redis, caplog: pytest.LogCaptureFixture, with_runs: bool
+    make_sink: MakeSink, client: Redis, caplog: pytest.LogCaptureFixture, with_runs: bool
 ) -> None:
     owner = Owner(make_sink, runs=3 if with_runs else 0)
 
@@ -384,20 +357,16 @@ async def test_a_full_redis_is_told_once_and_said_to_take_writes_only_once_it_do
 
     await owner.step()
     assert await beat(2) == []
-    client.config_set("maxmemory", 1)
-    try:
+    with refusing_writes(client):
         told = await beat(40)
         assert [("accepts no writes" in line) for line in told] == [True]
-    finally:
-        client.config_set("maxmemory", 0)
     await eventually(lambda: owner.sink.settled, "Redis takes writes")
     assert [line.partition(" is ")[2] for line in (await beat(2))[1:]] == ["writable again"]
 
 
 async def test_a_run_too_large_for_redis_does_not_keep_back_the_others(
-    make_sink: MakeSink, client: redis.Redis
+    sink: RedisSink, client: Redis
 ) -> None:
-    sink = make_sink()
     tiers = [a_tier_change("large", f"T{number}") for number in range(600)]
     too_large = a_run_change("large", display_name="x" * 2**21)
     limit = client.config_get("proto-max-bulk-len")["proto-max-bulk-len"]
@@ -416,10 +385,7 @@ async def test_a_run_too_large_for_redis_does_not_keep_back_the_others(
     assert client.hlen(KEYS.versions("large")) >= 601
 
 
-async def test_a_foreign_key_in_one_run_does_not_keep_back_the_others(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
-    owner = Owner(make_sink)
+async def test_a_foreign_key_in_one_run_does_not_keep_back_the_others(owner: Owner, client: Redis) -> None:
     client.set(KEYS.tiers("run 1"), "not ours")
     await owner.step()
     assert not owner.sink.away
@@ -440,7 +406,7 @@ def of_two_agents(run: str = "r") -> list[SummaryChange]:
 )
 @pytest.mark.parametrize("with_news", [False, True])
 async def test_a_whole_run_that_a_foreign_key_kept_out_is_sent_whole_again(
-    make_sink: MakeSink, client: redis.Redis, key: str, with_news: bool
+    make_sink: MakeSink, client: Redis, key: str, with_news: bool
 ) -> None:
     owner = Owning(of_two_agents())
     sink = make_sink(owner=owner)
@@ -464,24 +430,21 @@ async def test_a_whole_run_that_a_foreign_key_kept_out_is_sent_whole_again(
 
 
 async def test_a_run_that_went_to_another_worker_while_redis_took_no_writes_is_forgotten(
-    make_sink: MakeSink, client: redis.Redis
+    make_sink: MakeSink, client: Redis
 ) -> None:
     own, foreign = of_two_agents("own"), of_two_agents("foreign")
     owner = Owning([*own, *foreign])
     sink = make_sink(owner=owner)
     await reconcile(sink, owner)
-    client.config_set("maxmemory", 1)
-    try:
+    with refusing_writes(client):
         await reconcile(sink, owner)
         assert sink.away
         sink.serve(Owning(own))
-    finally:
-        client.config_set("maxmemory", 0)
     await eventually(lambda: sink.settled, "nothing of the other run waits")
 
 
 async def test_a_run_that_cannot_be_read_keeps_back_no_others_and_is_tried_again(
-    make_sink: MakeSink, client: redis.Redis, caplog: pytest.LogCaptureFixture
+    make_sink: MakeSink, client: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Failing(Owning):
         fails = True
@@ -503,7 +466,7 @@ async def test_a_run_that_cannot_be_read_keeps_back_no_others_and_is_tried_again
 
 
 async def test_late_changes_of_a_worker_that_lost_the_run_do_not_stay_on_the_boards(
-    make_sink: MakeSink, client: redis.Redis
+    make_sink: MakeSink, client: Redis
 ) -> None:
     def changes(version: int) -> list[SummaryChange]:
         agent_model = an_agent_model_change("r", version=version, mean_cost=float(version))
@@ -520,28 +483,24 @@ async def test_late_changes_of_a_worker_that_lost_the_run_do_not_stay_on_the_boa
 
 
 async def test_a_run_whose_move_to_another_benchmark_got_no_reply_leaves_the_old_boards(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+    make_sink: MakeSink, redis_server: RedisServer, client: Redis
 ) -> None:
     owner = Owning(of_two_agents())
     sink = make_sink(owner=owner, timeout_seconds=0.2)
     await sink.write([an_update(*of_two_agents())])
     moved = [a_run_change("r", version=1, benchmark="other")]
     owner.put(*moved)
-    pause(redis_server.child.pid)
-    try:
+    with paused(redis_server):
         await sink.write([an_update(*moved)])
         assert sink.away
-    finally:
-        redis_server.child.signal(signal.SIGCONT)
     await eventually(lambda: sink.settled, "Redis has the move")
     assert not client.exists(KEYS.benchmark_board("b", "mean_cost"))
     assert client.zcard(KEYS.benchmark_board("other", "mean_cost")) == 2
 
 
 async def test_closing_while_redis_is_away_says_how_much_is_missing(
-    make_sink: MakeSink, redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+    sink: RedisSink, redis_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sink = make_sink()
     redis_server.kill()
     with caplog.at_level(logging.WARNING):
         await sink.write([an_update(a_run_change())])
@@ -549,26 +508,8 @@ async def test_closing_while_redis_is_away_says_how_much_is_missing(
     assert "Redis still lacks 1 keys" in caplog.text
 
 
-async def test_closing_sends_the_rest_and_removes_the_heartbeat(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
-    sink = make_sink()
+async def test_closing_sends_the_rest_and_removes_the_heartbeat(sink: RedisSink, client: Redis) -> None:
     await sink.write([an_update(a_run_change())])
     await sink.heartbeat("w1", {}, at=datetime(2026, 1, 1, tzinfo=UTC))
     await sink.close()
     assert not client.exists(KEYS.workers)
-
-
-async def test_with_an_expiry_all_keys_of_a_live_run_expire_together(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
-    sink = make_sink(expire_seconds=1000)
-    update = an_update(
-        a_run_change(benchmark="b"), an_agent_model_change(), a_tier_change(agent="a", model="m")
-    )
-    await sink.write([update])
-    for key in client.scan_iter():
-        client.expire(key, 10)
-    await sink.write([an_update(a_tier_change(version=1))])
-    lives = {key: client.ttl(key) for key in client.scan_iter("*{r1}*")}
-    assert {key for key, seconds in lives.items() if not 900 < seconds <= 1000} == set()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from streamer.settings import Settings
 from streamer.terminal import main
 
 DEADLINE_SECONDS = 120
@@ -20,6 +23,12 @@ _PRELOADED = ("compare", "fold", "harness", "query")
 _LOADED = get_context("forkserver")
 _LOADED.set_forkserver_preload([__name__, *(f"streamer.terminal.{name}" for name in _PRELOADED)])
 _STREAMS = ("stdin", "stdout", "stderr")
+
+
+def found_by(settings: Settings) -> dict[str, str]:
+    """The variables by which a command finds a deployment."""
+    names = ("bootstrap", "redis", "namespace", "embedded", "partitions")
+    return {f"STREAMER_{name.upper()}": str(getattr(settings, name)) for name in names}
 
 
 def streamer(
@@ -43,6 +52,24 @@ def streamer(
         cwd=cwd,
         env=clean | dict(environment),
     )
+
+
+@contextmanager
+def staying(
+    log: Path, *arguments: object, environment: Mapping[str, str] = {}
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that stays and writes to this file; interrupted at the end of the block, it ends well."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+    command = [*COMMAND, *map(str, arguments)]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, env=clean | dict(environment), stdout=out, stderr=out)
+    try:
+        yield process
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_SECONDS) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _forked(

@@ -7,21 +7,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamer.folding.fold import Folded, Pipeline
+from streamer.folding.slots import PageWrite
 from streamer.schemas.wire import Record, digest_of
 
 Event = dict[str, Any]
 
 
+SLOT = {"run_id": "run-1", "task_id": "task-1", "agent": "terminus", "model": "gpt-5"}
+"""Of one trial; in an event of it, override what the test is about."""
+
+
 def a_trial(**fields: Any) -> Event:
-    """A resolved trial of one agent; override what the test is about."""
-    return {
-        "type": "trial_result",
-        "run_id": "run-1",
-        "task_id": "task-1",
-        "agent": "terminus",
-        "model": "gpt-5",
-        "resolved": True,
-    } | fields
+    """A resolved trial."""
+    return {"type": "trial_result"} | SLOT | {"resolved": True} | fields
 
 
 def a_plan(**fields: Any) -> Event:
@@ -31,26 +29,22 @@ def a_plan(**fields: Any) -> Event:
 
 def a_retraction(**fields: Any) -> Event:
     """A retraction of the slot that `a_trial` fills."""
-    return {
-        "type": "trial_retracted",
-        "run_id": "run-1",
-        "task_id": "task-1",
-        "agent": "terminus",
-        "model": "gpt-5",
-        "revision": 0,
-    } | fields
+    return {"type": "trial_retracted"} | SLOT | {"revision": 0} | fields
 
 
 def a_start(**fields: Any) -> Event:
     """A start of the trial that `a_trial` is the result of."""
-    slot = {"run_id": "run-1", "task_id": "task-1", "agent": "terminus", "model": "gpt-5"}
-    return {"type": "trial_started"} | slot | fields
+    return {"type": "trial_started"} | SLOT | fields
 
 
 def a_late_score(**fields: Any) -> Event:
     """A trial_scored event of the slot that `a_trial` fills."""
-    slot = {"run_id": "run-1", "task_id": "task-1", "agent": "terminus", "model": "gpt-5"}
-    return {"type": "trial_scored"} | slot | fields
+    return {"type": "trial_scored"} | SLOT | fields
+
+
+def an_end(**fields: Any) -> Event:
+    """A run_finished event."""
+    return {"type": "run_finished", "run_id": "run-1"} | fields
 
 
 def a_deletion(**fields: Any) -> Event:
@@ -68,6 +62,16 @@ def folded(events: Iterable[Event | bytes], **pipeline: Any) -> tuple[Pipeline, 
     """A pipeline that has folded the events, and what the fold reported."""
     built = Pipeline(**pipeline)
     return built, built.fold(records(events))
+
+
+def reread(pages: Iterable[PageWrite], writer: str = "new", **pipeline: Any) -> Pipeline:
+    """A pipeline that takes over from these state pages, as a worker does that recovers."""
+    built = Pipeline(writer=writer, **pipeline)
+    for page in pages:
+        if page.value is not None:
+            built.load_page(page.key, page.value)
+    built.loaded()
+    return built
 
 
 def summaries(pipeline: Pipeline) -> dict[str, dict[str, Any]]:

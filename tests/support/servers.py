@@ -91,11 +91,6 @@ class KafkaServer:
         """Where clients connect, `host:port`."""
         return f"127.0.0.1:{self.port}"
 
-    @property
-    def pid(self) -> int:
-        """Process id of the running broker."""
-        return self.child.pid
-
     def start(self) -> None:
         """Start and return when it answers; a second start keeps the data of the first."""
         if not self._properties.exists():
@@ -110,11 +105,6 @@ class KafkaServer:
     def kill(self) -> None:
         """SIGKILL; the data stay."""
         self.child.kill()
-
-    def restart(self) -> None:
-        """Stop if it runs, and start again on the same port with the same data."""
-        self.stop()
-        self.start()
 
     def pause(self) -> None:
         """SIGSTOP: connections stay open, nothing answers once this returns."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from types import TracebackType
 from typing import Self
 
 from streamer.storage.outbox import LoopThread
@@ -34,9 +33,7 @@ class TlsFront:
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._threads.submit(self._close()).result(10)
         self._threads.stop()
 
@@ -62,15 +59,14 @@ async def _both(
     behind: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
-    with contextlib.suppress(OSError, ssl.SSLError):
-        ways = [asyncio.create_task(_pass(reader, to_server)), asyncio.create_task(_pass(behind, writer))]
-        try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            to_server.close()
-            writer.close()
+    ways = [asyncio.create_task(_pass(reader, to_server)), asyncio.create_task(_pass(behind, writer))]
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        to_server.close()
+        writer.close()
 
 
 async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 from tests.support.agreement import reason
 from tests.support.eventually import WAIT_SECONDS
@@ -97,6 +96,11 @@ class WorkerProcess:
         """Send a signal."""
         self.process.send_signal(number)
 
+    def restart(self) -> None:
+        """End it in good order, and start it again."""
+        assert self.stop() == 0
+        self.start()
+
     def stop(self) -> int:
         """SIGTERM, and the exit code."""
         self.signal(signal.SIGTERM)
@@ -115,7 +119,5 @@ class WorkerProcess:
     def __enter__(self) -> WorkerProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()

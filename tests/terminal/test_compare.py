@@ -8,7 +8,6 @@ import itertools
 import json
 import random
 import subprocess
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,29 +25,32 @@ from tests.house.repository import ROOT
 from tests.support.cli import COMMAND, DEADLINE_SECONDS, streamer
 from tests.support.events import Event, a_plan, a_retraction, a_trial
 from tests.support.layers import ENGINES
-from tests.terminal.gating import on_verdict, run_of
-from tests.terminal.gating import written as written_of_gate
+from tests.terminal.calling import ndjson
+from tests.terminal.gating import on_verdict, run_of, written
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
-# -----------------------------------------------------------------------------
-# `streamer compare`: pairs, counts, and an exit code that CI can rest on.
-
-
 run_command = partial(asyncio.to_thread, streamer)
 TASKS = 10
+ORDER = [f"t{n:02}" for n in range(TASKS)]
 NOWHERE = "redis://127.0.0.1:1"
 
 
-def events(run: str, passed: int, **fields: Any) -> list[dict[str, Any]]:
+def events(run: str, passed: int, **fields: Any) -> list[Event]:
     """Ten tasks, of which the first so many are passed."""
-    return [a_trial(run_id=run, task_id=f"t{n:02}", resolved=n < passed, **fields) for n in range(TASKS)]
+    return [a_trial(run_id=run, task_id=task, resolved=n < passed, **fields) for n, task in enumerate(ORDER)]
 
 
-def written(folder: Path, name: str, result: list[dict[str, Any]]) -> Path:
-    file = folder / name
-    file.write_text("\n".join(map(json.dumps, result)))
-    return file
+def shuffled(run: str, day: int) -> Event:
+    """The plan of a run that began on that day of January."""
+    started_at = f"2026-01-0{day}T00:00:00Z"
+    return a_plan(
+        run_id=run, tasks=ORDER, attempts=1, order=ORDER, order_kind="shuffled", started_at=started_at
+    )
+
+
+def ended(run: str) -> Event:
+    return {"type": "run_finished", "run_id": run}
 
 
 @pytest.mark.parametrize(
@@ -92,23 +94,13 @@ def test_two_agents_of_one_run_are_compared_and_baselines_left_out(tmp_path: Pat
     assert everybody["a"]["trials"] == 2 * TASKS
 
 
-LATER = {"started_at": "2026-01-03T00:00:00Z"}
-"""When trials start: a shuffle counts only if it was declared before."""
-
-
-def whole_and_begun() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A run that is over, and one that began later and has eight of ten results."""
-    order = [f"t{n:02}" for n in range(TASKS)]
-    plan = {"type": "run_started", "tasks": order, "attempts": 1, "order": order, "order_kind": "shuffled"}
-    whole = [
-        plan | {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"},
-        *events("r", 10, cost_usd=0.3, **LATER),
-    ]
-    begun = [
-        plan | {"run_id": "s", "started_at": "2026-01-02T00:00:00Z"},
-        *events("s", 0, cost_usd=0.1, **LATER)[:8],
-    ]
-    return whole, begun
+def test_two_agents_of_a_running_run_have_the_words_of_their_pair(tmp_path: Path) -> None:
+    running = [*events("r", 9, agent="x")[:9], *events("r", 0, agent="y")[:9]]
+    file = written(tmp_path, "a", [shuffled("r", 1) | {"started_at": None}, *running])
+    agents = ("--a-agent", "y:gpt-5", "--b-agent", "x:gpt-5")
+    text = streamer("compare", file, file, "--files", *agents).stdout.decode()
+    assert "x:gpt-5 can no longer be overtaken by y:gpt-5, unless results are corrected" in text
+    assert "x:gpt-5 ahead in this run's final pass rate: +100.0 points so far" in text
 
 
 AHEAD = "terminus:gpt-5 of r ahead of terminus:gpt-5 of s in the final pass rate: ["
@@ -117,7 +109,10 @@ AHEAD = "terminus:gpt-5 of r ahead of terminus:gpt-5 of s in the final pass rate
 async def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
     feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    whole, begun = whole_and_begun()
+    """A run that is over, and one that began later and has eight of ten results."""
+    later = {"started_at": "2026-01-03T00:00:00Z"}  # a shuffle counts only if it was declared before
+    whole = [shuffled("r", 1), *events("r", 10, cost_usd=0.3, **later)]
+    begun = [shuffled("s", 2), *events("s", 0, cost_usd=0.1, **later)[:8]]
     await feed.take(whole + begun)
     files = written(tmp_path, "a", whole), written(tmp_path, "b", begun), "--files"
     for form in ("text", "json"):
@@ -127,7 +122,6 @@ async def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
         of_files = await run_command("compare", *files, *options)
         assert (done.stdout, done.stderr) == (of_files.stdout, of_files.stderr)
         assert AHEAD.encode() in done.stdout
-    done = await run_command("compare", "r", "s", "--json", "--limit", 100, environment=environment)
     with Serving(settings) as serving:
         answer = await asyncio.to_thread(serving.get, "/api/compare?a=r&b=s")
     assert json.loads(done.stdout) == answer.json()
@@ -186,27 +180,23 @@ def test_what_cannot_be_compared_never_looks_like_a_verdict(
     for name, stored in files.items():
         written(tmp_path, name, stored)
     (tmp_path / "damaged").write_bytes(gzip.compress(a.read_bytes())[:60])
+    known = sorted(tmp_path.iterdir())
     done = streamer(*arguments, cwd=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
     assert said.encode() in done.stderr
+    assert sorted(tmp_path.iterdir()) == known
     if code == 2 or arguments[0] == "gate":
         assert done.stdout == b""
 
 
-def test_a_report_with_an_unknown_ending_is_not_written(tmp_path: Path) -> None:
-    file, pdf = written(tmp_path, "a", events("r", 8)), tmp_path / "c.pdf"
-    done = streamer("report", "--from", file, "--out", pdf)
-    assert (done.returncode, b".pdf is not a report format" in done.stderr, pdf.exists()) == (2, True, False)
-
-
 def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: Path) -> None:
-    plan = {"type": "run_started", "tasks": TASKS, "attempts": 1, "started_at": "2026-01-02T00:00:00Z"}
-    before = {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"}
-    first = [plan | before, *events("r", 8, agent="old", model="m")]
-    second = [plan | {"run_id": "s", "tasks": 11}, *events("s", 1, agent="new", model="m")]
+    first, second = ([shuffled(run, day) | {"order": None}] for run, day in (("r", 1), ("s", 2)))
+    first += events("r", 8, agent="old", model="m")
+    second[0]["tasks"] = [*ORDER, "extra"]
+    second += events("s", 1, agent="new", model="m")
     second.append(a_trial(run_id="s", task_id="extra", agent="new", model="m"))
-    sides = written(tmp_path, "a", first), written(tmp_path, "b", second)
-    text = streamer("compare", *sides, "--files", environment={"COLUMNS": "80"}).stdout.decode()
+    sides = written(tmp_path, "a", first), written(tmp_path, "b", second), "--files"
+    text = streamer("compare", *sides, environment={"COLUMNS": "80"}).stdout.decode()
     assert max(map(len, text.partition("\n\n")[2].splitlines())) <= 80
     assert "old:m of r ahead on tasks like these: sign test p = 0.0156" in text
     assert "new:m of s minus old:m of r: -70.0 points [" in text
@@ -217,21 +207,9 @@ def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: 
     assert (flips, not_common) == (["A", "alone", "7"], ["B", "1"])
     assert "\nA alone: t01, t02, t03, t04, t05, t06, t07\n" in text
     assert "\nB: extra\n" in text
-    as_json = streamer("compare", tmp_path / "a", tmp_path / "b", "--files", "--json", "--limit", "2")
-    result = json.loads(as_json.stdout)
+    result = json.loads(streamer("compare", *sides, "--json", "--limit", "2").stdout)
     assert (result["only_a_tasks"], result["only_b_tasks"]) == (["t01", "t02"], [])
     assert (result["not_in_a"], result["not_in_b"], len(result["words"])) == (["extra"], [], 3)
-
-
-def test_two_agents_of_a_running_run_have_the_words_of_their_pair(tmp_path: Path) -> None:
-    order = [f"t{n:02}" for n in range(TASKS)]
-    plan = {"type": "run_started", "run_id": "r", "tasks": order, "attempts": 1, "order": order}
-    running = [*events("r", 9, agent="x")[:9], *events("r", 0, agent="y")[:9]]
-    file = written(tmp_path, "a", [plan | {"order_kind": "shuffled"}, *running])
-    agents = ("--a-agent", "y:gpt-5", "--b-agent", "x:gpt-5")
-    text = streamer("compare", file, file, "--files", *agents).stdout.decode()
-    assert "x:gpt-5 can no longer be overtaken by y:gpt-5, unless results are corrected" in text
-    assert "x:gpt-5 ahead in this run's final pass rate: +100.0 points so far" in text
 
 
 HOSTILE = "<img src=x onerror=alert(1)>|`*_\u202e"
@@ -240,25 +218,28 @@ HOSTILE = "<img src=x onerror=alert(1)>|`*_\u202e"
 def test_markdown_and_html_are_files_in_which_hostile_names_are_text(tmp_path: Path) -> None:
     a = written(tmp_path, "a", events("r", 8, agent=HOSTILE, tier=HOSTILE, metrics={"wait": 1.5}))
     b = written(tmp_path, "b", events("s", 2, agent="new", tier=HOSTILE, metrics={"wait": 2.5}))
-    told = [
-        streamer("compare", a, b, "--files", "--out", tmp_path / f"c.{ending}") for ending in ("md", "html")
-    ]
-    assert [done.returncode for done in told] == [1, 1]
-    markdown, html = ((tmp_path / f"c.{ending}").read_text() for ending in ("md", "html"))
-    for content in (markdown, html):
-        assert "<img" not in content
-        assert "\u202e" not in content
-        assert "Tasks that only one side passes" in content
-        assert "wait" in content
-    assert "\n| <code>wait</code> | 1.5" in markdown
-    assert "Content-Security-Policy" in html
+    for file, own in (("c.md", "\n| <code>wait</code> | 1.5"), ("c.html", "Content-Security-Policy")):
+        assert streamer("compare", a, b, "--files", "--out", tmp_path / file).returncode == 1
+        content = (tmp_path / file).read_text()
+        for said in ("Tasks that only one side passes", "wait", own):
+            assert said in content
+        for acting in ("<img", "\u202e"):
+            assert acting not in content
 
 
 def test_a_named_metric_decides(tmp_path: Path) -> None:
-    plan = {"type": "run_started", "run_id": "r", "tasks": TASKS, "attempts": 1}
-    plan |= {"metrics": {"wait": {"direction": "lower", "unit": "seconds"}}}
-    a = written(tmp_path, "a", [plan, *events("r", 8, metrics={"wait": 1.5})])
-    b = written(tmp_path, "b", [plan | {"run_id": "s"}, *events("s", 8, metrics={"wait": 2.5})])
+    metrics = {"wait": {"direction": "lower", "unit": "seconds"}}
+    a, b = (
+        written(
+            tmp_path,
+            run,
+            [
+                a_plan(run_id=run, tasks=TASKS, attempts=1, metrics=metrics),
+                *events(run, 8, metrics={"wait": wait}),
+            ],
+        )
+        for run, wait in (("r", 1.5), ("s", 2.5))
+    )
     slower = streamer("compare", a, b, "--files", "--metric", "metrics/wait")
     assert slower.returncode == 1
     assert b"metrics/wait of B minus that of A: +1 s [1 s, 1 s], p = 0.00195" in slower.stderr
@@ -276,7 +257,7 @@ def numeric(folder: Path, run: str, value: float, *, first: int = 0, attempts: i
         for task in tasks
         for n in range(attempts)
     ]
-    return written(folder, run, [started, *trials, {"type": "run_finished", "run_id": run, "status": "done"}])
+    return written(folder, run, [started, *trials, ended(run) | {"status": "done"}])
 
 
 NAMED = {"metrics": {"match": {}}}
@@ -338,14 +319,10 @@ def test_different_tasks_are_compared_only_where_that_is_allowed(tmp_path: Path)
 
 def test_before_the_end_evidence_decides(tmp_path: Path) -> None:
     """Seven straight losses are evidence of 31.9, and six are 18.1; 20 is needed."""
-    order = [f"t{n:02}" for n in range(TASKS)]
-    plan = {"type": "run_started", "tasks": order, "attempts": 1, "order": order, "order_kind": "shuffled"}
-    first = [plan | {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"}, *events("r", 10)]
-    a = written(tmp_path, "a", first)
+    a = written(tmp_path, "a", [shuffled("r", 1), *events("r", 10)])
     worse = b"B is worse than A on tasks like these, by evidence of 20 or more: "
     for known, code, said in ((7, 1, worse), (6, 0, b"; nothing shows yet that it is worse")):
-        begun = plan | {"run_id": "s", "started_at": "2026-01-02T00:00:00Z"}
-        b = written(tmp_path, "b", [begun, *events("s", 0)[:known]])
+        b = written(tmp_path, "b", [shuffled("s", 2), *events("s", 0)[:known]])
         done = streamer("compare", a, b, "--files")
         assert (done.returncode, said in done.stderr) == (code, True), done.stderr
         assert b"-100.0 points so far" in done.stderr
@@ -355,28 +332,25 @@ def test_before_the_end_evidence_decides(tmp_path: Path) -> None:
 
 def test_results_that_never_came_are_named_beside_the_p_that_they_widen(tmp_path: Path) -> None:
     """Ten wins and no loss are p = 0.002; with three unknown tasks p is 0.0923 (R19)."""
-    plan = {"type": "run_started", "tasks": [f"t{n:02}" for n in range(13)], "attempts": 1}
-    ended = {"type": "run_finished"}
-    runs = [
-        [one | {"run_id": run} for one in (plan, *events(run, passed), ended)]
-        for run, passed in (("r", 10), ("s", 0))
+    planned = [f"t{n:02}" for n in range(13)]
+    sides = [
+        written(tmp_path, run, [a_plan(run_id=run, tasks=planned, attempts=1), *events(run, n), ended(run)])
+        for run, n in (("r", 10), ("s", 0))
     ]
-    done = streamer("compare", *(written(tmp_path, run[0]["run_id"], run) for run in runs), "--files")
-    assert (
-        b"3 of 13 tasks lack results: the interval and p for pass rates count these both ways" in done.stdout
-    )
+    done = streamer("compare", *sides, "--files")
+    said = b"3 of 13 tasks lack results: the interval and p for pass rates count these both ways"
+    assert said in done.stdout
     assert b"p = 0.0923" in done.stderr
 
 
 def test_composites_wait_for_the_scores_of_a_judge(tmp_path: Path) -> None:
     """Scores that the plan expects stay unknown after the end (R13)."""
-    plan = {"type": "run_started", "tasks": TASKS, "attempts": 1, "judged": True}
     for missing in (0, 1):
         sides = []
-        for run in ("r", "s"):
-            scored, bare = events(run, 8, score=0.5)[missing:], events(run, 8)[:missing]
-            whole = [plan, *scored, *bare, {"type": "run_finished"}]
-            sides.append(written(tmp_path, run, [one | {"run_id": run} for one in whole]))
+        for run in "rs":
+            trials = events(run, 8)[:missing] + events(run, 8, score=0.5)[missing:]
+            plan = a_plan(run_id=run, tasks=TASKS, attempts=1, judged=True)
+            sides.append(written(tmp_path, run, [plan, *trials, ended(run)]))
         done = streamer("compare", *sides, "--files", "--metric", "composite_score")
         assert done.returncode == (3 if missing else 0), done.stderr
         assert (b"trials wait for a judge's score: composite_score has no" in done.stdout) == bool(missing)
@@ -428,10 +402,6 @@ def options(settings: Settings) -> tuple[str, ...]:
     return "--bootstrap", settings.bootstrap, "--namespace", settings.namespace
 
 
-def lines(events: Iterable[Event]) -> bytes:
-    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
-
-
 def send(settings: Settings, run: str, *values: bytes) -> None:
     """Send records as they are into the partition of the run."""
 
@@ -461,7 +431,7 @@ def test_a_finished_run_is_priced_anew_from_what_the_log_holds(
     prices = tmp_path / "prices.toml"
     prices.write_text(PRICES)
     other = [event | {"run_id": "run-10"} for event in TRIALS]
-    assert streamer("publish", *options(settings_of_events), stdin=lines([*TRIALS, *other])).returncode == 0
+    assert streamer("publish", *options(settings_of_events), stdin=ndjson([*TRIALS, *other])).returncode == 0
 
     printed = streamer("events", "run-1", *options(settings_of_events))
     assert printed.returncode == 0
@@ -474,7 +444,7 @@ def test_a_finished_run_is_priced_anew_from_what_the_log_holds(
     assert totals(before.stdout)[0] == 1.25 + 7 + 10
     assert totals(after.stdout)[0] == 100 + 7 + 200
     assert totals(after.stdout) == totals(
-        streamer("fold", "-", "--prices", prices, "--json", stdin=lines(TRIALS)).stdout
+        streamer("fold", "-", "--prices", prices, "--json", stdin=ndjson(TRIALS)).stdout
     )
 
 
@@ -497,7 +467,7 @@ def test_a_run_that_the_log_does_not_hold_is_exit_code_1_with_the_names_like_it(
     empty = streamer("events", "run-1", *options(settings_of_events))
     assert (empty.returncode, empty.stdout) == (1, b"")
     assert b"nor of any other run" in empty.stderr
-    send(settings_of_events, "run-1", lines(TRIALS[:1]))
+    send(settings_of_events, "run-1", ndjson(TRIALS[:1]))
     assert b"Did you mean run-1?" in streamer("events", "run-2", *options(settings_of_events)).stderr
     assert (
         b"The latest of 1 runs in it: run-1" in streamer("events", "zzz", *options(settings_of_events)).stderr
@@ -522,7 +492,7 @@ def test_a_missing_topic_and_a_missing_broker_are_explained(settings_of_events: 
 @pytest.fixture
 def baseline(tmp_path: Path) -> Path:
     """Of twenty tasks, eighteen are passed."""
-    return written_of_gate(tmp_path, "base", run_of("s", "b", 18))
+    return written(tmp_path, "base", run_of("s", "b", 18))
 
 
 @pytest.mark.parametrize(
@@ -544,36 +514,27 @@ def baseline(tmp_path: Path) -> Path:
 def test_the_exit_code_is_the_verdict_on_files(
     tmp_path: Path, passed: int, of: int, options: list[str], code: int, said: str
 ) -> None:
-    base = written_of_gate(tmp_path, "base", run_of("s", "b", 18, cost_usd=1.0, metrics={"reward": 0.5}))
-    mine = written_of_gate(
-        tmp_path, "mine", run_of("r", "a", passed, of, cost_usd=1.5, metrics={"reward": 0.45})
-    )
+    base = written(tmp_path, "base", run_of("s", "b", 18, cost_usd=1.0, metrics={"reward": 0.5}))
+    mine = written(tmp_path, "mine", run_of("r", "a", passed, of, cost_usd=1.5, metrics={"reward": 0.45}))
     done = streamer("gate", mine, "--against", base, *options)
     assert (done.returncode, done.stderr) == (code, b"")
     assert said in done.stdout.decode()
 
 
 def test_json_is_one_canonical_line_and_markdown_a_comment(tmp_path: Path, baseline: Path) -> None:
-    mine = written_of_gate(tmp_path, "mine", run_of("r", "a", 0, 8, cost_usd=0.25))
+    mine = written(tmp_path, "mine", run_of("r", "a", 0, 8, cost_usd=0.25))
     done = streamer("gate", mine, "--against", baseline, "--json", "--markdown", tmp_path / "comment.md")
     [line] = done.stdout.splitlines()
     result = json.loads(line)
     assert (done.returncode, result["type"], result["verdict"]) == (1, "gate_verdict", "fail")
-    assert result["candidate"] | {"source": "mine"} == {
-        "source": "mine",
-        "run_id": "r",
-        "agent_model": "a:m",
-        "planned": 20,
-        "known": 8,
-        "passed": 0,
-        "over": True,
-    }
+    candidate = {"run_id": "r", "agent_model": "a:m", "planned": 20, "known": 8, "passed": 0, "over": True}
+    assert result["candidate"] == candidate | {"source": str(mine)}
     assert (tmp_path / "comment.md").read_text().startswith("## ❌ Gate: fail\n")
 
 
 def test_an_agent_or_a_run_of_a_file_is_named_behind_a_slash(tmp_path: Path) -> None:
     events = [*run_of("r", "a", 18), *run_of("r", "b", 10)[1:], *run_of("s/x", "b", 18)]
-    file = written_of_gate(tmp_path, "events", events)
+    file = written(tmp_path, "events", events)
     for candidate, against, code in (
         ("r/a:m", "r/b:m", 0),
         ("r/b:m", "r/a:m", 1),
@@ -582,21 +543,15 @@ def test_an_agent_or_a_run_of_a_file_is_named_behind_a_slash(tmp_path: Path) -> 
     ):
         done = streamer("gate", file / candidate, "--against", file / against)
         assert (done.returncode, done.stderr) == (code, b"")
-
-
-def test_two_agents_of_a_run_in_a_file_share_its_plan(tmp_path: Path) -> None:
-    """A plan that names no task says nothing of two runs, but these are two agents of one."""
-    plan = the_plan("r", tasks=2, order=None, order_kind=None)
-    done = [trial("r", "a", "x", False), trial("r", "b", "x", True), trial("r", "b", "y", True)]
-    file = written_of_gate(tmp_path, "events", [plan, *done])
+    # A plan that names no task says nothing of two runs, but these are two agents of one.
+    done_of = [trial("r", "a", "x", False), trial("r", "b", "x", True), trial("r", "b", "y", True)]
+    file = written(tmp_path, "events", [the_plan("r", tasks=2, order=None, order_kind=None), *done_of])
     result = streamer("gate", file / "a:m", "--against", file / "b:m")
     assert (result.returncode, b"1 of 2 pairs" in result.stdout) == (1, True)
 
 
 def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path, baseline: Path) -> None:
-    mine = written_of_gate(
-        tmp_path, "mine", [the_plan("r"), a_trial(run_id="r", agent="a", task_id="t\u202e00")]
-    )
+    mine = written(tmp_path, "mine", [the_plan("r"), trial("r", "a", "t\u202e00", True)])
     done = streamer("gate", mine, "--against", baseline)
     assert "\u202e" not in done.stdout.decode()
 
@@ -623,7 +578,7 @@ def test_help_tells_false_alarms_and_power_as_the_page_has_them() -> None:
 def test_the_program_gets_the_verdict_and_its_exit_code_changes_nothing(
     tmp_path: Path, baseline: Path
 ) -> None:
-    mine = written_of_gate(tmp_path, "mine", run_of("r", "a", 18))
+    mine = written(tmp_path, "mine", run_of("r", "a", 18))
     code = "import json, sys; print(json.load(sys.stdin)['verdict']); sys.exit(7)"
     done = streamer("gate", mine, "--against", baseline, "--json", "--on-verdict", on_verdict(code))
     assert (done.returncode, json.loads(done.stdout)["verdict"]) == (0, "pass")
@@ -632,7 +587,7 @@ def test_the_program_gets_the_verdict_and_its_exit_code_changes_nothing(
 
 @pytest.mark.parametrize("broken", [0, 1])
 def test_lines_that_cannot_be_read_leave_it_undecided(tmp_path: Path, broken: int) -> None:
-    files = [written_of_gate(tmp_path, run, run_of(run, agent, 18)) for run, agent in ("ra", "sb")]
+    files = [written(tmp_path, run, run_of(run, agent, 18)) for run, agent in ("ra", "sb")]
     with files[broken].open("ab") as file:
         file.write(b'{"type": "trial_result", "run_id"\n')
     done = streamer("gate", files[0], "--against", files[1])
@@ -646,7 +601,7 @@ def test_lines_that_cannot_be_read_leave_it_undecided(tmp_path: Path, broken: in
 def test_a_verdict_that_cannot_be_printed_is_no_failed_gate_and_still_reaches_the_program(
     tmp_path: Path, baseline: Path, options: list[str]
 ) -> None:
-    mine = written_of_gate(tmp_path, "mine", run_of("r", "a", 18))
+    mine = written(tmp_path, "mine", run_of("r", "a", 18))
     code = "import json, pathlib, sys; pathlib.Path('got').write_text(json.load(sys.stdin)['verdict'])"
     argv = ["gate", mine, "--against", baseline, *options, "--on-verdict", on_verdict(code)]
     with Path("/dev/full").open("wb") as full:

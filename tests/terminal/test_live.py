@@ -11,27 +11,20 @@ from streamer.terminal.harness import Messages, print_lines
 from tests.support.builders import a_run_change, an_agent_model_change
 
 
-def test_messages_are_held_while_the_screens_are_up_and_printed_after_them(
+def test_messages_are_held_while_the_screens_are_up_and_printed_after_them_also_if_they_fail(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     messages = Messages()
     messages.say("before")
-    with messages.deferred():
+    with pytest.raises(ZeroDivisionError), messages.deferred():  # noqa: PT012
         messages.say("one")
         assert messages.new() == ["one"]
         messages.say("two")
         assert messages.new() == ["two"]
         assert messages.new() == []
         assert capsys.readouterr().err == "before\n"
-    assert capsys.readouterr().err == "one\ntwo\n"
-
-
-def test_messages_are_printed_also_if_the_screens_fail(capsys: pytest.CaptureFixture[str]) -> None:
-    messages = Messages()
-    with pytest.raises(ZeroDivisionError), messages.deferred():  # noqa: PT012
-        messages.say("one")
         raise ZeroDivisionError
-    assert capsys.readouterr().err == "one\n"
+    assert capsys.readouterr().err == "one\ntwo\n"
 
 
 class Reader:

@@ -27,23 +27,16 @@ def asked(*arguments: str, **environment: str) -> tuple[int, str, list[Asked | N
     return done.exit_code, done.output, given
 
 
-def test_without_a_service_nothing_is_asked_for() -> None:
-    assert asked() == (0, "", [None])
-
-
-@pytest.mark.parametrize("value", ["nan", "inf"])
 @pytest.mark.parametrize("option", ["--budget", "--stalled-after", "--rejection-rate", "--target"])
-def test_a_rule_that_is_no_finite_number_is_refused(option: str, value: str) -> None:
-    code, output, given = asked(option, value, "--notify", SECRET)
-    assert (code, given) == (2, [])
-    assert f"{value} is no" in output or "is not in the range" in output
-
-
-@pytest.mark.parametrize("option", ["--budget", "--stalled-after", "--rejection-rate", "--target"])
-def test_a_rule_without_a_service_is_wrong_use(option: str) -> None:
+def test_a_rule_that_is_no_finite_number_or_without_a_service_is_refused(option: str) -> None:
+    for value in ("nan", "inf"):
+        code, output, given = asked(option, value, "--notify", SECRET)
+        assert (code, given) == (2, [])
+        assert f"{value} is no" in output or "is not in the range" in output
     code, output, given = asked(option, "1")
     assert (code, given) == (2, [])
     assert "need --notify URL, or STREAMER_NOTIFY" in output
+    assert asked() == (0, "", [None])
 
 
 def test_urls_come_from_the_environment_too_separated_by_blanks() -> None:

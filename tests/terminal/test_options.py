@@ -29,9 +29,6 @@ def test_a_run_that_redis_does_not_have_is_unknown(redis_server: RedisServer, na
 def test_a_server_without_host_and_port_is_refused(bootstrap: str) -> None:
     with pytest.raises(click.UsageError, match="is not a server; write HOST:PORT"):
         read_settings({"bootstrap": bootstrap})
-
-
-def test_several_servers_may_be_given() -> None:
     assert read_settings({"bootstrap": "a:1, b:2"}).bootstrap == "a:1, b:2"
 
 

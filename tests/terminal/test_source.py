@@ -27,7 +27,9 @@ from streamer.terminal import StatusLine, cli
 from streamer.terminal import options as module
 from streamer.terminal.options import open_records
 from streamer.views.cells import REASONS
+from tests.support.events import Event, a_plan, a_trial
 from tests.support.servers import RedisServer
+from tests.terminal.calling import lines
 
 Query = Callable[..., Result]
 PARTITIONS = 3
@@ -35,24 +37,17 @@ DONE, OPEN = "done/1", "open|2"
 SUBTESTS = {"T0": 2, "T1": 2}
 
 
-def trials(run: str, agent: str, passed: int, count: int = 4, **fields: Any) -> list[dict[str, Any]]:
-    base = {"type": "trial_result", "run_id": run, "agent": agent, "model": "m", "cost_usd": 0.5, **fields}
+def trials(run: str, agent: str, passed: int, **fields: Any) -> list[Event]:
+    base = {"run_id": run, "agent": agent, "model": "m", "cost_usd": 0.5, **fields}
     return [
-        base | {"task_id": f"t{n}", "tier": f"T{n % 2}", "subtest": f"0{n // 2}", "resolved": n < passed}
-        for n in range(count)
+        a_trial(**base, task_id=f"t{n}", tier=f"T{n % 2}", subtest=f"0{n // 2}", resolved=n < passed)
+        for n in range(4)
     ]
 
 
 EVENTS = [
-    {
-        "type": "run_started",
-        "run_id": DONE,
-        "tasks": 1,
-        "attempts": 1,
-        "subtests": SUBTESTS,
-        "benchmark": "bench",
-    },
-    {"type": "run_started", "run_id": OPEN, "tasks": 9, "attempts": 9, "labels": {"team": "red"}},
+    a_plan(run_id=DONE, tasks=1, attempts=1, subtests=SUBTESTS, benchmark="bench"),
+    a_plan(run_id=OPEN, tasks=9, attempts=9, labels={"team": "red"}),
     *trials(DONE, "good", 3),
     *trials(DONE, "bad", 1),
     *trials(DONE, "nop", 4),
@@ -64,10 +59,8 @@ EVENTS[2] |= {"labels": {"size": "small"}}
 def fill(settings: Settings, folding: Folding) -> None:
     """Redis and the topics as a worker leaves them."""
     names = Names(settings.namespace)
-    sent: list[tuple[str, str, bytes | None, bytes | None]] = [
-        (names.trial_events, e["run_id"], None, orjson.dumps(e)) for e in EVENTS
-    ]
     cuts = [folding.pipeline.run(run_id).take_changes() for run_id in folding.runs()]
+    sent = [(names.trial_events, event["run_id"], None, orjson.dumps(event)) for event in EVENTS]
     sent += [
         (names.scored_trials, cut.run_id, scored.key.encode(), scored.value)
         for cut in cuts
@@ -83,8 +76,17 @@ def fill(settings: Settings, folding: Folding) -> None:
         topics = (names.trial_events, names.scored_trials)
         await admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics])
         await admin.close()
+
+    asyncio.run(write())
+    send(settings, sent)
+
+
+def send(settings: Settings, records: list[tuple[str, str, bytes | None, bytes | None]]) -> None:
+    """Records of a topic and a run, with their keys and values."""
+
+    async def write() -> None:
         async with AIOKafkaProducer(**settings.kafka_options()) as producer:
-            for topic, run, key, value in sent:
+            for topic, run, key, value in records:
                 await producer.send(topic, value, key=key, partition=partition_of(run, PARTITIONS))
 
     asyncio.run(write())
@@ -113,7 +115,7 @@ def query(settings: Settings, folding: Folding) -> Query:
 
 def objects(result: Result) -> list[dict[str, Any]]:
     assert result.exit_code == 0, result.output
-    return [orjson.loads(line) for line in result.stdout_bytes.splitlines()]
+    return lines(result.stdout_bytes)
 
 
 def published(folding: Folding, kind: str, run: str) -> list[dict[str, Any]]:
@@ -250,43 +252,21 @@ def test_a_run_shows_its_agents_and_tiers_and_an_unknown_one_is_one_line_and_exi
         assert "'done1'. Did you mean done/1?" in result.stderr
 
 
-def test_a_run_without_trials_has_no_trials(query: Query, settings: Settings) -> None:
-    fill(settings, fold_records(records_of_lines([orjson.dumps(EVENTS[1] | {"run_id": "new"})])))
-    result = query("trials", "new")
-    assert (result.exit_code, result.output) == (0, "No such trials.\n")
-
-
 def test_of_a_slot_the_latest_trial_counts_unless_it_is_a_late_writers(
     query: Query, settings: Settings
 ) -> None:
-    [trial] = objects(query("trials", DONE, "--agent", "good", "--task", "t0", "--json"))
-    [other] = objects(query("trials", DONE, "--agent", "good", "--task", "t1", "--json"))
-    newer = {**trial, "state_version": trial["state_version"] + 5, "cost_usd": 9.0}
-    late = {**trial, "state_version": trial["state_version"] - 1, "cost_usd": 1.0}
-    send(settings, [(key_of(trial), newer), (key_of(trial), late), (key_of(other), None)])
+    def scored(trial: dict[str, Any], value: dict[str, Any] | None) -> tuple[str, str, bytes, bytes | None]:
+        place = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
+        key = "|".join(["done%2F1", *(str(trial[name]) for name in place)]).encode()
+        return Names(settings.namespace).scored_trials, DONE, key, value and orjson.dumps(value)
+
+    first, other, *_ = objects(query("trials", DONE, "--agent", "good", "--json"))
+    newer = first | {"state_version": first["state_version"] + 5, "cost_usd": 9.0}
+    late = first | {"state_version": first["state_version"] - 1, "cost_usd": 1.0}
+    send(settings, [scored(first, newer), scored(first, late), scored(other, None)])
     result = objects(query("trials", DONE, "--agent", "good", "--json"))
-    assert [t["task_id"] for t in result] == ["t0", "t2", "t3"]
+    assert [trial["task_id"] for trial in result] == ["t0", "t2", "t3"]
     assert result[0] == newer
-
-
-def key_of(trial: dict[str, Any]) -> bytes:
-    place = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
-    return "|".join(["done%2F1", *(str(trial[name]) for name in place)]).encode()
-
-
-def send(settings: Settings, records: list[tuple[bytes, dict[str, Any] | None]]) -> None:
-    async def write() -> None:
-        async with AIOKafkaProducer(**settings.kafka_options()) as producer:
-            for key, trial in records:
-                value = None if trial is None else orjson.dumps(trial)
-                await producer.send_and_wait(
-                    Names(settings.namespace).scored_trials,
-                    value,
-                    key=key,
-                    partition=partition_of(DONE, PARTITIONS),
-                )
-
-    asyncio.run(write())
 
 
 # -----------------------------------------------------------------------------
@@ -296,17 +276,13 @@ def send(settings: Settings, records: list[tuple[bytes, dict[str, Any] | None]])
 LINES = [b'{"a": 1}\n', b"\n", b"last"]
 
 
-def lines(file: Path) -> list[tuple[int, bytes | None]]:
-    with open_records(file) as result:
-        return [(record.offset, record.value) for record in result]
-
-
 @pytest.mark.parametrize("name", ["events.ndjson", "events.gz"])
 def test_gzip_is_known_by_its_bytes_and_not_by_its_name(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     for content in (b"".join(LINES), gzip.compress(b"".join(LINES))):
         file.write_bytes(content)
-        assert lines(file) == [(0, b'{"a": 1}'), (2, b"last")]
+        with open_records(file) as result:
+            assert [(record.offset, record.value) for record in result] == [(0, b'{"a": 1}'), (2, b"last")]
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -329,45 +305,27 @@ def test_a_line_beyond_the_limit_is_named_and_ends_the_reading(
 CLEAR = "\r\x1b[2K"
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """20 columns wide; pytest takes stderr back between a fixture and its test."""
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
+@pytest.fixture(params=[True, False], ids=["terminal", "elsewhere"])
+def stderr(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """20 columns wide, where it is a terminal."""
+    result = io.StringIO()
+    monkeypatch.setattr(result, "isatty", lambda: request.param)
     monkeypatch.setenv("COLUMNS", "20")
-    return terminal
+    return result
 
 
-def test_the_line_is_drawn_when_it_changes_cut_to_the_terminal_and_harmless(
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_line_is_drawn_where_it_changes_and_lines_that_stay_are_printed_above_it(
+    stderr: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terminal = a_terminal(monkeypatch)
+    """It is cut to the terminal, and the end removes it."""
+    monkeypatch.setattr(sys, "stderr", stderr)  # pytest takes it back between a fixture and its test
     line = StatusLine()
     line.show("one")
     line.show("one")
     line.show("two \x1b[31m" + "x" * 40)
-    assert terminal.getvalue() == f"{CLEAR}one{CLEAR}two \\x1b[31m" + "x" * 7
-
-
-def test_lines_that_stay_are_printed_above_it_and_the_end_removes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = a_terminal(monkeypatch)
-    line = StatusLine()
-    line.show("at work")
     line.say("found something")
     line.end()
     line.end()
-    assert terminal.getvalue() == f"{CLEAR}at work{CLEAR}found something\n{CLEAR}at work{CLEAR}"
-
-
-def test_elsewhere_only_what_stays_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", pipe)
-    line = StatusLine()
-    line.show("at work")
-    line.say("found something")
-    line.end()
-    assert pipe.getvalue() == "found something\n"
+    two = "two \\x1b[31m" + "x" * 7
+    drawn = f"{CLEAR}one{CLEAR}{two}{CLEAR}found something\n{CLEAR}{two}{CLEAR}"
+    assert stderr.getvalue() == (drawn if stderr.isatty() else "found something\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,10 +10,11 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from streamer.folding.fold import fold_records
-from streamer.schemas.wire import records_of_lines
 from streamer.terminal import cli
 from streamer.terminal.boards import print_run
+from tests.support.events import Event, folded, summarised
+from tests.support.events import a_trial as a_result
+from tests.terminal.calling import ndjson
 
 PASSED = {"status": "ok", "passed": 9, "failed": 0, "error": 0, "skipped": 1, "total": 10}
 FAILED = {"status": "failed", "passed": 6, "failed": 2, "error": 1, "skipped": 1, "total": 10}
@@ -29,26 +30,12 @@ AGENTS = (
 SPEEDUPS = {"m.C.f": {"agent/nop": 2.0, "oracle/nop": 1.5}, LONG: {"agent/nop": 0.5, "oracle/nop": 1.0}}
 
 
-def a_trial(index: int, task: str = "t1", **fields: Any) -> dict[str, Any]:
+def a_trial(index: int, task: str = "t1", **fields: Any) -> Event:
     agent, model = AGENTS[index - 1]
-    return {
-        "type": "trial_result",
-        "run_id": "fc",
-        "task_id": task,
-        "agent": agent,
-        "model": model,
-        "agent_index": index,
-        "failure_mode": "unset",
-        "cost_usd": 0.5,
-        "input_tokens": 1000,
-        "output_tokens": 100,
-        "trajectory_length": 7,
-        "resolved": True,
-        "tests": PASSED,
-        "snapshot": SNAPSHOT,
-        "benchmarks": SPEEDUPS,
-        **fields,
-    }
+    measured = {"cost_usd": 0.5, "input_tokens": 1000, "output_tokens": 100, "trajectory_length": 7}
+    measured |= {"tests": PASSED, "snapshot": SNAPSHOT, "benchmarks": SPEEDUPS, "failure_mode": "unset"}
+    slot = {"run_id": "fc", "task_id": task, "agent": agent, "model": model, "agent_index": index}
+    return a_result(**slot | measured | fields)
 
 
 NOTHING = {"input_tokens": None, "output_tokens": None, "trajectory_length": None, "resolved": None}
@@ -61,67 +48,56 @@ EVENTS = [
     a_trial(2, "t2", benchmarks=None, cost_usd=None, **NOTHING),
     a_trial(3, "t2", tests={**FAILED, "failed": 1, "error": 0}, resolved=False, failure_mode="agent_timeout"),
 ]
-PLAIN = {"type": "trial_result", "run_id": "plain", "task_id": "t", "resolved": True, "cost_usd": 1.0}
 
 
-def lines_of(*events: dict[str, Any]) -> list[bytes]:
-    return [orjson.dumps(event) for event in events]
-
-
-def fold(*events: dict[str, Any]) -> str:
-    result = CliRunner().invoke(cli, ["fold"], input=b"\n".join(lines_of(*events)))
+def fold(*events: Event) -> str:
+    result = CliRunner().invoke(cli, ["fold"], input=ndjson(list(events)))
     assert result.exit_code == 0, result.stderr
     return result.stdout
 
 
-def scored(*events: dict[str, Any]) -> Iterator[bytes]:
-    folding = fold_records(records_of_lines(lines_of(*events)))
-    (run_id,) = folding.runs()
-    yield from (
-        change.value
-        for change in folding.pipeline.run(run_id).take_changes(notify=False).scored
-        if change.value
-    )
+def scored(*events: Event) -> list[bytes]:
+    changes = folded(events)[0].run("fc").take_changes(notify=False)
+    return [change.value for change in changes.scored if change.value]
 
 
-def trials(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
-    """What `query trials fc` shows of EVENTS."""
-    monkeypatch.setattr("streamer.client.feeds.scored_trials", lambda *_: scored(*EVENTS))
+def trials(monkeypatch: pytest.MonkeyPatch, *arguments: str, events: Sequence[Event] = EVENTS) -> str:
+    """What `query trials fc` shows of the events."""
+    monkeypatch.setattr("streamer.client.feeds.scored_trials", lambda *_: iter(scored(*events)))
     result = CliRunner().invoke(cli, ["query", "trials", "fc", *arguments])
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
-def row(text: str, label: str) -> list[str]:
+def values(text: str, label: str) -> list[str]:
     """What stands behind a label, in the first table that has it."""
     line = next(line for line in text.splitlines() if line.startswith(label))
-    return line[len(label) :].split("   ")
+    return [value.strip() for value in line[len(label) :].split("   ") if value.strip()]
 
 
-def values(text: str, label: str) -> list[str]:
-    return [value.strip() for value in row(text, label) if value.strip()]
-
-
-def test_fold_shows_the_specifications_numbers_per_agent() -> None:
+def test_fold_shows_the_specifications_numbers_per_agent_and_what_they_rest_on() -> None:
     text = fold(*EVENTS)
     head = text.partition("FormulaCode: means over trials")[2]
-    numbers = next(s for s in summaries() if s["agent_model"].startswith("terminus"))["formulacode"]
     assert {"terminus-2:", "openai/gpt-5-", "2025-08-07"} <= set(head.partition("─")[0].split())
-    assert f"{numbers['mean_speedup']:.4f}" in values(text, "mean speedup")
-    assert f"{numbers['agent_advantage_level1']:.4f}" in values(text, "  level 1, modules")
-    assert f"{numbers['agent_advantages_gmean']['agent_advantage']:.4f}" in values(text, "gmean advantage")
-    assert f"{numbers['cost_weighted_advantage']:.4f}" in values(text, "cost-weighted advantage")
-    assert "2 of 2" in values(text, "valid benchmarks")
-    assert "$0.5000" in values(text, "mean cost per task")
-    assert "7.00" in values(text, "mean trajectory length")
-
-
-def test_fold_shows_what_the_means_rest_on() -> None:
-    text = fold(*EVENTS)
-    for label in ("trials with a speedup", "  with an advantage", "  with a cost", "  with a length"):
-        assert "1 of 2" in values(text, label), label
+    numbers = next(s for s in summaries() if s["agent_model"].startswith("terminus"))["formulacode"]
+    for label, said in {
+        "mean speedup": f"{numbers['mean_speedup']:.4f}",
+        "  level 1, modules": f"{numbers['agent_advantage_level1']:.4f}",
+        "gmean advantage": f"{numbers['agent_advantages_gmean']['agent_advantage']:.4f}",
+        "cost-weighted advantage": f"{numbers['cost_weighted_advantage']:.4f}",
+        "valid benchmarks": "2 of 2",
+        "mean cost per task": "$0.5000",
+        "mean trajectory length": "7.00",
+        **dict.fromkeys(("trials with a speedup", "  with an advantage"), "1 of 2"),
+        **dict.fromkeys(("  with a cost", "  with a length"), "1 of 2"),
+        "fell back to baseline": "2 of 2",
+    }.items():
+        assert said in values(text, label), label
     assert values(text, "  ... only claimed")[0].startswith("0 of")
-    assert "2 of 2" in values(text, "fell back to baseline")
+    assert "How the trials ended" in text
+    assert values(text, "agent_timeout") == ["1", "50.0 %"]
+    assert "Tokens: input 5,000 (2,500 per trial), output 500 (250 per trial)" in text
+    assert "Mean speedup of the deciding agents" in text
 
 
 def test_fold_tells_who_fell_back_and_why() -> None:
@@ -134,14 +110,6 @@ def test_fold_tells_who_fell_back_and_why() -> None:
         "t2, attempt 1",
         f"{':'.join(AGENTS[2])}: 1 test failed",
     ]
-
-
-def test_fold_shows_how_the_trials_ended_and_their_tokens() -> None:
-    text = fold(*EVENTS)
-    assert "How the trials ended" in text
-    assert values(text, "agent_timeout") == ["1", "50.0 %"]
-    assert "Tokens: input 5,000 (2,500 per trial), output 500 (250 per trial)" in text
-    assert "Mean speedup of the deciding agents" in text
 
 
 def test_the_tables_are_at_most_80_columns_wide_with_any_number_of_agents() -> None:
@@ -157,26 +125,21 @@ def test_a_long_list_of_fallbacks_is_cut_and_says_so() -> None:
     assert "  and 5 more" in text
 
 
-def test_a_run_without_formulacode_shows_none_of_it() -> None:
-    text = fold(PLAIN)
+def test_a_run_without_formulacode_or_fallback_shows_none_of_it() -> None:
+    text = fold(a_result(run_id="plain", cost_usd=1.0))
     assert "Run plain" in text
     for word in ("FormulaCode", "Fell back", "How the trials ended", "Tokens:"):
         assert word not in text
-
-
-def test_no_fallback_is_no_list() -> None:
     assert "Fell back to baseline" not in fold(a_trial(2))
 
 
 def summaries() -> list[dict[str, Any]]:
-    folding = fold_records(records_of_lines(lines_of(*EVENTS)))
-    result = [change.summary for change in folding.summaries() if change.summary]
-    return [s for s in result if s["type"] == "agent_model_summary"]
+    result = summarised(EVENTS).values()
+    return [summary for summary in result if summary["type"] == "agent_model_summary"]
 
 
 def test_query_run_points_to_the_trials_for_the_reasons(capsys: pytest.CaptureFixture[str]) -> None:
-    folding = fold_records(records_of_lines(lines_of(*EVENTS)))
-    print_run((change.summary or {} for change in folding.summaries()), datetime(2026, 1, 1, tzinfo=UTC))
+    print_run(summarised(EVENTS).values(), datetime(2026, 1, 1, tzinfo=UTC))
     text = capsys.readouterr().out
     assert "fell back to baseline" in text
     assert "Who fell back and why: streamer query trials RUN --task TASK" in text
@@ -198,29 +161,25 @@ def test_query_trials_of_a_task_shows_each_payload(monkeypatch: pytest.MonkeyPat
     ]
 
 
-def test_query_trials_of_a_task_says_why_an_agent_fell_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_query_trials_of_a_task_says_why_an_agent_fell_back_and_what_was_not_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     text = trials(monkeypatch, "--task", "t1", "--agent", "a-name-without-end-and-without-a-point")
     assert "fell back to baseline: 3 tests failed; snapshot failed, 2 from pass to fail" in text
     assert "1.0000*      1.5000    -0.5000   m.C.f" in text
     assert "* reset to 1 by the fallback" in text
     assert "terminus-2" not in text
+    unmeasured = trials(monkeypatch, "--task", "t2", "--agent", "terminus-2")
+    assert "benchmarks: not measured" in unmeasured
+    assert "task speedup –" in unmeasured
 
 
 def test_failed_tests_that_the_oracle_fails_too_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [a_trial(2, tests=FAILED), a_trial(1, agent="oracle", model="oracle", tests=FAILED)]
-    monkeypatch.setattr("streamer.client.feeds.scored_trials", lambda *_: scored(*events))
-    text = CliRunner().invoke(cli, ["query", "trials", "fc", "--task", "t1"]).stdout
-    assert (
-        text.count("tests failed, no more than the oracle's: 6 passed, 2 failed, 1 error, 1 skipped of 10")
-        == 2
-    )
+    text = trials(monkeypatch, "--task", "t1", events=events)
+    said = "tests failed, no more than the oracle's: 6 passed, 2 failed, 1 error, 1 skipped of 10"
+    assert text.count(said) == 2
     assert "fell back" not in text
-
-
-def test_query_trials_of_a_task_says_what_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = trials(monkeypatch, "--task", "t2", "--agent", "terminus-2")
-    assert "benchmarks: not measured" in text
-    assert "task speedup –" in text
 
 
 def test_query_trials_of_a_run_shows_no_payloads_and_json_is_untouched(
@@ -235,7 +194,6 @@ def test_query_trials_of_a_run_shows_no_payloads_and_json_is_untouched(
 def test_hostile_names_are_shown_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
     speedups = {"\x1b[31mred": {"agent/nop": 2.0, "oracle/nop": 1.5}}
     event = a_trial(2, agent="a\u202eb\u2028c", benchmarks=speedups, tests=FAILED)
-    monkeypatch.setattr("streamer.client.feeds.scored_trials", lambda *_: scored(event))
-    shown = CliRunner().invoke(cli, ["query", "trials", "fc", "--task", "t1"]).stdout + fold(event)
+    shown = trials(monkeypatch, "--task", "t1", events=[event]) + fold(event)
     assert r"\x1b[31mred" in shown
     assert not {"\x1b", "\u202e", "\u2028"} & set(shown)

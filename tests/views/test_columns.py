@@ -79,23 +79,18 @@ def test_names_are_unique_within_a_board() -> None:
         assert len(set(names)) == len(names)
 
 
-def test_every_metric_has_a_column_and_a_leaderboard() -> None:
+@pytest.mark.parametrize(
+    ("board", "known"), [(TRIALS, set(get_args(TrialSort)) - {"latest"}), (RUNS, set(get_args(RunSort)))]
+)
+def test_a_board_sorts_on_the_page_by_what_the_server_sorts_by(board: Board, known: set[str]) -> None:
+    assert {column.name for column in board.shown_on("page") if column.sort} == known
+
+
+def test_every_metric_grade_and_outcome_has_its_place_on_the_boards() -> None:
     assert set(BOARD_METRICS) <= {column.name for column in AGENTS.columns}
     for name in BOARD_METRICS:
         [value] = [column for column in leaders_of(name).columns if column.name == name]
         assert (value.path, value.sort) == (("value",), None)
-
-
-def test_trials_sort_on_the_page_by_what_the_server_sorts_by() -> None:
-    sortable = {column.name for column in TRIALS.shown_on("page") if column.sort}
-    assert sortable == set(get_args(TrialSort)) - {"latest"}
-
-
-def test_runs_sort_on_the_page_by_what_the_server_sorts_by() -> None:
-    assert {column.name for column in RUNS.shown_on("page") if column.sort} == set(get_args(RunSort))
-
-
-def test_words_cover_grades_and_outcomes() -> None:
     assert tuple(GRADES) == get_args(Grade)
     assert tuple(OUTCOMES) == get_args(TrialOutcome)
 
@@ -131,70 +126,48 @@ def test_a_listed_run_says_what_its_best_agent_has_and_names_any_metric_but_the_
     assert [cells(RUNS, a_run())[column] for column in ("leader", "whose")] == ["–", "–"]
 
 
+PASS_AT_4 = {k: {"value": 1.0, "tasks_covered": 1, "partial": k == "4"} for k in ("1", "4")}
+
+
 @pytest.mark.parametrize(
-    ("outcome", "word"), [("passed", "passed"), ("fell_back", "fell back"), ("no_verdict", "no verdict")]
+    ("board", "row", "said"),
+    [
+        (TRIALS, a_row(outcome="passed"), {"outcome": "passed", "attempt": "1"}),
+        (TRIALS, a_row(outcome="fell_back", attempt=2), {"outcome": "fell back", "attempt": "2"}),
+        (TRIALS, a_row(outcome="no_verdict"), {"outcome": "no verdict"}),
+        *((TRIALS, a_row(failure_mode=mode), {"failure": UNSEEN}) for mode in (None, "", "none", "unset")),
+        (TRIALS, a_row(failure_mode="agent_timeout"), {"failure": "agent_timeout"}),
+        (
+            TRIALS,
+            a_row(tier="T1", subtest="02", shard="night", task_id="t"),
+            {"tier": "T1/02", "task": "night: t"},
+        ),
+        (TRIALS, a_row(subtest="02"), {"tier": UNSEEN}),
+        (AGENTS, an_agent("nop"), {"agent": "nop:opus (baseline)", "infrastructure": UNSEEN}),
+        (
+            AGENTS,
+            an_agent(infrastructure_failures=3, accuracy_excluding_infrastructure=0.5),
+            {"agent": "claude:opus", "infrastructure": "50.0 % (3)"},
+        ),
+        (AGENTS, an_agent(pass_at_k=PASS_AT_4), {"pass@1": "100.0 %", "pass@most": "4: 100.0 %*"}),
+        (RUNS, a_run(), {"run": "r1", "id": UNSEEN}),
+        (RUNS, a_run(display_name="N"), {"run": "N", "id": "r1"}),
+    ],
 )
-def test_each_outcome_has_its_word(outcome: Any, word: str) -> None:
-    assert cells(TRIALS, a_row(outcome=outcome))["outcome"] == word
+def test_a_cell_says_what_its_row_has(board: Board, row: object, said: dict[str, str]) -> None:
+    shown = cells(board, row)
+    assert {name: shown[name] for name in said} == said
 
 
-def test_the_number_of_the_attempt_is_shown_only_where_there_are_several() -> None:
-    def names(*rows: TrialRow) -> list[str]:
-        return [column.name for column in filled_columns(TRIALS.shown_on("text"), rows)]
-
-    assert "attempt" not in names(a_row())
-    assert "attempt" in names(a_row(), a_row(attempt=2))
-    assert [cells(TRIALS, row)["attempt"] for row in (a_row(), a_row(attempt=2))] == ["1", "2"]
-
-
-@pytest.mark.parametrize("mode", [None, "", "none", "unset"])
-def test_a_failure_mode_that_says_none_is_a_dash(mode: str | None) -> None:
-    assert cells(TRIALS, a_row(failure_mode=mode))["failure"] == UNSEEN
-    assert cells(TRIALS, a_row(failure_mode="agent_timeout"))["failure"] == "agent_timeout"
-
-
-def test_tier_and_shard_stand_before_what_lies_in_them() -> None:
-    row = cells(TRIALS, a_row(tier="T1", subtest="02", shard="night", task_id="t"))
-    assert (row["tier"], row["task"]) == ("T1/02", "night: t")
-    assert cells(TRIALS, a_row(subtest="02"))["tier"] == UNSEEN
-
-
-def test_a_baseline_says_that_it_is_one() -> None:
-    assert cells(AGENTS, an_agent("nop"))["agent"] == "nop:opus (baseline)"
-    assert cells(AGENTS, an_agent())["agent"] == "claude:opus"
-
-
-def test_grades_sort_from_the_best_and_no_grade_has_no_place() -> None:
-    grade = column_of(AGENTS, "grade")
-    result = [sort_value(grade, an_agent(grade=letter)) for letter in ("S", "C", None)]
-    assert result[0] < result[1]
-    assert result[2] is None
-
-
-def test_a_number_that_is_none_has_no_place_and_infinity_has_one() -> None:
-    rate, cost = column_of(AGENTS, "pass_rate"), column_of(AGENTS, "cost_of_pass")
+def test_values_sort_from_the_best_and_what_is_unknown_has_no_place() -> None:
+    grade, rate, cost = (column_of(AGENTS, name) for name in ("grade", "pass_rate", "cost_of_pass"))
+    best, worse, none = (sort_value(grade, an_agent(grade=letter)) for letter in ("S", "C", None))
+    assert best < worse
+    assert none is None
     assert [sort_value(rate, an_agent(means=means)) for means in ({"pass_rate": 0.5}, None)] == [0.5, None]
     assert sort_value(rate, {"statistics": {"pass_rate": {"mean": "NaN"}}}) is None
     free = an_agent(cost_of_pass="Infinity")
     assert (text(cost, free), sort_value(cost, free)) == ("inf", float("inf"))
-
-
-def test_infrastructure_failures_are_told_only_where_there_were_some() -> None:
-    assert cells(AGENTS, an_agent())["infrastructure"] == UNSEEN
-    some = an_agent(infrastructure_failures=3, accuracy_excluding_infrastructure=0.5)
-    assert cells(AGENTS, some)["infrastructure"] == "50.0 % (3)"
-
-
-def test_pass_at_k_of_the_largest_k_names_it() -> None:
-    of_4 = {k: {"value": 1.0, "tasks_covered": 1, "partial": k == "4"} for k in ("1", "4")}
-    row = cells(AGENTS, an_agent(pass_at_k=of_4))
-    assert (row["pass@1"], row["pass@most"]) == ("100.0 %", "4: 100.0 %*")
-
-
-def test_a_run_shows_its_id_only_where_its_name_is_another() -> None:
-    for name, expected in ((None, ("r1", UNSEEN)), ("N", ("N", "r1"))):
-        row = cells(RUNS, a_run(display_name=name))
-        assert (row["run"], row["id"]) == expected
 
 
 def test_a_model_and_its_json_give_the_same_cells_and_the_same_order() -> None:
@@ -205,11 +178,16 @@ def test_a_model_and_its_json_give_the_same_cells_and_the_same_order() -> None:
         assert sort_value(column, values) == sort_value(column, model) if column.sort else True
 
 
-def test_a_column_without_any_value_is_left_out_but_never_the_first() -> None:
-    names = [column.name for column in filled_columns(TRIALS.shown_on("terminal"), [a_row()])]
-    assert names[0] == "task"
-    assert not {"tier", "composite_score", "grade", "failure"} & set(names)
-    assert [column.name for column in filled_columns(TRIALS.shown_on("text"), [])] == ["task"]
+def test_a_column_is_left_out_where_it_says_nothing_but_never_the_first() -> None:
+    """An attempt says something only where there are several."""
+
+    def names(*rows: TrialRow) -> list[str]:
+        return [column.name for column in filled_columns(TRIALS.shown_on("text"), rows)]
+
+    assert names() == ["task"]
+    assert not {"attempt", "tier", "composite_score", "grade", "failure"} & set(names(a_row()))
+    assert names(a_row())[0] == "task"
+    assert "attempt" in names(a_row(), a_row(attempt=2))
 
 
 # -----------------------------------------------------------------------------

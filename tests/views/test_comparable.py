@@ -71,6 +71,12 @@ class Sides(NamedTuple):
         """B is the candidate, so that it stands first."""
         return self.call("gate", "B", "--against", "A", *options)
 
+    def codes(self, *options: str) -> tuple[int, int]:
+        return self.compare(*options).exit_code, self.gate(*options).exit_code
+
+    def answers(self) -> tuple[Any, Any]:
+        return json.loads(self.compare("--json").stdout), json.loads(self.gate("--json").stdout)
+
     def board(self) -> BenchmarkBoard:
         [board] = with_words(boards_of(board_runs([*self.a, *self.b]), "pass_rate", NOW))
         return board
@@ -205,7 +211,7 @@ def test_what_is_allowed_is_named_and_judged(planted: Planted, tmp_path: Path) -
         assert "left out" not in done.output
     others = [name for name in sorted(HARNESS_CHANGING) if name != planted.name]
     allowed = [part for name in ("tasks", *others) for part in ("--allow", name)]
-    assert sides.compare(*allowed).exit_code == sides.gate(*allowed).exit_code == UNCOMPARABLE
+    assert sides.codes(*allowed) == (UNCOMPARABLE, UNCOMPARABLE)
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda one: f"{one.name}{' of trials' * one.of_trials}")
@@ -222,24 +228,21 @@ def test_no_surface_names_a_declared_variation(planted: Planted, tmp_path: Path)
             assert f"{planted.name} {planted.a}" not in said, surface
             assert f"{planted.name} {planted.b}" not in said, surface
             assert f"{planted.name} differs" not in said, surface
-        assert (declared.compare().exit_code, declared.gate().exit_code) == (0, 0)
-
-
-def test_agent_and_model_are_no_difference(tmp_path: Path) -> None:
-    ours, theirs = ({"agent": one, "model": one} for one in "ab")
-    sides = Sides.of(tmp_path, a_run("A", 1, provenance=ours), a_run("B", 2, "b", provenance=theirs))
-    assert "against" not in sides.compare().output
-    assert sides.board().differences == []
+        assert declared.codes() == (0, 0)
 
 
 def test_what_one_side_alone_says_is_said_and_forbids_nothing(tmp_path: Path) -> None:
     sides = Sides.of(tmp_path, a_run("A", 1, provenance={"timeout": "600", "seed": "7"}), a_run("B", 2, "b"))
     assert "known of A alone: seed, timeout" in sides.compare().output
     assert "known of the baseline alone: seed, timeout" in sides.gate().output
-    assert sides.compare().exit_code == sides.gate().exit_code == 0
+    assert sides.codes() == (0, 0)
     assert sides.board().differences == ["unknown for some runs: seed, timeout"]
     silent = Sides.of(tmp_path, a_run("A", 1), a_run("B", 2, "b"))
     assert "known of" not in silent.compare().output + silent.gate().output
+    ours, theirs = ({"agent": one, "model": one} for one in "ab")
+    agents = Sides.of(tmp_path, a_run("A", 1, provenance=ours), a_run("B", 2, "b", provenance=theirs))
+    assert "against" not in agents.compare().output, "agent and model are no difference"
+    assert agents.board().differences == []
 
 
 # -----------------------------------------------------------------------------
@@ -261,31 +264,29 @@ def test_tasks_that_differ_leave_the_pairs_and_are_named(
 ) -> None:
     b = of_tasks(a_run("B", 2, "b", trials=SAME), 3, **SAME | field)
     sides = Sides.of(tmp_path, a_run("A", 1, trials=SAME), b)
-    compared, gated = sides.compare("--json"), sides.gate("--json")
-    answer, verdict = json.loads(compared.stdout), json.loads(gated.stdout)
+    answer, verdict = sides.answers()
     assert said.format("600 against 900") in answer["words"]
     assert said.format("900 against 600") in verdict["words"]
-    assert (answer["tasks"], answer["a"]["trials"], answer["differences"]["pass_rate"]["tasks"]) == (7, 7, 7)
-    assert answer["differences"]["pass_rate"]["mean"] == 0.0
+    passes = answer["differences"]["pass_rate"]
+    assert (answer["tasks"], answer["a"]["trials"], passes["tasks"], passes["mean"]) == (7, 7, 7, 0.0)
     assert answer["a"]["pass_rate"] == pytest.approx(3 / 7)
     assert (answer["left_out"], answer["ended"], answer["refused"]) == (TASKS[:3], True, [])
     pairs = verdict["pairs"]
     assert (pairs["planned"], pairs["tasks"], pairs["ties"], pairs["left_out"]) == (7, 7, 7, TASKS[:3])
     assert pairs["only_candidate"] == pairs["only_baseline"] == []
-    assert (compared.exit_code, gated.exit_code, verdict["verdict"]) == (0, 0, "pass")
+    assert (sides.codes(), verdict["verdict"]) == ((0, 0), "pass")
     assert "in common" in answer["in_common"]
-    assert "different ones" not in compared.output
+    assert "different ones" not in str(answer)
 
 
 def test_fewer_than_half_are_not_comparable(tmp_path: Path) -> None:
     for count, code in ((5, 0), (6, UNCOMPARABLE)):
         b = of_tasks(a_run("B", 2, "b", trials=SAME), count, **SAME | {"task_digest": "2"})
         sides = Sides.of(tmp_path, a_run("A", 1, trials=SAME), b)
-        assert (sides.compare().exit_code, sides.gate().exit_code) == (code, code)
+        assert sides.codes() == (code, code)
         few = f"not comparable: only {10 - count} of 10 common tasks agree in task_digest"
         assert (few in sides.compare().output) is (few in sides.gate().output) is (code == UNCOMPARABLE)
-        allowed = sides.compare("--allow", "task_digest"), sides.gate("--allow", "task_digest")
-        assert [one.exit_code for one in allowed] == [0, 0]
+        assert sides.codes("--allow", "task_digest") == (0, 0)
 
 
 def test_fields_that_differ_in_different_tasks_share_one_sentence(tmp_path: Path) -> None:
@@ -310,11 +311,10 @@ def test_while_a_run_goes_on_the_half_is_one_of_planned_tasks(
     """Inference 7 and 10: a pair is what both sides plan. `compare` and `gate` refuse the same."""
     a = a_run("A", 1, trials=SAME)
     plan, *trials = of_tasks(a_run("B", 2, "b", trials=SAME), differ, **SAME | {"task_digest": "2"})
-    b = [plan | {} if is_named else plan | {"tasks": len(TASKS)}, *trials[:known]]
-    sides = Sides.of(tmp_path, a, b)
-    answer, verdict = (json.loads(one("--json").stdout) for one in (sides.compare, sides.gate))
+    b = [plan if is_named else plan | {"tasks": len(TASKS)}, *trials[:known]]
+    answer, verdict = Sides.of(tmp_path, a, b).answers()
     is_refused = differ > 5
-    assert (answer["refused"], verdict["refused"]) == ((["task_digest"],) * 2 if is_refused else ([], []))
+    assert answer["refused"] == verdict["refused"] == ["task_digest"] * is_refused
     left_out = [] if is_refused else TASKS[:differ]
     assert answer["left_out"] == verdict["pairs"]["left_out"] == left_out
     listed = ", ".join(TASKS[: min(differ, 5)]) + (" and 1 more" if differ > 5 else "")
@@ -335,12 +335,11 @@ def test_a_trials_field_replaces_that_of_its_run(tmp_path: Path) -> None:
     """The runs differ, and all trials of one say what the other run says: nothing differs."""
     a = a_run("A", 1, provenance={"timeout": "600"})
     b = a_run("B", 2, "b", trials={"timeout": "10m"}, provenance={"timeout": "900"})
-    sides = Sides.of(tmp_path, a, b)
-    assert sides.gate().exit_code == sides.compare().exit_code == 0
-    some = Sides.of(tmp_path, a, [e | {"provenance": {}} if e.get("task_id") == "t09" else e for e in b])
-    assert some.gate().exit_code == some.compare().exit_code == UNCOMPARABLE
+    assert Sides.of(tmp_path, a, b).codes() == (0, 0)
+    some = [e | {"provenance": {}} if e.get("task_id") == "t09" else e for e in b]
+    assert Sides.of(tmp_path, a, some).codes() == (UNCOMPARABLE, UNCOMPARABLE)
     own = Sides.of(tmp_path, a_run("A", 1, trials={"timeout": "600"}, provenance={"timeout": "300"}), b)
-    assert own.gate().exit_code == own.compare().exit_code == 0
+    assert own.codes() == (0, 0)
     assert "timeout" not in own.compare().output + own.gate().output
 
 
@@ -366,8 +365,7 @@ def test_a_task_without_a_result_is_not_made_in_another_way_yet(tmp_path: Path) 
     """Inference 10: what a trial will say is unknown, though its run says something of all trials."""
     trials, plan = {"timeout": "900"}, {"provenance": {"timeout": "600"}}
     of_a, of_b = (a_run(run, day, trials=trials, **plan) for run, day in (("A", 1), ("B", 2)))
-    sides = Sides.of(tmp_path, of_a, of_b[:5])
-    answer, gate = (json.loads(done.stdout) for done in (sides.compare("--json"), sides.gate("--json")))
+    answer, gate = Sides.of(tmp_path, of_a, of_b[:5]).answers()
     assert (answer["refused"], answer["left_out"], answer["tasks"]) == ([], [], 4)
     assert (gate["refused"], gate["pairs"]["left_out"], gate["pairs"]["planned"]) == ([], [], 10)
 
@@ -422,31 +420,14 @@ def test_values_are_cut_and_long_lists_shortened() -> None:
 
 def a_strong_and_a_weak(**provenance: str) -> list[Event]:
     """`a` passes all of twenty tasks, `b` none; `c` passes half. The provenance is of b's run."""
-    tasks = [f"t{number:02}" for number in range(20)]
+    passed = {"a": "+" * 20, "b": "-" * 20, "c": "+" * 10 + "-" * 10}
     made = {"b": provenance}
+    plan = {"tasks": [f"t{number:02}" for number in range(20)], "attempts": 1}
     return [
         event
-        for day, (agent, passed) in enumerate({"a": 20, "b": 0, "c": 10}.items(), start=1)
-        for event in (
-            a_plan(
-                run_id=agent,
-                tasks=tasks,
-                attempts=1,
-                benchmark="tb",
-                provenance=made.get(agent, {"timeout": "600"}),
-            ),
-            *(
-                a_trial(
-                    run_id=agent,
-                    task_id=task,
-                    agent=agent,
-                    model="m",
-                    resolved=at < passed,
-                    finished_at=f"2026-01-0{day}T00:00:00Z",
-                )
-                for at, task in enumerate(tasks)
-            ),
-            {"type": "run_finished", "run_id": agent},
+        for day, (agent, letters) in enumerate(passed.items(), start=1)
+        for event in a_night(
+            agent, day, {agent: letters}, **plan, provenance=made.get(agent, {"timeout": "600"})
         )
     ]
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from streamer.client.queries import ComparedRun
 from streamer.schemas.base import task_key
-from streamer.schemas.summaries import AgentModelSummary, Rank, RunComparison, RunSummary, TasksOfRun
+from streamer.schemas.summaries import Rank, RunComparison, RunSummary, TasksOfRun
 from streamer.statistics.pairs import (
     Direction,
     Pair,
@@ -51,11 +51,8 @@ from tests.support.events import Event, a_plan, a_start, a_trial, folded
 from tests.support.examples import examples
 from tests.support.rows import read_rows, terminal_bench_row_to_event
 
-# -----------------------------------------------------------------------------
-# Two sides are compared on the tasks that both have done.
-
-
 PAIR = (("r", None), ("r", "b:m"))
+ENDED = {"type": "run_finished", "run_id": "run-1"}
 
 
 def compare(
@@ -76,7 +73,7 @@ def compare(
 def side_with(
     rows: list[TrialRow], run_id: str, label: str | None, ended: bool, readings: Mapping[str, Any]
 ) -> ComparedSide:
-    [result] = board_runs([a_trial(run_id=run_id), {"type": "run_finished", "run_id": run_id}])
+    [result] = board_runs([a_trial(run_id=run_id), ENDED | {"run_id": run_id}])
     trials = [row.model_copy(update={"agent_model": label or row.agent_model}) for row in rows]
     tasks: dict[str, dict[str, tuple[int, int, int]]] = {}
     for row in trials:
@@ -143,19 +140,14 @@ def test_the_sign_test_takes_the_attempts_that_both_sides_have() -> None:
     first = [a_row(task_id=name) for name in names]
     second = [a_row(task_id=name, success=False) for name in names]
     second += [a_row(task_id=name, attempt=2) for name in names[6:]]
-    passes = compare(first, second, PAIR, 0, 10, ended=True).differences["pass_rate"]
+    ended = compare(first, second, PAIR, 0, 10, ended=True).differences
+    passes = ended["pass_rate"]
     assert (passes.tasks, passes.a_better, passes.p_value) == (14, 14, 2 / 2**14)
     assert passes.mean == 8 / 22 - 1, "all trials are in the mean"
+    assert ended["task_speedup"].p_value is None, "nothing was tested"
+    assert compare(first, first, PAIR, 0, 10, ended=True).differences["pass_rate"].p_value == 1.0
     running = compare(first, second, PAIR, 0, 10).differences["pass_rate"]
     assert (running.p_value, running.interval) == (None, None)
-
-
-def test_nothing_has_a_p_value_where_nothing_was_tested() -> None:
-    apart = [a_row(task_id=f"t{n}", attempt=2) for n in range(8)]
-    first = [a_row(task_id=f"t{n}") for n in range(8)]
-    ended = compare(first, apart, PAIR, 0, 10, ended=True).differences
-    assert ended["task_speedup"].p_value is None
-    assert compare(first, first, PAIR, 0, 10, ended=True).differences["pass_rate"].p_value == 1.0
 
 
 def test_at_the_end_each_metric_has_the_t_interval_of_its_paired_differences() -> None:
@@ -190,33 +182,28 @@ def test_named_metrics_are_compared_where_both_sides_know_them() -> None:
     assert (unread.higher_is_better, unread.unit) == (True, None)
 
 
-def a_run(*events: dict[str, Any]) -> tuple[ComparedRun, list[AgentModelSummary]]:
-    [result] = board_runs([a_plan(tasks=2, attempts=1), *events])
-    return ComparedRun(result.run, None, result.tasks), result.agents
-
-
-def ended_side(run: ComparedRun, agents: list[AgentModelSummary], label: str | None) -> bool:
-    return ComparedSide(run, agents, label, ()).ended
-
-
-def test_a_side_has_ended_once_none_of_its_trials_is_missing() -> None:
-    whole = [a_trial(task_id=f"t{n}") for n in range(2)]
-    assert ended_side(*a_run(*whole), None)
-    assert ended_side(*a_run(*whole), "terminus:gpt-5")
-    assert not ended_side(*a_run(*whole), "other:m")
-    assert not ended_side(*a_run(whole[0]), None)
-    assert ended_side(*a_run(whole[0], {"type": "run_finished", "run_id": "run-1"}), None)
-    assert not ended_side(*a_run(whole[0], a_trial(task_id="t1", resolved=None)), None)
-
-
-def test_without_a_plan_a_side_is_complete_as_it_stands() -> None:
-    def ended(*more: dict[str, Any]) -> bool:
-        [result] = board_runs([a_trial(), *more])
-        return ended_side(ComparedRun(result.run, None, result.tasks), result.agents, None)
-
-    assert ended()
-    assert not ended(a_start(task_id="in flight"))
-    assert ended(a_start(task_id="in flight"), {"type": "run_finished", "run_id": "run-1"})
+@pytest.mark.parametrize(
+    ("planned", "events", "label", "ended"),
+    [
+        (True, [a_trial(task_id="t0"), a_trial(task_id="t1")], None, True),
+        (True, [a_trial(task_id="t0"), a_trial(task_id="t1")], "terminus:gpt-5", True),
+        (True, [a_trial(task_id="t0"), a_trial(task_id="t1")], "other:m", False),
+        (True, [a_trial(task_id="t0")], None, False),
+        (True, [a_trial(task_id="t0"), ENDED], None, True),
+        (True, [a_trial(task_id="t0"), a_trial(task_id="t1", resolved=None)], None, False),
+        # Without a plan a side is complete as it stands.
+        (False, [a_trial()], None, True),
+        (False, [a_trial(), a_start(task_id="in flight")], None, False),
+        (False, [a_trial(), a_start(task_id="in flight"), ENDED], None, True),
+    ],
+)
+def test_a_side_has_ended_once_none_of_its_trials_is_missing(
+    planned: bool, events: list[Event], label: str | None, ended: bool
+) -> None:
+    plan = [a_plan(tasks=2, attempts=1)] if planned else []
+    [result] = board_runs(plan + events)
+    run = ComparedRun(result.run, None, result.tasks)
+    assert ComparedSide(run, result.agents, label, ()).ended is ended
 
 
 def two_sides(
@@ -226,19 +213,12 @@ def two_sides(
     sides = []
     for run, letters, tasks, many, day in zip("rs", (a, b), planned, attempts, (1, 2), strict=True):
         plan = a_plan(run_id=run, tasks=tasks, attempts=many, started_at=f"2026-01-0{day}T00:00:00Z")
-        trials = [
-            a_trial(
-                run_id=run,
-                task_id=f"t{n // many:02}",
-                attempt=1 + n % many,
-                resolved={"+": True, "-": False}.get(letter),
-                score=None,
-                cost_usd=0.25 * day,
-            )
-            for n, letter in enumerate(letters)
-        ]
-        end = {"type": "run_finished", "run_id": run, "revision": 99}
-        sides.append(a_side(run, [plan, *trials, end]))
+        trials = []
+        for n, letter in enumerate(letters):
+            slot = {"run_id": run, "task_id": f"t{n // many:02}", "attempt": 1 + n % many}
+            passed = {"+": True, "-": False}.get(letter)
+            trials.append(a_trial(**slot, resolved=passed, score=None, cost_usd=0.25 * day))
+        sides.append(a_side(run, [plan, *trials, ENDED | {"run_id": run, "revision": 99}]))
     return compare_sides(*sides, 0, 10, **fields)
 
 
@@ -296,12 +276,6 @@ def test_tasks_that_one_side_has_not_reached_are_no_other_tasks() -> None:
     assert interval.high > full.high
 
 
-def test_with_nothing_in_common_every_mean_is_unknown() -> None:
-    result = compare([a_row(task_id="x")], [a_row(task_id="y")], (("r", None), ("s", None)), 0, 10)
-    assert (result.tasks, result.pairs, result.a.pass_rate, result.b.cost_usd) == (0, [], None, None)
-    assert (result.a.only_here, result.b.only_here) == (1, 1)
-
-
 # -----------------------------------------------------------------------------
 # Two public submissions of Terminal-Bench compared, against a count of their rows.
 
@@ -354,14 +328,6 @@ def test_public_submissions_compare_to_what_a_count_of_their_rows_gives() -> Non
     assert f"sign test p = {passes.p_value:.3g}" in result.words[0]
 
 
-def test_while_one_of_them_runs_there_is_evidence_but_no_interval() -> None:
-    ours, theirs = submission(OPENHANDS), submission(CURSOR)
-    some = dict(list(theirs.items())[:40])
-    result = compare_sides(side_of(OPENHANDS, ours, 80), side_of(CURSOR, some, 80), 0, 100)
-    assert (result.ended, result.differences["pass_rate"].interval, result.tasks) == (False, None, 40)
-    assert not any("sign test" in words or "95 %, for tasks" in words for words in result.words)
-
-
 # -----------------------------------------------------------------------------
 # A comparison as a document: the numbers of each metric, the flipped tasks, and what was not compared.
 
@@ -375,50 +341,32 @@ def cells(table: Table) -> list[dict[str, str]]:
 
 def tables(*, ended: bool, limit: int = 20) -> list[Table]:
     a = [a_row(task_id=f"t{n:02}", cost_usd=1.0, metrics={"wait": 1.0 + n}) for n in range(11)]
-    b = [
-        a_row(
-            task_id=f"t{n:02}", cost_usd=1.5, metrics={"wait": 2.0 + n}, success=False, failure_mode="timeout"
-        )
-        for n in range(10)
-    ]
+    failed = {"cost_usd": 1.5, "success": False, "failure_mode": "timeout"}
+    b = [a_row(task_id=f"t{n:02}", metrics={"wait": 2.0 + n}, **failed) for n in range(10)]
     readings = {"wait": {"unit": "seconds", "direction": "lower", "label": "Wait\u202e"}}
     result = compare(a, b, NAMES, 0, limit, ended=ended, readings=readings)
     return list(comparison_document(result).tables)
 
 
-def test_each_metric_has_a_row_in_its_own_unit() -> None:
-    metrics = cells(tables(ended=True)[0])
+def test_each_metric_has_a_row_in_its_own_unit_and_the_note_says_whether_intervals_hold() -> None:
+    over, running = (tables(ended=ended)[0] for ended in (True, False))
+    metrics = cells(over)
     assert [(row["mean over tasks"], row["A"], row["B"], row["B - A"], row["95 %"]) for row in metrics] == [
         ("pass_rate", "100.0 %", "0.0 %", "-100.0 points", "[-100.0, -52.1]"),
         ("cost_usd", "$1.0000", "$1.5000", "+$0.5000", "[$0.5000, $0.5000]"),
         ("Wait\\u202e", "5.5 s", "6.5 s", "+1 s", "[1 s, 1 s]"),
     ]
     assert [row["A better"] for row in metrics] == ["10", "10", "10"]
-
-
-def test_the_note_says_whether_intervals_hold() -> None:
-    assert tables(ended=True)[0].note == METHODS
-    running = tables(ended=False)[0]
-    assert (running.note, "95 %" in running.heads) == (STILL_OPEN, False)
+    assert (over.note, running.note, "95 %" in running.heads) == (METHODS, STILL_OPEN, False)
 
 
 def test_lists_end_with_how_many_more_there_are() -> None:
     _, flips, pairs, not_common = tables(ended=True, limit=1)
-    assert cells(flips) == [
-        {
-            "passed by": "A alone",
-            "the other's failure": "timeout",
-            "tasks": "10",
-            "which": "t00, and 9 more (--limit)",
-        }
-    ]
+    flip = {"passed by": "A alone", "the other's failure": "timeout", "tasks": "10"}
+    assert cells(flips) == [flip | {"which": "t00, and 9 more (--limit)"}]
     assert (len(pairs.rows), pairs.note) == (1, "and 9 more (--limit)")
     assert cells(not_common) == [{"only in": "A", "tasks": "1", "which": "t10"}]
-
-
-def test_a_side_is_called_by_its_run_and_its_agent() -> None:
-    result = compare([a_row()], [a_row()], NAMES, 0, 1)
-    assert comparison_document(result).facts == [
+    assert comparison_document(compare([a_row()], [a_row()], NAMES, 0, 1)).facts == [
         "A  r: a:m, 1 trial of the common tasks",
         "B  s: all but baselines, 1 trial of the common tasks",
     ]
@@ -449,19 +397,20 @@ def the_pair(events: list[dict[str, Any]]) -> PairStanding:
     return pair
 
 
-def trials(passed: dict[str, str]) -> list[dict[str, Any]]:
+def trials(passed: dict[str, str], tasks: Iterable[str] = TASKS) -> list[dict[str, Any]]:
     """One trial of each agent for each letter: `+` passed, `-` did not, `.` is not in yet."""
+    listed = list(tasks)
     return [
         a_trial(task_id=task, agent=agent, model="m", resolved=letter == "+", score=None)
         for agent, letters in passed.items()
-        for task, letter in zip(TASKS, letters, strict=False)
+        for task, letter in zip(listed, letters, strict=False)
         if letter != "."
     ]
 
 
-def plan(**fields: Any) -> dict[str, Any]:
-    shuffled = {"order": TASKS, "order_kind": "shuffled", "judged": False}
-    return a_plan(tasks=TASKS, attempts=1, **shuffled | fields)
+def plan(tasks: list[str] = TASKS, **fields: Any) -> dict[str, Any]:
+    shuffled = {"order": tasks, "order_kind": "shuffled", "judged": False}
+    return a_plan(tasks=tasks, **{"attempts": 1} | shuffled | fields)
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -483,33 +432,27 @@ def test_two_agents_of_a_run_say_what_their_pair_leaves_out(slow: int, said: str
     assert ("tasks like these" in "; ".join(pair.words)) == (slow == 2)
 
 
-def test_a_running_shuffled_run_tells_its_final_difference() -> None:
-    pair = the_pair([plan(), *trials({"a": "+" * 15, "b": "-" * 15})])
-    assert (pair.ahead, pair.behind, pair.open, pair.ended) == (15, 0, 5, False)
+@pytest.mark.parametrize(("best", "other"), ["ab", "ba"])
+def test_a_running_shuffled_run_tells_its_final_difference(best: str, other: str) -> None:
+    pair = the_pair([plan(), *trials({best: "+" * 15, other: "-" * 15})])
+    counts = (pair.ahead, pair.behind) if best == "a" else (pair.behind, pair.ahead)
+    assert (*counts, pair.open, pair.ended) == (15, 0, 5, False)
     assert pair.final is not None
     assert pair.reachable is not None
-    assert pair.reachable.low == pytest.approx(0.5)
-    assert pair.words[0] == "a:m can no longer be overtaken by b:m, unless results are corrected"
-    assert pair.words[1].startswith("a:m ahead in this run's final pass rate: +100.0 points so far, [")
+    assert (pair.reachable.low if best == "a" else -pair.reachable.high) == pytest.approx(0.5)
+    assert pair.words[0] == f"{best}:m can no longer be overtaken by {other}:m, unless results are corrected"
+    assert pair.words[1].startswith(f"{best}:m ahead in this run's final pass rate: +100.0 points so far, [")
     assert pair.words[1].endswith("] in the end; 95 %, however often you look")
     assert (pair.interval, pair.p_value) == (None, None)
 
 
 def test_of_a_run_that_ended_short_nothing_is_so_far_and_nothing_comes_yet() -> None:
-    ended = {"type": "run_finished", "run_id": "run-1", "status": "cancelled"}
-    pair = the_pair([plan(), *trials({"a": "+" * 15, "b": "-" * 15}), ended])
-    assert pair.words[1].startswith(
-        "a:m ahead in this run's final pass rate: +100.0 points in the results so far, ["
-    )
-    assert pair.words[1].endswith("] if all had arrived; 95 %, however often you look")
+    ended = ENDED | {"status": "cancelled"}
+    said = the_pair([plan(), *trials({"a": "+" * 15, "b": "-" * 15}), ended]).words[1]
+    assert said.startswith("a:m ahead in this run's final pass rate: +100.0 points in the results so far, [")
+    assert said.endswith("] if all had arrived; 95 %, however often you look")
     few = the_pair([plan(), *trials({"a": "+-" * 3, "b": "+-" * 3}), ended])
     assert not any(" yet" in said for said in few.words), few.words
-
-
-def test_the_other_direction_names_the_other_agent() -> None:
-    pair = the_pair([plan(), *trials({"a": "-" * 15, "b": "+" * 15})])
-    assert pair.words[0].startswith("b:m can no longer be overtaken by a:m")
-    assert pair.words[1].startswith("b:m ahead in this run's final pass rate: +100.0 points")
 
 
 def test_an_order_of_unknown_kind_claims_nothing_about_this_run() -> None:
@@ -520,8 +463,8 @@ def test_an_order_of_unknown_kind_claims_nothing_about_this_run() -> None:
     assert pair.words == [
         "a:m better than b:m on tasks like these: evidence 102, 40 needed; 95 %, however often you look"
     ]
-    chosen = the_pair([plan(order_kind="chosen"), *nine])
-    assert chosen.words == ["Nothing separates a:m and b:m yet"]
+    for events in ([plan(order_kind="chosen"), *nine], [plan(), *trials({"a": "+-+-", "b": "+-+-"})]):
+        assert the_pair(events).words == ["Nothing separates a:m and b:m yet"]
 
 
 def test_at_the_end_the_interval_is_about_tasks_like_these() -> None:
@@ -530,11 +473,6 @@ def test_at_the_end_the_interval_is_about_tasks_like_these() -> None:
     assert pair.p_value == pytest.approx(2 / 2**10)
     assert pair.words[0] == "a:m ahead on tasks like these: sign test p = 0.00195"
     assert pair.words[1].startswith("a:m minus b:m: +50.0 points [21.9, 71.6]; 95 %")
-
-
-def test_nothing_separates_equal_agents() -> None:
-    pair = the_pair([plan(), *trials({"a": "+-+-", "b": "+-+-"})])
-    assert pair.words == ["Nothing separates a:m and b:m yet"]
 
 
 def test_across_runs_it_is_said_that_nothing_separates_them_on_tasks_like_these() -> None:
@@ -548,18 +486,13 @@ def test_across_runs_it_is_said_that_nothing_separates_them_on_tasks_like_these(
 def test_a_sentence_has_the_evidence_of_the_prefix_that_shows_most() -> None:
     """Of 40 pairs 24 are in: 23 to 1. The open ones, counted against a, hide that (inference 7)."""
     tasks = [f"t{number:02}" for number in range(40)]
-    planned = a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled", judged=False)
-    done = [
-        a_trial(task_id=task, agent=agent, model="m", resolved=(agent == "a") != (at == 5), score=None)
-        for agent in "ab"
-        for at, task in enumerate(tasks[:24])
-    ]
-    pair = the_pair([planned, *done])
+    one_lost = "+++++-" + "+" * 18
+    other = one_lost.translate(str.maketrans("+-", "-+"))
+    pair = the_pair([plan(tasks), *trials({"a": one_lost, "b": other}, tasks)])
     assert (pair.better, pair.worse) == (e_value(1, 23), 1.0)
-    words = (
+    assert pair.words[-1] == (
         "a:m better than b:m on tasks like these: evidence 5.59e+04, 40 needed; 95 %, however often you look"
     )
-    assert words in pair.words
     assert e_value(1 + 16, 23) < 1
 
 
@@ -591,17 +524,8 @@ def test_a_sentence_and_the_ranks_never_contradict_each_other(seed: int, rounds:
         for at, key in enumerate(started)
         if at < len(started) - at_once or choice.random() < 0.5
     }
-    events = [
-        a_plan(
-            tasks=tasks,
-            attempts=rounds,
-            order=order,
-            order_kind="shuffled",
-            judged=False,
-            agent_models=["a:m", "b:m", "c:m"],
-        )
-    ]
-    events += [
+    declared = {"attempts": rounds, "order": order, "agent_models": ["a:m", "b:m", "c:m"]}
+    events = [plan(tasks, **declared)] + [
         a_trial(task_id=task, attempt=number, agent=agent, model="m", resolved=one, score=None)
         for (agent, task, number), one in done.items()
     ]
@@ -629,14 +553,7 @@ def test_places_may_tell_two_agents_apart_whose_own_pairs_do_not() -> None:
     """b has run the first 12 tasks, a the other 48. Both x and y have lost to b there, and beat a here."""
     tasks = [f"t{number:02}" for number in range(60)]
     outcomes = {"b": "+" * 12, "x": "-" * 12 + "+" * 48, "y": "-" * 12 + "+" * 48, "a": "." * 12 + "-" * 48}
-    done = [
-        a_trial(task_id=task, agent=agent, model="m", resolved=letter == "+", score=None)
-        for agent, letters in outcomes.items()
-        for task, letter in zip(tasks, letters, strict=False)
-        if letter != "."
-    ]
-    run = compared([a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled", judged=False), *done])
-    [pair] = pair_standings(run, ["a:m", "b:m"])
+    [pair] = pair_standings(compared([plan(tasks), *trials(outcomes, tasks)]), ["a:m", "b:m"])
     assert (pair.better, pair.worse) == (1.0, 1.0)
     assert pair.words == [
         "b:m ahead of a:m among all agents: place 1-2 against 3-4; 95 %, all agents at once"
@@ -657,24 +574,18 @@ def test_a_comparison_that_an_earlier_version_published_claims_no_evidence() -> 
 
 
 def test_evidence_of_forty_shows_either_direction_while_the_run_goes_on() -> None:
-    """Eight losses and twelve open tasks that both sides cannot win any more: b failed them all."""
-    long = [*TASKS, *(f"u{number}" for number in range(60))]
-    outcomes = trials({"a": "+" * 20, "b": "-" * 20})
-    more = [a_trial(task_id=task, agent="b", model="m", resolved=False, score=None) for task in long[20:]]
-    done = [a_trial(task_id=t, agent="a", model="m", resolved=False, score=None) for t in long[20:79]]
-    pair = the_pair([a_plan(tasks=long, attempts=1, judged=False), *outcomes, *more, *done])
+    """20 wins, then a task that b alone has failed so far, and 59 that both fail."""
+    tasks = [f"t{number:02}" for number in range(80)]
+    outcomes = trials({"a": "+" * 20 + "-" * 59, "b": "-" * 80}, tasks)
+    pair = the_pair([a_plan(tasks=tasks, attempts=1, judged=False), *outcomes])
     assert not pair.ended
     assert pair.better > 40
     assert any(words.startswith("a:m better than b:m on tasks like these: evidence") for words in pair.words)
 
 
 def test_with_unequal_attempts_a_pair_has_an_interval_and_no_sign_test() -> None:
-    again = [
-        a_trial(task_id=task, agent="a", model="m", resolved=True, score=None, attempt=2) for task in TASKS
-    ]
-    pair = the_pair(
-        [*trials({"a": "+" * 20, "b": "-" * 20}), *again, {"type": "run_finished", "run_id": "run-1"}]
-    )
+    once = trials({"a": "+" * 20, "b": "-" * 20})
+    pair = the_pair([*once, *(event | {"attempt": 2} for event in once[:20]), ENDED])
     assert (pair.tasks, pair.uneven, pair.ahead, pair.ended) == (20, 20, 0, True)
     assert (pair.p_value, pair.difference) == (None, 1.0)
     assert pair.counts is not None
@@ -686,8 +597,8 @@ def test_with_unequal_attempts_a_pair_has_an_interval_and_no_sign_test() -> None
 
 
 def test_a_task_that_one_side_has_not_begun_stays_open_though_another_task_has_more_attempts() -> None:
-    again = a_trial(task_id=TASKS[0], agent="a", model="m", resolved=False, score=None, attempt=2)
-    pair = the_pair([plan(), *trials({"a": "-----", "b": ".....+"}), again])
+    once = trials({"a": "-----", "b": ".....+"})
+    pair = the_pair([plan(), *once, once[0] | {"attempt": 2}])
     assert (pair.open, pair.uneven, pair.behind) == (18, 1, 0)
 
 
@@ -697,20 +608,18 @@ def test_without_a_plan_only_common_tasks_count() -> None:
 
 
 def test_tables_show_places_and_sentences_with_names_escaped() -> None:
-    events = [plan(), *trials({"a": "+" * 15, "b\u202e": "-" * 15})]
-    ranks, pairs = comparison_tables(compared(events))
+    fifteen = trials({"a": "+" * 15, "b\u202e": "-" * 15})
+    ranks, pairs = comparison_tables(compared([plan(), *fifteen]))
     assert [row[1] for row in ranks.rows] == ["1", "2"]
     assert "agents at once" in ranks.note
     assert pairs.rows[0][2:6] == ["15", "0", "0", "5"]
     assert not any("\u202e" in cell for table in (ranks, pairs) for row in table.rows for cell in row)
     without = comparison_tables(compared(trials({"a": "+", "b": "-"})))[0]
     assert without.note.startswith("No ranks: the run declared no complete plan")
-    own = comparison_tables(
-        compared([plan(order_kind="chosen", order_history=[plan()["run_id"]]), *events[1:]])
-    )[0]
+    own = comparison_tables(compared([plan(order_kind="chosen", order_history=["run-1"]), *fifteen]))[0]
     assert own.note.endswith("Only the whole plan counts: the order was made from results of a compared run.")
-    assert comparison_tables(compared(trials({"a": "+"}))) == []
-    assert pair_standings(compared(trials({"a": "+"}))) == []
+    alone = compared(trials({"a": "+"}))
+    assert comparison_tables(alone) == pair_standings(alone) == []
 
 
 # -----------------------------------------------------------------------------
@@ -721,42 +630,38 @@ NAMES_OF_FLIPS = (("r", None), ("s", None))
 
 
 def test_groups_follow_the_side_the_tier_and_the_failure_mode() -> None:
-    a = [a_row(task_id=f"t{n}", tier="T0" if n < 4 else "T1") for n in range(6)]
+    modes = ["timeout", "timeout", "none", None, "", "timeout", "timeout"]
+    tasks = [{"task_id": f"t{n}", "tier": "T0" if n < 5 else "T1"} for n in range(7)]
+    a = [a_row(**task) for task in tasks]
     a.append(a_row(task_id="b wins", success=False, failure_mode="agent_timeout"))
-    b = [
-        a_row(task_id=f"t{n}", tier="T0" if n < 4 else "T1", success=False, failure_mode=mode)
-        for n, mode in enumerate(["timeout", "timeout", "none", None, "timeout", "timeout"])
-    ]
+    b = [a_row(**task, success=False, failure_mode=mode) for task, mode in zip(tasks, modes, strict=True)]
     b.append(a_row(task_id="b wins"))
     groups = compare(a, b, NAMES_OF_FLIPS, 0, 1).flips
     assert [(g.passed_by, g.tier, g.failure_mode, g.count, g.tasks) for g in groups] == [
-        ("a", "T0", None, 2, ["T0/t2"]),
+        ("a", "T0", None, 3, ["T0/t2"]),
         ("a", "T0", "timeout", 2, ["T0/t0"]),
-        ("a", "T1", "timeout", 2, ["T1/t4"]),
+        ("a", "T1", "timeout", 2, ["T1/t5"]),
         ("b", None, "agent_timeout", 1, ["b wins"]),
     ]
 
 
 def test_of_several_trials_the_most_frequent_failure_mode_counts_and_passed_ones_do_not() -> None:
-    a = [a_row(task_id="t")]
-    b = [
-        a_row(task_id="t", attempt=1, success=False, failure_mode="z"),
-        a_row(task_id="t", attempt=2, success=False, failure_mode="y"),
-        a_row(task_id="t", attempt=3, success=False, failure_mode="z"),
-        *(a_row(task_id="t", attempt=n, failure_mode="x") for n in (4, 5, 6)),
-    ]
-    [group] = compare(a, b, NAMES_OF_FLIPS, 0, 10).flips
-    assert group.failure_mode == "z"
-    tied = compare(a, b[:2], NAMES_OF_FLIPS, 0, 10).flips
-    assert [one.failure_mode for one in tied] == ["y"]
+    failed = [a_row(attempt=n, success=False, failure_mode=mode) for n, mode in enumerate("zyz", 1)]
+    passed = [a_row(attempt=n, failure_mode="x") for n in (4, 5, 6)]
+    for trials_of_b, mode in ((failed + passed, "z"), (failed[:2], "y")):
+        [group] = compare([a_row()], trials_of_b, NAMES_OF_FLIPS, 0, 10).flips
+        assert group.failure_mode == mode
 
 
-def test_an_empty_failure_mode_is_none() -> None:
-    failed = a_row(task_id="t", success=False, failure_mode="")
-    [group] = compare([a_row(task_id="t")], [failed], NAMES_OF_FLIPS, 0, 10).flips
-    assert group.failure_mode is None
-
-
-def test_tasks_that_both_or_neither_pass_are_in_no_group() -> None:
+def test_tasks_that_both_or_neither_pass_or_one_side_alone_has_are_in_no_group() -> None:
     same = [a_row(task_id="p"), a_row(task_id="f", success=False)]
     assert compare(same, same, NAMES_OF_FLIPS, 0, 10).flips == []
+    apart = compare([a_row(task_id="x")], [a_row(task_id="y")], NAMES_OF_FLIPS, 0, 10)
+    assert (apart.tasks, apart.pairs, apart.flips, apart.a.pass_rate, apart.b.cost_usd) == (
+        0,
+        [],
+        [],
+        None,
+        None,
+    )
+    assert (apart.a.only_here, apart.b.only_here) == (1, 1)

@@ -47,22 +47,15 @@ def titles(rows: list[dict[str, Any]]) -> list[str]:
     return [text_of(head) for head in draw_agents(rows, "pass_rate").heads]
 
 
-def test_a_text_cannot_become_markup_wherever_it_stands() -> None:
+def test_a_text_cannot_become_markup_nor_act_wherever_it_stands() -> None:
     look = Look(HOSTILE, key=lambda row: row["name"], empty=HOSTILE)
     columns = [Column("name", HOSTILE, "name", ("name",), sort="least", hint=HOSTILE, outside=True)]
     for rows in ([{"name": HOSTILE}], []):
         written = html_of(table(draw(columns, rows, look)))
         assert "<img" not in written
         assert "&lt;img src=x onerror=alert(1)&gt;" in written
-
-
-def test_what_acts_on_text_is_written_out_in_cells_heads_and_attributes() -> None:
-    look = Look("Names", key=lambda row: row["name"])
-    columns = [Column("name", HOSTILE, "name", ("name",), sort="least", hint=HOSTILE, outside=True)]
-    assert "\u202e" not in html_of(table(draw(columns, [{"name": HOSTILE}], look)))
-
-
-def test_an_attribute_that_is_a_text_is_quoted() -> None:
+        if rows:
+            assert "\u202e" not in html_of(table(draw(columns, rows, Look("Names", key=look.key))))
     assert html_of(h("a", {"title": '" onclick="x'})) == '<a title="&quot; onclick=&quot;x"></a>'
 
 
@@ -77,10 +70,14 @@ def test_accuracy_and_pass_at_1_fold_into_the_pass_rate_while_all_agents_agree()
 
 
 def test_every_column_of_a_board_has_a_head_and_a_cell_or_neither() -> None:
-    drawn = draw(
-        AGENTS, agents(a_trial(), a_trial(agent="z")), Look("Agents", key=lambda row: row["agent_model"])
-    )
+    """A head that cannot be sorted by has no button."""
+    two = agents(a_trial(), a_trial(agent="z"))
+    drawn = draw(AGENTS, two, Look("Agents", key=lambda row: row["agent_model"]))
     assert {len(row) - 2 for _, row in drawn.rows} == {len(drawn.heads)}
+    for link in (str, None):
+        written = "".join(map(html_of, draw_trials([], [], link=link).heads))
+        assert ">Cost" in written
+        assert ("<button" in written, "data-first" in written) == (bool(link), bool(link))
 
 
 # -----------------------------------------------------------------------------
@@ -105,43 +102,20 @@ TWICE = {"cost_usd": 0.25, "duration_seconds": 100.0}, {"cost_usd": 0.5, "durati
 
 def test_the_cells_of_agents_say_costs_grades_places_and_pass_at_k() -> None:
     tasks = ["t0", "t1", "t2", "t3"]
+    results = {("a", 1): tasks, ("a", 2): tasks[:2], ("b", 1): (), ("b", 2): ()}
     trials = [
-        a_trial(
-            agent=agent,
-            task_id=task,
-            attempt=n,
-            resolved=agent == "a" and (n == 1 or task < "t2"),
-            **TWICE[n - 1],
-        )
-        for agent in "ab"
+        a_trial(agent=agent, task_id=task, attempt=n, resolved=task in passed, **TWICE[n - 1])
+        for (agent, n), passed in results.items()
         for task in tasks
-        for n in (1, 2)
     ]
     rows = of_kind(summarised([a_plan(tasks=tasks, attempts=2), *trials]), "agent_model ")
     rows = [row | {"place": place} for row, place in zip(rows, ("1", "1-2"), strict=True)]
+    same = {"Trials": "8 / 8", "Cost": "$3.00", "Mean cost": "$0.3750", "Duration": "2.5 min"}
+    a = {"Pass rate": "75.0 %", "Place tasks like these": "1", "Grade": "C"}
+    b = {"Pass rate": "0.0 %", "Place tasks like these": "1-2", "Grade": "F"}
     assert shown(draw_agents(rows, "pass_rate")) == {
-        "a:gpt-5": {
-            "Pass rate": "75.0 %",
-            "Place tasks like these": "1",
-            "Grade": "C",
-            "Trials": "8 / 8",
-            "Pass@k": "2: 100.0 %",
-            "Cost": "$3.00",
-            "Mean cost": "$0.3750",
-            "Cost/pass": "$0.5000",
-            "Duration": "2.5 min",
-        },
-        "b:gpt-5": {
-            "Pass rate": "0.0 %",
-            "Place tasks like these": "1-2",
-            "Grade": "F",
-            "Trials": "8 / 8",
-            "Pass@k": "2: 0.0 %",
-            "Cost": "$3.00",
-            "Mean cost": "$0.3750",
-            "Cost/pass": "∞",
-            "Duration": "2.5 min",
-        },
+        "a:gpt-5": same | a | {"Pass@k": "2: 100.0 %", "Cost/pass": "$0.5000"},
+        "b:gpt-5": same | b | {"Pass@k": "2: 0.0 %", "Cost/pass": "∞"},
     }
 
 
@@ -150,59 +124,43 @@ def test_the_cells_of_an_agent_half_done_have_the_interval_and_marks() -> None:
     plan = a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")
     found = summarised([plan, *(a_trial(task_id=f"t{n}", resolved=n % 5 < 3) for n in range(10))])
     [cells] = shown(draw_agents(of_kind(found, "agent_model ", place=None), "pass_rate")).values()
-    assert cells == {
-        "Pass rate this run, final": "60.0 % [40, 80]",
-        "Grade": "F*",
-        "Trials": "10 / 20",
-        "Pass@1": "60.0 %*",
-    }
+    marked = {"Pass rate this run, final": "60.0 % [40, 80]", "Grade": "F*", "Trials": "10 / 20"}
+    assert cells == marked | {"Pass@1": "60.0 %*"}
 
 
 def test_what_grades_rest_on_is_one_note_where_it_is_the_same_and_a_column_where_it_differs() -> None:
-    plain = [a_trial(agent="a", task_id=f"t{n}", tier="T0") for n in range(4)]
-    judged = [a_trial(agent="b", task_id=f"t{n}", tier="T0", score=0.5) for n in range(4)]
-    for trials, bases in ((plain, ["pass rate"]), (judged, ["composite"]), (plain + judged, None)):
+    plain, judged = (
+        [a_trial(agent=agent, task_id=f"t{n}", tier="T0", **score) for n in range(4)]
+        for agent, score in (("a", {}), ("b", {"score": 0.5}))
+    )
+    for trials, notes, column in (
+        (plain, ["grade: by pass rate."], [None]),
+        (judged, ["grade: by composite."], [None]),
+        (plain + judged, [], ["pass rate", "composite"]),
+    ):
         drawn = draw_agents(of_kind(summarised(trials), "agent_model ", place=None), "pass_rate")
-        assert [f"grade: by {basis}." for basis in bases or []] == [
-            note for note in drawn.notes if note.startswith("grade:")
-        ]
-        written = [cells.get("Rests on") for cells in shown(drawn).values()]
-        assert written == (["pass rate", "composite"] if bases is None else [None] * len(written))
+        assert [note for note in drawn.notes if note.startswith("grade:")] == notes
+        assert [cells.get("Rests on") for cells in shown(drawn).values()] == column
 
 
 def test_the_cells_of_tiers_say_uplift_spread_and_costs() -> None:
-    costs = {"T0": 0.5, "T1": 2.0}
     trials = [
-        a_trial(tier=tier, task_id=f"t{n}", resolved=tier == "T1" or n == 0, cost_usd=costs[tier])
-        for tier in costs
+        a_trial(tier=tier, task_id=f"t{n}", resolved=n < passes, cost_usd=cost)
+        for tier, passes, cost in (("T0", 1, 0.5), ("T1", 4, 2.0))
         for n in range(4)
     ]
     tiers = of_kind(summarised([a_plan(tasks=4, attempts=1), *trials]), "tier ")
     rows = [tier for tier in tiers if tier["agent_model"] is None]
-    same = {"Trials": "4 / 4"}
+    same = {"Trials": "4 / 4", "Cost/pass": "$2.00"}
+    t0 = {"Grade": "F", "Pass rate": "25.0 %", "Uplift": "–", "Delta": "–", "Std dev": "0.433"}
+    t1 = {"Grade": "A", "Pass rate": "100.0 %", "Uplift": "+300.0 %", "Delta": "+0.750", "Std dev": "0.000"}
+    spreads = (
+        {"Spread": "from 0 to 1, median 0, mean 0.25, standard deviation 0.433"},
+        {"Spread": "from 1 to 1, median 1, mean 1, standard deviation 0"},
+    )
     assert shown(draw_tiers(rows, "pass_rate")) == {
-        "T0 baseline": same
-        | {
-            "Grade": "F",
-            "Pass rate": "25.0 %",
-            "Uplift": "–",
-            "Delta": "–",
-            "Spread": "from 0 to 1, median 0, mean 0.25, standard deviation 0.433",
-            "Std dev": "0.433",
-            "Mean cost": "$0.5000",
-            "Cost/pass": "$2.00",
-        },
-        "T1": same
-        | {
-            "Grade": "A",
-            "Pass rate": "100.0 %",
-            "Uplift": "+300.0 %",
-            "Delta": "+0.750",
-            "Spread": "from 1 to 1, median 1, mean 1, standard deviation 0",
-            "Std dev": "0.000",
-            "Mean cost": "$2.00",
-            "Cost/pass": "$2.00",
-        },
+        "T0 baseline": same | t0 | spreads[0] | {"Mean cost": "$0.5000"},
+        "T1": same | t1 | spreads[1] | {"Mean cost": "$2.00"},
     }
 
 
@@ -226,24 +184,22 @@ def test_amounts_as_large_as_the_schema_allows_are_drawn() -> None:
         assert shown(draw_tiers(tiers, spread))["T0 baseline"]["Mean cost"] == "$1.79769e+308"
 
 
-def test_each_label_of_a_listed_run_leads_to_the_runs_that_have_it() -> None:
-    run = {**(a_run_change(labels={"a&b": "c=d %", "x": HOSTILE}).summary or {}), "state": "running"}
-    [(_, row)] = draw_runs([run], lambda run: run).rows
-    written = html_of(row)
-    assert '<a class="chip" href="#/?label=a%26b%3Dc%3Dd+%25">' in written
-    assert "more" not in written
-    assert "<img" not in written
-    assert "\u202e" not in written
-
-
-def test_a_listed_run_draws_some_of_its_labels_and_links_none_that_cannot_be_asked_for() -> None:
-    labels = {"a=b": "c"} | {f"k{number}": "v" for number in range(20)}
+def a_drawn_run(**labels: str) -> str:
     run = {**(a_run_change(labels=labels).summary or {}), "state": "running"}
     [(_, row)] = draw_runs([run], lambda run: run).rows
-    written = html_of(row)
-    assert written.count('<a class="chip"') == MOST_CHIPS - 1
-    assert '<span class="chip">' in written
-    assert "13 more" in written
+    return html_of(row)
+
+
+def test_each_label_of_a_listed_run_leads_to_the_runs_that_have_it() -> None:
+    """Some of many are drawn, and none that cannot be asked for is a link."""
+    written = a_drawn_run(**{"a&b": "c=d %", "x": HOSTILE})
+    assert '<a class="chip" href="#/?label=a%26b%3Dc%3Dd+%25">' in written
+    for absent in ("more", "<img", "\u202e"):
+        assert absent not in written
+    many = a_drawn_run(**{"a=b": "c"} | {f"k{number}": "v" for number in range(20)})
+    assert many.count('<a class="chip"') == MOST_CHIPS - 1
+    assert '<span class="chip">' in many
+    assert "13 more" in many
 
 
 @pytest.mark.parametrize(
@@ -266,34 +222,13 @@ def test_a_listed_run_shows_what_its_best_agent_has_of_its_primary_metric(
     assert "<a>" not in "".join(html_of(row) for _, row in drawn.rows)
 
 
-@pytest.mark.parametrize(
-    ("amount", "written"),
-    [
-        (99_999_999_999_999_983_222_784.0, "$1e+23"),
-        (1e19, "$10,000,000,000,000,000,000.00"),
-        (-1e26, "$-1e+26"),
-    ],
-)
-def test_an_amount_is_written_out_as_long_as_people_can_read_it(amount: float, written: str) -> None:
-    assert usd(amount) == written
-
-
-def test_differences_have_the_minus_and_the_space_of_a_page() -> None:
-    said = {
-        "+3.3 points": "+3.3\u00a0points",
-        "-50.0 points": "−50.0\u00a0points",
-        ">-0.1 points": ">−0.1\u00a0points",
-    }
-    assert {text: fine(text) for text in said} == said
+def test_amounts_and_differences_are_written_as_people_can_read_them() -> None:
+    amounts = (99_999_999_999_999_983_222_784.0, 1e19, -1e26)
+    assert [usd(amount) for amount in amounts] == ["$1e+23", "$10,000,000,000,000,000,000.00", "$-1e+26"]
+    said = ["+3.3 points", "-50.0 points", ">-0.1 points"]
+    assert list(map(fine, said)) == ["+3.3\u00a0points", "−50.0\u00a0points", ">−0.1\u00a0points"]
     moved = [signed(by, percent) for by in (0.0003, -0.9997, 0.05, -0.05)]
     assert moved == ["<0.1\u00a0%", "<-99.9\u00a0%", "+5.0\u00a0%", "−5.0\u00a0%"]
-
-
-def test_heads_of_trials_that_cannot_be_sorted_have_no_button() -> None:
-    for link in (str, None):
-        written = "".join(map(html_of, draw_trials([], [], link=link).heads))
-        assert ">Cost" in written
-        assert ("<button" in written, "data-first" in written) == (bool(link), bool(link))
 
 
 # -----------------------------------------------------------------------------
@@ -344,19 +279,15 @@ def test_names_in_the_drawing_overlap_no_other_and_stand_on_the_sheet(count: int
 def test_every_point_says_its_name_and_the_frontier_is_named_cheapest_first() -> None:
     cheap, dear = costly_agents(2)
     worse = dear | {"agent_model": "worse:m", "mean_cost": 9.0}
-    drawn = draw_frontier([dear, worse, cheap], primary="pass_rate")
+    three = [dear, worse, cheap]
+    drawn = draw_frontier(three, primary="pass_rate")
     assert drawn[1]["aria-label"].endswith("cheapest first: agent-00:gpt-5, agent-01:gpt-5")
     titles = {text_of(title) for title in parts(drawn, "title")}
     assert {title.partition(": ")[0] for title in titles} == {"agent-00:gpt-5", "agent-01:gpt-5", "worse:m"}
     assert sum("on the frontier" in title for title in titles) == 2
-
-
-def test_a_quality_that_no_agent_knows_is_not_offered_and_not_drawn() -> None:
-    some = costly_agents(2)
-    assert [name for name, _ in charts_of(some, [], "pass_rate")["qualities"]] == ["pass_rate", "accuracy"]
-    assert draw_frontier(some, quality="composite_score", primary="pass_rate") == draw_frontier(
-        some, primary="pass_rate"
-    )
+    known = [name for name, _ in charts_of(three, [], "pass_rate")["qualities"]]
+    assert known == ["pass_rate", "accuracy"], "what no agent knows is not offered, and not drawn"
+    assert draw_frontier(three, quality="composite_score", primary="pass_rate") == drawn
 
 
 @pytest.mark.parametrize("values", [[1.7e308], [-1.7e308, 1.7e308], [5e-324], [5e-324, 1.7e308], [0.0]])
@@ -396,11 +327,8 @@ def test_every_agent_of_a_crowded_frontier_is_named_and_a_line_leads_to_a_distan
 
 def test_a_line_leads_to_a_name_that_does_not_stand_at_the_height_of_its_point() -> None:
     [one] = costly_agents(1)
-    spots = {"best:model": (1.0, 0.6), "next:model": (1.3, 0.59), "last:model": (4.0, 0.3)}
-    agents = [
-        one | {"agent_model": name, "mean_cost": cost, "pass_rate": rate}
-        for name, (cost, rate) in spots.items()
-    ]
+    spots = (("best:model", 1.0, 0.6), ("next:model", 1.3, 0.59), ("last:model", 4.0, 0.3))
+    agents = [one | {"agent_model": name, "mean_cost": cost, "pass_rate": rate} for name, cost, rate in spots]
     drawn = draw_frontier(agents, primary="pass_rate")
     [best] = [point for point in parts(drawn, "g") if point[1]["class"] == "point"]
     [circle], [label] = parts(best, "circle"), named(best)

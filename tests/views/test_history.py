@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -68,11 +69,17 @@ def test_each_agent_has_the_same_weight_however_often_it_ran() -> None:
     assert (task.attempts, task.passed, task.agents, task.runs, task.share) == (10, 9, 2, 10, 0.5)
 
 
-def test_flips_count_agents_with_two_attempts_or_more() -> None:
-    outcomes = {"a": [True, False], "b": [True, True], "c": [False]}
-    tasks = of(past(f"r {agent}", f"{agent}:m", {"t": tried}) for agent, tried in outcomes.items())
-    assert tasks["t"].flips == 0.5
-    assert of([past("r", "a:m", {"t": [True]})])["t"].flips is None
+def test_flips_count_agents_with_two_attempts_or_more_and_the_first_change_goes_by_its_start() -> None:
+    runs = [
+        past("late", "c:m", {"t": [True], "same": [True]}, started=9),
+        past("first", "a:m", {"t": [False], "same": [True]}, started=1),
+        past("second", "b:m", {"t": [False, True], "same": [True, True]}, started=5),
+        past("third", "d:m", {"t": [True, True], "same": [True]}, started=6),
+    ]
+    tasks = of(runs)
+    assert (tasks["t"].flips, tasks["t"].first_changed) == (0.5, "second")
+    assert (tasks["same"].flips, tasks["same"].first_changed) == (0.0, None)
+    assert of(runs[:1])["t"].flips is None
 
 
 def test_discrimination_compares_a_task_with_all_others() -> None:
@@ -92,16 +99,6 @@ def test_discrimination_compares_a_task_with_all_others() -> None:
     assert tasks["bad"].discrimination == pytest.approx(-24 / 684**0.5)  # 0, 0, 1 against 5, 3, 0
     assert tasks["dead"].discrimination is None
     assert of(runs[:2])["good"].discrimination is None
-
-
-def test_the_first_run_that_changed_a_task_goes_by_its_start() -> None:
-    runs = [
-        past("late", "c:m", {"t": [True], "same": [True]}, started=9),
-        past("first", "a:m", {"t": [False], "same": [True]}, started=1),
-        past("second", "b:m", {"t": [False, True], "same": [True]}, started=5),
-    ]
-    assert of(runs)["t"].first_changed == "second"
-    assert of(runs)["same"].first_changed is None
 
 
 def test_a_page_of_a_task_has_each_run_and_agent_the_latest_first() -> None:
@@ -177,33 +174,30 @@ def histories(files: Iterable[str]) -> list[str]:
     return [word for file in files for word in ("--history", file)]
 
 
+def objects(*arguments: str) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in call(*arguments).stdout.splitlines()]
+
+
 def test_the_tasks_of_files_are_listed_without_a_server(files: list[str]) -> None:
-    said = call("query", "tasks", *histories(files), "--json")
-    rows = {row["task"]: row for row in map(orjson.loads, said.stdout.splitlines())}
-    assert {task: row["dead"] for task, row in rows.items()} == {
-        "easy": "passed",
-        "hard": "failed",
-        "live": None,
-    }
-    assert (rows["live"]["share"], rows["live"]["first_changed"], rows["live"]["cost_usd"]) == (
-        0.5,
-        "two",
-        0.5,
-    )
+    rows = {row["task"]: row for row in objects("query", "tasks", *histories(files), "--json")}
+    dead = {"easy": "passed", "hard": "failed", "live": None}
+    assert {task: row["dead"] for task, row in rows.items()} == dead
+    live = rows["live"]
+    assert (live["share"], live["first_changed"], live["cost_usd"]) == (0.5, "two", 0.5)
     table = call("query", "tasks", *histories(files)).stdout
     assert "2 of 3 tasks are dead: 1 always passed, 1 never." in table
-    [row] = call("query", "tasks", *histories(files), "--task", "live", "--json").stdout.splitlines()
-    assert orjson.loads(row) == rows["live"]
+    assert objects("query", "tasks", *histories(files), "--task", "live", "--json") == [live]
 
 
-def test_trials_without_a_verdict_say_nothing_of_a_task(tmp_path: Path) -> None:
-    """R31: a scorer that gives numbers alone."""
-    numbers = [a_trial(run_id="n", agent="a", model="m", task_id="t", resolved=None, metrics={"match": 0.5})]
-    file = write(
-        tmp_path, "n", [a_plan(run_id="n", verdicts=False, primary_metric="metrics/match"), *numbers]
-    )
-    said = call("query", "tasks", "--history", file)
-    assert "No such task has a trial with a verdict." in said.stdout
+def test_trials_without_a_verdict_say_nothing_of_a_task_and_make_no_plan(tmp_path: Path) -> None:
+    """R31: of a scorer that gives numbers alone nothing says that earlier agents pass 0 % of the tasks."""
+    numbers = a_trial(run_id="n", agent="a", model="m", task_id="t", resolved=None, metrics={"match": 0.5})
+    plan = a_plan(run_id="n", verdicts=False, primary_metric="metrics/match")
+    file = write(tmp_path, "n", [plan, numbers])
+    assert "No such task has a trial with a verdict." in call("query", "tasks", "--history", file).stdout
+    done = call("plan", "--detect", "5", "--history", file)
+    assert (done.exit_code, "earlier agents" in done.stderr) == (2, False)
+    assert "no trial in the history has a verdict" in done.stderr
 
 
 def test_lines_that_cannot_be_folded_make_the_exit_code_1(files: list[str]) -> None:
@@ -223,16 +217,6 @@ def test_lines_that_cannot_be_folded_make_the_exit_code_1(files: list[str]) -> N
         assert "not_json" in done.stderr
 
 
-def test_a_plan_needs_a_verdict(tmp_path: Path) -> None:
-    """R31: without one, nothing says that earlier agents pass 0 % of the tasks."""
-    numbers = a_trial(run_id="n", agent="a", model="m", task_id="t", resolved=None, metrics={"match": 0.5})
-    plan = a_plan(run_id="n", verdicts=False, primary_metric="metrics/match")
-    done = call("plan", "--detect", "5", "--history", write(tmp_path, "n", [plan, numbers]))
-    assert done.exit_code == 2
-    assert "no trial in the history has a verdict" in done.stderr
-    assert "earlier agents" not in done.stderr
-
-
 @pytest.mark.parametrize("count", [MOST_BOARD_RUNS - 1, MOST_BOARD_RUNS])
 def test_it_is_said_that_only_the_latest_runs_count(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers are replaced: they know so many runs of the benchmark."""
@@ -245,37 +229,30 @@ def test_it_is_said_that_only_the_latest_runs_count(count: int, monkeypatch: pyt
 
 
 def test_an_order_for_a_comparison_declares_what_it_was_made_of(files: list[str]) -> None:
-    said = call(
-        *("shuffle", "-", "--seed", "s", "--for-comparison", *histories(files), "--run-id", "new"),
-        text="easy\nhard\nlive\n",
-    )
+    order = ("shuffle", "-", "--seed", "s", "--for-comparison", *histories(files), "--run-id", "new")
+    said = call(*order, text="easy\nhard\nlive\n")
     plan = orjson.loads(said.stdout)
-    assert plan["order"][0] == "live"
-    assert sorted(plan["tasks"]) == ["easy", "hard", "live"]
-    assert {name: plan[name] for name in ("order_kind", "order_reason", "order_history")} == {
-        "order_kind": "chosen",
-        "order_reason": "history",
-        "order_history": ["one", "two"],
-    }
+    assert (plan["order"][0], sorted(plan["tasks"])) == ("live", ["easy", "hard", "live"])
+    declared = {"order_kind": "chosen", "order_reason": "history", "order_history": ["one", "two"]}
+    assert plan | declared == plan
     assert "2 of 3 tasks are dead" in said.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["shuffle", "-", "--seed", "s", "--for-comparison"], "--for-comparison and --history"),
-        (["shuffle", "-", "--seed", "s", "--history", "FILE"], "--for-comparison and --history"),
-        (
-            ["shuffle", "--for", "inspect", "--seed", "s", "--for-comparison", "--history", "FILE"],
-            "Inspect does its own shuffling",
-        ),
-        (["shuffle", "-", "--seed", "s", "--for-comparison", "--history", "FILE"], "tried any of TASKS"),
-        (["query", "tasks"], "Name a benchmark or runs"),
-        (["query", "tasks", "bench", "--history", "FILE"], "Name a benchmark or runs"),
+        ("shuffle - --seed s --for-comparison", "--for-comparison and --history"),
+        ("shuffle - --seed s --history FILE", "--for-comparison and --history"),
+        ("shuffle --for inspect --seed s --for-comparison --history FILE", "Inspect does its own shuffling"),
+        ("shuffle - --seed s --for-comparison --history FILE", "tried any of TASKS"),
+        ("query tasks", "Name a benchmark or runs"),
+        ("query tasks bench --history FILE", "Name a benchmark or runs"),
+        ("plan --detect 80 --history FILE", "earlier agents pass 66.7 %"),
+        ("plan --detect 20", "--history RUN|FILE is missing"),
     ],
 )
-def test_what_cannot_be_asked_is_said(files: list[str], arguments: list[str], said: str) -> None:
-    done = call(*(files[0] if one == "FILE" else one for one in arguments), text="unknown\n")
+def test_what_cannot_be_asked_is_said(files: list[str], arguments: str, said: str) -> None:
+    done = call(*(files[0] if one == "FILE" else one for one in arguments.split()), text="unknown\n")
     assert done.exit_code == 2
     assert said in done.stderr
 
@@ -299,13 +276,18 @@ def plans(detect: float, attempts: int, **options: Any) -> dict[str, PlanEstimat
 
 
 def test_a_larger_drop_is_found_more_often_after_fewer_pairs_and_more_so_by_history() -> None:
-    small, large = plans(0.06, 4), plans(0.2, 4)
+    """A dollar and a minute for each trial, four at once."""
+    small, large = plans(0.06, 4), plans(0.2, 4, concurrency=4)
     for order in ("shuffled", "history"):
         assert small[order].chance < large[order].chance
-    assert large["history"].pairs is not None
+    plan = large["history"]
+    assert plan.pairs is not None
     assert large["shuffled"].pairs is not None
-    assert large["history"].pairs < 0.75 * large["shuffled"].pairs
-    assert large["history"].chance_at_end == large["shuffled"].chance_at_end
+    assert plan.pairs < 0.75 * large["shuffled"].pairs
+    assert plan.chance_at_end == large["shuffled"].chance_at_end
+    assert (plan.trials, plan.full_cost_usd, plan.full_hours) == (240, 240.0, 1.0)
+    assert plan.cost_usd == pytest.approx(plan.pairs, abs=1)
+    assert plan.hours == pytest.approx(plan.pairs / 240, abs=0.01)
 
 
 def test_of_equal_agents_at_most_one_in_twenty_is_called_worse() -> None:
@@ -314,27 +296,18 @@ def test_of_equal_agents_at_most_one_in_twenty_is_called_worse() -> None:
     assert chance <= 0.05 + 3 * (0.05 * 0.95 / 600) ** 0.5
 
 
-def test_cost_and_hours_are_those_of_the_trials_until_then() -> None:
-    """A dollar and a minute for each trial, four at once."""
-    plan = plans(0.2, 4, concurrency=4)["history"]
-    assert (plan.trials, plan.full_cost_usd, plan.full_hours) == (240, 240.0, 1.0)
-    assert plan.pairs is not None
-    assert plan.cost_usd == pytest.approx(plan.pairs, abs=1)
-    assert plan.hours == pytest.approx(plan.pairs / 240, abs=0.01)
-
-
 def test_a_plan_has_as_many_tasks_as_it_is_asked_for() -> None:
     """Twice the tasks find more, half of them less; trials and cost are those of so many tasks."""
     found = plans_of(a_history(), 0.12, [2], Random(3), tasks=[30, 60, 120], simulated=200)
     by_size = {(plan.tasks, plan.order): plan for plan in found}
-    assert [plan.trials for plan in found] == [60, 60, 120, 120, 240, 240]
-    assert [plan.full_cost_usd for plan in found] == [60.0, 60.0, 120.0, 120.0, 240.0, 240.0]
+    for size, order in product((30, 60, 120), ("shuffled", "history")):
+        plan = by_size[size, order]
+        assert (plan.trials, plan.full_cost_usd) == (2 * size, 2.0 * size)
+        assert plan.cost_usd is not None
+        assert plan.cost_usd <= plan.trials
     for order in ("shuffled", "history"):
         chances = [by_size[size, order].chance_at_end for size in (30, 60, 120)]
         assert chances[0] < chances[1] - 0.1 < chances[2] - 0.2, chances
-    for plan in found:
-        assert plan.cost_usd is not None
-        assert plan.cost_usd <= plan.trials
     [alone, *_] = plans_of(a_history(), 0.12, [2], Random(3), simulated=200)
     assert alone == plans_of(a_history(), 0.12, [2], Random(3), tasks=[60], simulated=200)[0]
 
@@ -353,36 +326,16 @@ def test_the_plan_of_files_is_printed_as_an_estimate(tmp_path: Path) -> None:
         a_file(tmp_path, run, run, {f"t{at:02}": (at + shift) % 4 > 0 for at in range(24)})
         for run, shift in (("a", 0), ("b", 1), ("c", 2))
     ]
-    said = call("plan", "--detect", "20", "--attempts", "2", *histories(files))
+    plan = ("plan", "--detect", "20", "--attempts", "2", *histories(files))
+    said = call(*plan)
     assert said.exit_code == 0
     assert "Estimate: what a plan detects" in said.stdout
     assert "the candidate passes 20 points less" in said.stdout
-    rows = [
-        orjson.loads(line)
-        for line in call(
-            "plan", "--detect", "20", "--attempts", "2", *histories(files), "--json"
-        ).stdout.splitlines()
-    ]
+    rows = objects(*plan, "--json")
     assert [(row["order"], row["tasks"], row["trials"], row["full_cost_usd"]) for row in rows] == [
         ("shuffled", 24, 48, 24.0),
         ("history", 24, 48, 24.0),
     ]
-    assert call("plan", "--detect", "20", "--attempts", "2", *histories(files)).stdout == said.stdout
-    sized = call(
-        "plan",
-        "--detect",
-        "20",
-        "--attempts",
-        "2",
-        "--tasks",
-        "12",
-        "--tasks",
-        "30",
-        *histories(files),
-        "--json",
-    )
-    assert [orjson.loads(line)["tasks"] for line in sized.stdout.splitlines()] == [12, 12, 30, 30]
-    refused = call("plan", "--detect", "80", *histories(files))
-    assert refused.exit_code == 2
-    assert "earlier agents pass 75.0 %" in refused.stderr
-    assert "--history RUN|FILE is missing" in call("plan", "--detect", "20").stderr
+    assert call(*plan).stdout == said.stdout
+    sized = objects(*plan, "--tasks", "12", "--tasks", "30", "--json")
+    assert [row["tasks"] for row in sized] == [12, 12, 30, 30]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import comb
@@ -17,6 +17,7 @@ from streamer.statistics.exact import sign_test
 from streamer.views.decide.leaderboard import (
     NOT_RANKED,
     BenchmarkBoard,
+    BoardRow,
     Change,
     boards_of,
     change_between,
@@ -34,28 +35,15 @@ from tests.support.rows import read_rows, terminal_bench_row_to_event
 PASS_RATE = BOARD_METRICS["pass_rate"]
 
 
-def test_a_run_in_quarantine_is_not_pooled() -> None:
+def test_a_run_in_quarantine_and_an_agent_without_published_tasks_are_not_pooled() -> None:
     [run] = board_runs(a_night("n", 1, {"a": "+" * 6}))
     broken = replace(run, run=run.run.model_copy(update={"degraded": "a bug"}))
-    assert [entry.left_out for entry in entries_of([run, broken], PASS_RATE, pooled=True)] == [
-        None,
-        "unfinished",
-    ]
+    entries = entries_of([run, broken, replace(run, tasks={})], PASS_RATE, pooled=True)
+    assert [entry.left_out for entry in entries] == [None, "unfinished", "not_compared"]
+    assert entries[-1].value == 1.0
 
 
-def test_an_agent_without_published_tasks_is_not_pooled() -> None:
-    [run] = board_runs(a_night("n", 1, {"a": "+" * 6}))
-    [entry] = entries_of([replace(run, tasks={})], PASS_RATE, pooled=True)
-    assert (entry.left_out, entry.value) == ("not_compared", 1.0)
-
-
-@pytest.mark.parametrize("metric", ["accuracy", "cost_of_pass"])
-def test_a_metric_without_an_error_has_no_interval(metric: str) -> None:
-    [run] = board_runs(a_night("n", 1, {"a": "+-" * 6}))
-    assert [e.interval for e in entries_of([run], BOARD_METRICS[metric], pooled=True)] in ([], [None])
-
-
-def test_the_interval_of_a_run_is_that_of_its_summary() -> None:
+def test_the_interval_of_a_run_is_that_of_its_summary_if_the_metric_has_an_error() -> None:
     [run] = board_runs(a_night("n", 1, {"a": "+-" * 6}))
     [agent] = run.agents
     ability, reward = agent.uncertainty and agent.uncertainty.ability, agent.metrics["reward"]
@@ -65,6 +53,9 @@ def test_the_interval_of_a_run_is_that_of_its_summary() -> None:
     [of_reward] = entries_of([run], named_metric("reward", {}), pooled=True)
     assert of_reward.interval == Ends(low=float(reward.low or 0), high=float(reward.high or 0))
     assert of_reward.value == reward.mean
+    for metric in ("accuracy", "cost_of_pass"):
+        intervals = [e.interval for e in entries_of([run], BOARD_METRICS[metric], pooled=True)]
+        assert intervals in ([], [None])
 
 
 # -----------------------------------------------------------------------------
@@ -73,13 +64,17 @@ def test_the_interval_of_a_run_is_that_of_its_summary() -> None:
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 
-Passed = dict[str, dict[str, list[bool | None]]]
+Passed = Mapping[str, Mapping[str, list[bool | None]]]
 """Agent to task to the verdict of each trial; None: there was none."""
 
 
 def the_board(runs: Iterable[BoardRun], metric: str = "pass_rate", **options: bool) -> BenchmarkBoard:
     [board] = boards_of(runs, metric, NOW, **options)
     return BenchmarkBoard.model_validate_json(board.model_dump_json())
+
+
+def place(row: BoardRow) -> tuple[int, int] | None:
+    return row.rank and (row.rank.best, row.rank.worst)
 
 
 def two_nights() -> list[BoardRun]:
@@ -112,48 +107,43 @@ def test_true_places_come_from_one_sided_sign_tests_by_holms_method() -> None:
     p = 2^-8 is below .025/5. Of the 7 tasks that `mid` passes more often than `other` p = 2^-7 is above
     .025/4, though below .05/4: the ranks of the run while it went on have the other half.
     """
-    ranks = {row.agent_model: row.rank for row in the_board(two_nights()).rows}
-    assert {label: (rank.best, rank.worst) for label, rank in ranks.items() if rank} == {
-        "best:m": (1, 1),
-        "mid:m": (2, 3),
-        "other:m": (2, 3),
-    }
+    places = {row.agent_model: place(row) for row in the_board(two_nights()).rows}
+    assert places == {"best:m": (1, 1), "mid:m": (2, 3), "other:m": (2, 3)}
     close = board_runs(a_night("n", 1, {"a": "+" * 10, "b": "+" * 6 + "-" * 4}))
-    assert [row.rank and (row.rank.best, row.rank.worst) for row in the_board(close).rows] == [(1, 2), (1, 2)]
+    assert [place(row) for row in the_board(close).rows] == [(1, 2), (1, 2)]
 
 
-def test_a_change_from_night_to_night_says_whether_it_is_real() -> None:
-    changes = {row.agent_model: row.change for row in the_board(two_nights()).rows}
-    mid, best = changes["mid:m"], changes["best:m"]
+def test_a_change_from_night_to_night_says_whether_it_is_real_and_a_trend_begins_with_the_oldest() -> None:
+    rows = {row.agent_model: row for row in the_board(two_nights()).rows}
+    mid, best = rows["mid:m"].change, rows["best:m"].change
     assert mid is not None
     assert best is not None
     assert (mid.before, mid.after, mid.difference) == ("n1", "n2", pytest.approx(0.6))
     assert (mid.p_value, mid.certain) == (2 / 2**6, True)
     assert mid.words[0] == "mid:m of n2 ahead on tasks like these: sign test p = 0.0312"
     assert (best.difference, best.p_value, best.certain) == (pytest.approx(-0.1), 1.0, False)
+    trend = rows["mid:m"].trend
+    assert [(point.run, point.value, point.trials, point.at) for point in trend] == [
+        ("n1", 0.2, 10, datetime(2026, 1, 1, 3, tzinfo=UTC)),
+        ("n2", 0.8, 10, datetime(2026, 1, 2, 3, tzinfo=UTC)),
+    ]
+    assert all(point.interval for point in trend)
 
 
 def test_equal_agents_that_ran_on_unequally_many_nights_are_not_told_apart() -> None:
     """89 tasks at 20 %: `new` ran on the last night alone, `old` on all five."""
-    nights = [
-        a_night(f"n{day}", day, {"old": "+" * 5, **({"new": "+" * 5} if day == 5 else {})})
-        for day in range(1, 6)
-    ]
+    agents = [{"old": "+" * 5}] * 4 + [{"old": "+" * 5, "new": "+" * 5}]
+    nights = [a_night(f"n{day}", day, outcomes) for day, outcomes in enumerate(agents, 1)]
     stored, random, wrong = board_runs(event for night in nights for event in night), Random(11), 0
     for _ in range(40):
-        drawn = [
-            replace(
-                one,
-                tasks={
-                    f"t{task}": {
-                        agent.agent_model: (1, int(random.random() < 0.2), 0) for agent in one.agents
-                    }
-                    for task in range(89)
-                },
-            )
-            for one in stored
-        ]
-        wrong += any(row.rank and (row.rank.best, row.rank.worst) != (1, 2) for row in the_board(drawn).rows)
+        drawn = []
+        for one in stored:
+            labels = [agent.agent_model for agent in one.agents]
+            tasks = {
+                f"t{n}": {name: (1, int(random.random() < 0.2), 0) for name in labels} for n in range(89)
+            }
+            drawn.append(replace(one, tasks=tasks))
+        wrong += any(place(row) != (1, 2) for row in the_board(drawn).rows)
     assert wrong <= 2
 
 
@@ -173,16 +163,6 @@ def test_a_change_compares_runs_of_the_same_benchmark() -> None:
     assert change is not None
     assert (change.before, change.after, change.certain) == ("one", "three", False)
     assert changes == {"b:m": None, "c:m": None}
-
-
-def test_a_trend_lists_the_finished_runs_the_oldest_first() -> None:
-    [row] = [row for row in the_board(two_nights()).rows if row.agent_model == "mid:m"]
-    assert [(point.run, point.value, point.trials) for point in row.trend] == [
-        ("n1", 0.2, 10),
-        ("n2", 0.8, 10),
-    ]
-    assert all(point.interval for point in row.trend)
-    assert [point.at for point in row.trend] == [datetime(2026, 1, day, 3, tzinfo=UTC) for day in (1, 2)]
 
 
 def test_unfinished_and_tiny_runs_stand_below_and_are_marked() -> None:
@@ -227,13 +207,11 @@ def test_benchmarks_are_never_mixed_unless_asked() -> None:
     assert mixed.mixed
     assert [(row.agent_model, row.tasks) for row in mixed.rows] == [("a:m", 18), ("b:m", 6)]
     assert mixed.rows[0].value == pytest.approx(2 / 3)
-
-
-def test_one_run_that_names_no_benchmark_has_a_board_of_its_own() -> None:
-    runs = board_runs(a_night("alone", 1, {"a": "+" * 8, "b": "-" * 8}, benchmark=None))
-    board = the_board(runs, together=True)
-    assert (board.mixed, board.benchmark) == (False, None)
-    assert [row.rank and row.rank.best for row in board.rows] == [1, 2]
+    alone = the_board(
+        board_runs(a_night("x", 1, {"a": "+" * 8, "b": "-" * 8}, benchmark=None)), together=True
+    )
+    assert (alone.mixed, alone.benchmark) == (False, None)
+    assert [place(row) for row in alone.rows] == [(1, 1), (2, 2)]
 
 
 def test_a_named_metric_is_that_of_the_newest_finished_run_with_its_interval_and_without_ranks() -> None:
@@ -246,13 +224,10 @@ def test_a_named_metric_is_that_of_the_newest_finished_run_with_its_interval_and
     assert all(row.interval and row.rank is None and row.change is None for row in board.rows)
     assert (board.rank_missing, board.higher_is_better) == ("metric", True)
     assert boards_of(two_nights(), "metrics/unheard-of", NOW) == []
-
-
-def test_less_is_better_where_the_plan_says_so() -> None:
     plan = {"metrics": {"reward": {"direction": "lower", "unit": "points", "label": "Cost"}}}
-    board = the_board(board_runs(a_night("n", 1, {"a": "+" * 6, "b": "-" * 6}, **plan)), "metrics/reward")
-    assert [row.agent_model for row in board.rows] == ["b:m", "a:m"]
-    assert (board.label, board.unit, board.higher_is_better) == ("Cost", "points", False)
+    least = the_board(board_runs(a_night("n", 1, {"a": "+" * 6, "b": "-" * 6}, **plan)), "metrics/reward")
+    assert [row.agent_model for row in least.rows] == ["b:m", "a:m"]
+    assert (least.label, least.unit, least.higher_is_better) == ("Cost", "points", False)
 
 
 def test_equal_values_share_a_place_and_baselines_have_none() -> None:
@@ -266,22 +241,20 @@ def test_equal_values_share_a_place_and_baselines_have_none() -> None:
 
 def test_public_submissions_of_terminal_bench_pool_to_what_a_count_of_their_trials_gives() -> None:
     """Every run that has all 80 tasks. The oracle counts rows; one without a verdict has not passed (R19)."""
-    rows = read_rows(shared_data() / "terminal_bench" / "trials.jsonl.gz")
     of_run = defaultdict(dict)
-    for row in rows:
+    for row in read_rows(shared_data() / "terminal_bench" / "trials.jsonl.gz"):
         of_run[row["run_path"]][row["task_id"]] = row
     whole = {path: stored for path, stored in of_run.items() if len(stored) == 80}
-    events = []
+    events: list[Event] = []
+    passed: dict[str, dict[str, list[bool | None]]] = defaultdict(lambda: defaultdict(list))
     for path, stored in whole.items():
         events.append(a_plan(run_id=path, benchmark="terminal-bench-core", benchmark_version="0.1.1"))
         events += [terminal_bench_row_to_event(row, path) for row in stored.values()]
         events.append({"type": "run_finished", "run_id": path})
-    board = the_board(board_runs(events))
-    passed: Passed = defaultdict(lambda: defaultdict(list))
-    for stored in whole.values():
         for task, row in stored.items():
             label = f"{row['agent'] or 'unknown'}:{row['model'] or 'unknown'}"
             passed[label][task].append(row["is_resolved"])
+    board = the_board(board_runs(events))
     rates = {
         label: sum(one.count(True) for one in tasks.values()) / sum(map(len, tasks.values()))
         for label, tasks in passed.items()
@@ -289,14 +262,13 @@ def test_public_submissions_of_terminal_bench_pool_to_what_a_count_of_their_tria
     assert {row.agent_model: row.value for row in board.rows} == pytest.approx(rates)
     assert (board.below, board.versions, len(board.rows) >= 5) == ([], ["0.1.1"], True)
     assert max(len(row.runs) for row in board.rows) == 7
-    ranks = {row.agent_model: row.rank and (row.rank.best, row.rank.worst) for row in board.rows}
     newest_first: Passed = {
         row.agent_model: {
             task: [whole[run][task]["is_resolved"] is True for run in row.runs] for task in whole[row.newest]
         }
         for row in board.rows
     }
-    assert ranks == holm(newest_first)
+    assert {row.agent_model: place(row) for row in board.rows} == holm(newest_first)
     assert sum(one.count(None) for tasks in passed.values() for one in tasks.values()) > 10
     assert {row.unknown for row in board.rows} == {0}
 
@@ -376,26 +348,17 @@ def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why
     assert first["change"].endswith("], real")
     assert second["change"] == "+0.0 points [-34.7, 34.7], may be chance"
     assert (below["left out"], below["order"], below["95 %"]) == ("stalled", "–", "–")
-    assert "all agents at once" in table.note
+    for said in ("all agents at once", "not for the best of many nights", "equal attempts at a task"):
+        assert said in table.note
     assert "pooled" not in table.note.split("\n")[0]
 
 
-def test_a_board_says_what_its_places_hold_for() -> None:
-    [table] = tables(*nights())
-    assert "holds for one board fixed beforehand, not for the best of many nights" in table.note
-    assert "equal attempts at a task" in table.note
-
-
-def test_a_named_metric_says_that_it_is_not_ranked_and_not_pooled() -> None:
-    [table] = tables(*nights(), metric="metrics/reward")
-    assert NOT_RANKED["metric"] in table.note
-    assert "newest finished run" in table.note
-    assert "place" not in table.heads
-
-
-def test_a_limit_keeps_the_best() -> None:
-    [table] = tables(*nights(), limit=1)
-    assert [row["agent:model"] for row in cells(table)] == ["a:m"]
+def test_a_limit_keeps_the_best_and_a_named_metric_is_neither_ranked_nor_pooled() -> None:
+    [limited], [named] = tables(*nights(), limit=1), tables(*nights(), metric="metrics/reward")
+    assert [row["agent:model"] for row in cells(limited)] == ["a:m"]
+    assert NOT_RANKED["metric"] in named.note
+    assert "newest finished run" in named.note
+    assert "place" not in named.heads
 
 
 def test_runs_are_counted_beside_the_newest_and_versions_are_named() -> None:
@@ -452,29 +415,19 @@ def test_a_change_is_real_if_the_sign_test_shows_it_at_five_percent(
     assert result.said.endswith("real" if certain else "may be chance")
 
 
-def test_only_common_tasks_count() -> None:
+def test_only_common_tasks_count_and_with_unequal_attempts_nothing_is_tested() -> None:
     result = change("++++++  ", "++++  --")
     assert (result.difference, result.p_value) == (0.0, 1.0)
     nothing = change("++++    ", "    ++++")
     assert (nothing.difference, nothing.said, nothing.certain) == (None, "–", False)
-
-
-@pytest.mark.parametrize(
-    ("attempts", "p", "said"),
-    [(2, None, "+100.0 points [41.8, 100.0], attempts differ"), (1, 2 / 2**8, "real")],
-)
-def test_with_unequal_attempts_a_change_is_not_tested(attempts: int, p: float | None, said: str) -> None:
-    events = [*a_night("n1", 1, {"a": "-" * 8}), *a_night("n2", 2, {"a": "+" * 8})]
-    trial = next(event for event in events if event.get("run_id") == "n2" and "task_id" in event)
-    for number in range(2, attempts + 1):
-        events += [{**trial, "task_id": f"t{task:02}", "attempt": number} for task in range(8)]
-    newer, older = board_runs(events)
-    result = change_between(older, newer, "a:m")
-    assert (result.p_value, result.certain, result.difference) == (p, p is not None, 1.0)
-    assert result.said.endswith(said)
-    uneven = "8 of 8 tasks have unequal attempts: no test uses them"
-    assert (result.words[-1] == uneven) is (attempts == 2)
-    assert any("sign test" in words for words in result.words) is (attempts == 1)
+    newer = list(a_night("n2", 2, {"a": "+" * 8}))
+    again = [event | {"attempt": 2} for event in newer if "task_id" in event]
+    after, before = board_runs([*a_night("n1", 1, {"a": "-" * 8}), *newer, *again])
+    uneven = change_between(before, after, "a:m")
+    assert (uneven.p_value, uneven.certain, uneven.difference) == (None, False, 1.0)
+    assert uneven.said == "+100.0 points [41.8, 100.0], attempts differ"
+    assert uneven.words[-1] == "8 of 8 tasks have unequal attempts: no test uses them"
+    assert not any("sign test" in words for words in uneven.words)
 
 
 def test_an_unknown_trial_counts_both_ways_in_interval_and_p_value() -> None:

@@ -30,27 +30,23 @@ from tests.support.events import a_trial, folded
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "other", "alike"),
     [
-        ("exit code 1", "exit code 137"),
-        ("no file /app/a/b.py", "no file /srv/x/c.txt"),
-        ("container 4f5a6b7c8d9e is gone", "container 0011aabbccdd is gone"),
-        ("run 123e4567-e89b-12d3-a456-426614174000", "run 00000000-0000-0000-0000-000000000001"),
-        ("at 0xdeadbeef", "at 0x1"),
-        ("GET https://a.example/x?y=1 failed", "GET http://b.example failed"),
-        ("Traceback (most recent call last):\n  File x\nKeyError: 'a'", "KeyError: 'a'"),
-        ("\n\n  first line \nsecond", "first line\nother"),
+        ("exit code 1", "exit code 137", True),
+        ("no file /app/a/b.py", "no file /srv/x/c.txt", True),
+        ("container 4f5a6b7c8d9e is gone", "container 0011aabbccdd is gone", True),
+        ("run 123e4567-e89b-12d3-a456-426614174000", "run 00000000-0000-0000-0000-000000000001", True),
+        ("at 0xdeadbeef", "at 0x1", True),
+        ("GET https://a.example/x?y=1 failed", "GET http://b.example failed", True),
+        ("Traceback (most recent call last):\n  File x\nKeyError: 'a'", "KeyError: 'a'", True),
+        ("\n\n  first line \nsecond", "first line\nother", True),
+        ("failed tests: test_a", "failed tests: test_b", False),
+        ("decade", "facade", False),
+        ("a", "", False),
     ],
 )
-def test_messages_that_differ_in_such_parts_alone_are_of_one_kind(one: str, other: str) -> None:
-    assert kind_of(one) == kind_of(other)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"), [("failed tests: test_a", "failed tests: test_b"), ("decade", "facade"), ("a", "")]
-)
-def test_words_tell_kinds_apart(one: str, other: str) -> None:
-    assert kind_of(one) != kind_of(other)
+def test_messages_of_one_kind_differ_in_such_parts_alone(one: str, other: str, alike: bool) -> None:
+    assert (kind_of(one) == kind_of(other)) is alike
 
 
 def test_hostile_messages_end_soon() -> None:
@@ -60,23 +56,15 @@ def test_hostile_messages_end_soon() -> None:
 
 
 def test_groups_have_counts_shares_and_agents_the_largest_first() -> None:
-    def failed(agent: str, mode: str | None, message: str = "") -> FailedTrial:
-        return FailedTrial(agent, mode, kind_of(message) if message else "", message or None)
-
+    failures = [("a", "unset", "x 1"), ("b", "none", "x 2"), ("a", None, "x 3"), ("a", "timeout", "")]
     groups = failure_groups(
-        [
-            failed("a", "unset", "x 1"),
-            failed("b", "none", "x 2"),
-            failed("a", None, "x 3"),
-            failed("a", "timeout"),
-        ]
+        FailedTrial(agent, mode, kind_of(message) if message else "", message or None)
+        for agent, mode, message in failures
     )
-    assert [(group.failure_mode, group.kind, group.count, group.share) for group in groups] == [
-        (None, "x N", 3, 0.75),
-        ("timeout", "", 1, 0.25),
-    ]
+    assert [
+        (group.failure_mode, group.kind, group.count, group.share, group.example) for group in groups
+    ] == [(None, "x N", 3, 0.75, "x 1"), ("timeout", "", 1, 0.25, None)]
     assert groups[0].agents == {"a": 2, "b": 1}
-    assert (groups[0].example, groups[1].example) == ("x 1", None)
     assert failure_groups([]) == []
 
 
@@ -90,49 +78,25 @@ def row(task: str, agent: str, passed: bool, **fields: object) -> TrialRow:
 
 
 def test_the_hardest_task_and_the_best_agent_come_first() -> None:
-    rows = [row("easy", agent, True) for agent in "ab"]
-    rows += [
-        row("hard", "a", False),
-        row("hard", "b", False),
-        row("split", "a", True),
-        row("split", "b", False),
-    ]
+    rows = [row("easy", agent, True) for agent in "ab"] + [row("hard", agent, False) for agent in "ab"]
+    rows += [row("split", "a", True), row("split", "b", False)]
     result = matrix_of(rows, ())
     assert result.agents == ["a", "b"]
-    assert [(task.task_id, task.pass_rate) for task in result.tasks] == [
-        ("hard", 0),
-        ("split", 0.5),
-        ("easy", 1),
-    ]
+    rates = [("hard", 0), ("split", 0.5), ("easy", 1)]
+    assert [(task.task_id, task.pass_rate) for task in result.tasks] == rates
     assert matrix_of(rows, (), sort="disagreement").tasks[0].task_id == "split"
     assert [task.task_id for task in matrix_of(rows, (), sort="task").tasks] == ["easy", "hard", "split"]
 
 
 def test_tiers_of_a_task_are_rows_of_their_own() -> None:
     result = matrix_of([row("t", "a", True, tier="T1"), row("t", "a", False, tier="T0")], ())
-    assert [(task.tier, task.cells) for task in result.tasks] == [
-        ("T0", [(1, 0, 0, 0, None)]),
-        ("T1", [(1, 1, 0, 0, None)]),
-    ]
-
-
-def test_the_mean_of_values_whose_sum_no_float_holds_is_known() -> None:
-    rows = [row("t", "a", True, cost_usd=1.5e308) for _ in range(2)]
-    assert whole_matrix(rows).means["cost_usd"].cells == [[1.5e308]]
+    cells = [("T0", [(1, 0, 0, 0, None)]), ("T1", [(1, 1, 0, 0, None)])]
+    assert [(task.tier, task.cells) for task in result.tasks] == cells
 
 
 def test_a_trial_in_flight_makes_a_cell_of_its_own() -> None:
-    running = TrialInFlight(
-        shard="",
-        task_id="t",
-        attempt=1,
-        agent="a",
-        model="m",
-        tier=None,
-        subtest=None,
-        started_at=None,
-        position=None,
-    )
+    slot = {"shard": "", "task_id": "t", "attempt": 1, "agent": "a", "model": "m"}
+    running = TrialInFlight.model_validate(dict.fromkeys(TrialInFlight.model_fields) | slot)
     result = matrix_of([], [running])
     assert (result.agents, result.tasks[0].cells) == (["a:m"], [(0, 0, 0, 1, None)])
     assert result.tasks[0].pass_rate is None
@@ -143,6 +107,8 @@ def test_a_metric_is_the_mean_of_what_is_known() -> None:
     result = matrix_of(rows, (), metric="cost_usd")
     assert (result.tasks[0].cells, result.low, result.high) == ([(3, 3, 0, 0, 2.0)], 2.0, 2.0)
     assert matrix_of([], (), metric="cost_usd").low is None
+    huge = [row("t", "a", True, cost_usd=1.5e308) for _ in range(2)]
+    assert whole_matrix(huge).means["cost_usd"].cells == [[1.5e308]], "no float holds their sum"
 
 
 def test_a_matrix_of_too_many_cells_is_refused_however_few_trials_there_are() -> None:
@@ -166,17 +132,11 @@ def test_the_cells_add_up_to_the_trials(trials: list[tuple[str, str, bool]]) -> 
 def shown(whole: WholeMatrix, metric: str, sort: str) -> Matrix:
     """What a file shows: the means of a metric put into the cells, the tasks in an order."""
     means = whole.means.get(metric)
-    tasks = [
-        task.model_copy(
-            update={
-                "cells": [
-                    cell and (*cell[:4], None if means is None else means.cells[at][agent])
-                    for agent, cell in enumerate(task.cells)
-                ]
-            }
-        )
-        for at, task in enumerate(whole.matrix.tasks)
-    ]
+    tasks = []
+    for at, task in enumerate(whole.matrix.tasks):
+        values = [None] * len(task.cells) if means is None else means.cells[at]
+        cells = [cell and (*cell[:4], value) for cell, value in zip(task.cells, values, strict=True)]
+        tasks.append(task.model_copy(update={"cells": cells}))
     ends = {"low": means and means.low, "high": means and means.high, "metric": metric}
     return whole.matrix.model_copy(update={"tasks": [tasks[at] for at in whole.orders[sort]], **ends})
 
@@ -196,16 +156,19 @@ def test_a_file_has_each_matrix_that_the_page_may_ask_for(metric: str, sort: str
 
 
 @pytest.mark.parametrize(
-    ("trial", "outcome"),
+    ("resolved", "success", "formulacode", "outcome"),
     [
-        ({"success": True, "resolved": True, "formulacode": None}, "passed"),
-        ({"success": False, "resolved": False, "formulacode": None}, "failed"),
-        ({"success": False, "resolved": None, "formulacode": None}, "no_verdict"),
-        ({"success": False, "resolved": None, "formulacode": {"task_speedup": 1.0}}, "failed"),
-        ({"success": True, "resolved": True, "formulacode": {"fallback_to_baseline": True}}, "fell_back"),
+        (True, True, None, "passed"),
+        (False, False, None, "failed"),
+        (None, False, None, "no_verdict"),
+        (None, False, {"task_speedup": 1.0}, "failed"),
+        (True, True, {"fallback_to_baseline": True}, "fell_back"),
     ],
 )
-def test_each_outcome_follows_from_verdict_success_and_fallback(trial: dict[str, Any], outcome: str) -> None:
+def test_each_outcome_follows_from_verdict_success_and_fallback(
+    resolved: bool | None, success: bool, formulacode: dict[str, Any] | None, outcome: str
+) -> None:
+    trial = {"success": success, "resolved": resolved, "formulacode": formulacode}
     assert outcome_of(trial) == outcome
 
 
@@ -218,20 +181,13 @@ def test_a_stored_row_says_what_a_row_says_of_every_outcome() -> None:
         a_trial(task_id="t4", benchmarks=ratios),
         a_trial(task_id="t5", benchmarks=ratios, tests={"status": "failed", "failed": 1}, attempt=2),
     ]
-    outcomes = set()
+    rows = {}
     for change in folded(events)[0].run("run-1").take_scored():
         stored = StoredRow.of(change.value or b"")
         stored.id = "0" * 24
-        expected = TrialRow.of(stored.id, json.loads(change.value or b""))
-        assert {name: getattr(stored, name) for name in TrialRow.model_fields} == dict(expected)
-        outcomes.add(stored.outcome)
-    assert outcomes == {"passed", "no_verdict", "failed", "fell_back"}
-
-
-def test_a_row_has_what_the_scored_trial_says() -> None:
-    [change] = (
-        folded([a_trial(tier="T0", cost_usd=0.5, metrics={"reward": 0.5})])[0].run("run-1").take_scored()
-    )
-    row = TrialRow.of("0" * 24, json.loads(change.value or b""))
-    assert (row.task_id, row.agent_model, row.tier, row.cost_usd) == ("task-1", "terminus:gpt-5", "T0", 0.5)
-    assert (row.outcome, row.task_speedup, row.metrics) == ("passed", None, {"reward": 0.5})
+        row = rows[stored.task_id] = TrialRow.of(stored.id, json.loads(change.value or b""))
+        assert {name: getattr(stored, name) for name in TrialRow.model_fields} == dict(row)
+    assert {row.outcome for row in rows.values()} == {"passed", "no_verdict", "failed", "fell_back"}
+    first = rows["task-1"]
+    assert (first.agent_model, first.tier, first.cost_usd) == ("terminus:gpt-5", "T0", 0.5)
+    assert (first.outcome, first.task_speedup, first.metrics) == ("passed", None, {"reward": 0.5})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from datetime import UTC, datetime, timedelta
 from math import log
 from random import Random
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamer.client.folded import answers_of
+from streamer.client.queries import RunAnswers
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunSummary, TrialInFlight
 from streamer.statistics.pairs import e_value
 from streamer.views.cells import EVENT_TIME
@@ -30,7 +32,7 @@ from streamer.views.decide.outlook import (
     outlook_of,
 )
 from tests.support.builders import a_run_change, an_agent_model_change
-from tests.support.events import Event, a_plan, a_start, a_trial, folded, summaries
+from tests.support.events import Event, a_plan, a_start, a_trial, folded
 
 AT = datetime(2026, 1, 31, 22, 0, tzinfo=UTC)
 NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
@@ -67,24 +69,22 @@ def test_it_is_passed_where_spending_in_proportion_to_time_reaches_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "seconds", "said"),
+    ("standing", "seconds", "at", "said"),
     [
-        ("passed", None, "over the budget of $1,040.00"),
-        ("within", None, "within the budget of $1,040.00"),
-        ("will_pass", 600.0, "forecast: the budget of $1,040.00 is passed about 22:10 UTC"),
-        ("will_pass", 90_000.0, "forecast: the budget of $1,040.00 is passed about 1 Feb 23:00 UTC"),
-        ("may_pass", None, "forecast: the budget of $1,040.00 may be passed"),
-        ("kept", None, "forecast: the budget of $1,040.00 is not passed"),
-        ("unknown", None, "no forecast for the budget of $1,040.00"),
+        ("passed", None, AT, "over the budget of $1,040.00"),
+        ("within", None, AT, "within the budget of $1,040.00"),
+        ("will_pass", 600.0, AT, "forecast: the budget of $1,040.00 is passed about 22:10 UTC"),
+        ("will_pass", 90_000.0, AT, "forecast: the budget of $1,040.00 is passed about 1 Feb 23:00 UTC"),
+        ("will_pass", 5.0, None, "forecast: the budget of $1,040.00 is passed"),
+        ("may_pass", None, AT, "forecast: the budget of $1,040.00 may be passed"),
+        ("kept", None, AT, "forecast: the budget of $1,040.00 is not passed"),
+        ("unknown", None, AT, "no forecast for the budget of $1,040.00"),
     ],
 )
-def test_each_standing_has_its_words(standing: BudgetState, seconds: float | None, said: str) -> None:
-    assert budget_words(BudgetOutlook(usd=1040.0, standing=standing, seconds_until=seconds), AT) == said
-
-
-def test_without_a_time_there_is_no_clock() -> None:
-    result = BudgetOutlook(usd=4.0, standing="will_pass", seconds_until=5.0)
-    assert budget_words(result, None) == "forecast: the budget of $4.00 is passed"
+def test_each_standing_has_its_words(
+    standing: BudgetState, seconds: float | None, at: datetime | None, said: str
+) -> None:
+    assert budget_words(BudgetOutlook(usd=1040.0, standing=standing, seconds_until=seconds), at) == said
 
 
 # -----------------------------------------------------------------------------
@@ -107,20 +107,45 @@ def likely(pace: Eta) -> tuple[float | None, float | None]:
     return (pace.seconds_left and pace.seconds_left.likely, pace.projected_usd and pace.projected_usd.likely)
 
 
-def test_the_rest_takes_and_costs_what_the_trials_so_far_took_and_cost() -> None:
-    """3 of 12 trials in 30 minutes for 1.5 USD: 9 more take 90 minutes; 3 USD an hour; 6 USD in all."""
-    pace = eta_of(a_run(30, 3, 12, total_cost=1.5))
-    assert (pace.share, pace.usd_per_hour, *likely(pace)) == (0.25, 3.0, 5400.0, 6.0)
-    assert pace.seconds_left is not None
-    assert pace.seconds_left.low < 5400.0 < pace.seconds_left.high
+def test_a_forecast_is_between_its_ends() -> None:
+    left = eta_of(a_run(30, 3, 12)).seconds_left
+    assert left is not None
+    assert left.low < 5400.0 < left.high
 
 
-def test_one_trial_is_enough_where_the_start_is_known() -> None:
-    assert likely(eta_of(a_run(1, 1, 5, total_cost=0.1)))[0] == 240.0
+LATER = a_run(10, 6, 10, total_cost=2.0, started_at=None)
 
 
-def test_without_a_plan_only_the_burn_rate_is_known() -> None:
-    assert eta_of(a_run(30, 3, None, total_cost=1.5)) == Eta(None, None, 3.0, None)
+@pytest.mark.parametrize(
+    ("run", "since", "share", "rate", "seconds", "total"),
+    [
+        # 3 of 12 trials in 30 minutes for 1.5 USD: 9 more take 90 minutes; 3 USD an hour; 6 USD in all.
+        (a_run(30, 3, 12, total_cost=1.5), None, 0.25, 3.0, 5400.0, 6.0),
+        (a_run(30, 3, 12, total_cost=0.0), None, 0.25, 0.0, 5400.0, 0.0),
+        (a_run(1, 1, 5, total_cost=0.1), None, 0.2, 6.0, 240.0, 0.5),
+        (a_run(30, 3, None, total_cost=1.5), None, None, 3.0, None, None),
+        (a_run(60 * 24 * 365, 1, 10**9), None, 1e-9, None, None, None),  # an end that no calendar has
+        (a_run(60, 2, 4, total_cost=2.0, status="aborted"), None, 0.5, 2.0, 0.0, 2.0),
+        (a_run(1, 0, 12), None, 0.0, None, None, None),
+        # No event time, one at the start, or one before it (clocks of two machines).
+        *((a_run(minutes, 3, 12, total_cost=1.5), None, 0.25, None, None, 6.0) for minutes in (None, 0, -5)),
+        # No start is known: from 4 trials and 1 USD to 6 and 2 USD in 10 minutes; nothing came; two went.
+        (LATER, Observation(START, 4, 1.0), 0.6, 6.0, 1200.0, 10 / 3),
+        (LATER, observation_of(LATER), 0.6, None, None, 10 / 3),
+        (LATER, None, 0.6, None, None, 10 / 3),
+        (a_run(10, 6, 10, started_at=None), Observation(START, 8, 1.0), 0.6, None, None, None),
+    ],
+)
+def test_the_rest_takes_and_costs_what_the_trials_so_far_took_and_cost(
+    run: RunSummary,
+    since: Observation | None,
+    share: float | None,
+    rate: float | None,
+    seconds: float | None,
+    total: float | None,
+) -> None:
+    pace = eta_of(run, since)
+    assert (pace.share, pace.usd_per_hour, *likely(pace)) == pytest.approx((share, rate, seconds, total))
 
 
 def test_when_all_is_in_nothing_is_left_and_the_total_is_the_cost() -> None:
@@ -128,59 +153,12 @@ def test_when_all_is_in_nothing_is_left_and_the_total_is_the_cost() -> None:
     assert eta_of(a_run(60, 4, 4, total_cost=2.0)) == eta_of(a_run(60, 5, 4, total_cost=2.0)) == whole
 
 
-@pytest.mark.parametrize("cost", [1e200, 1.7e308])
-def test_a_cost_too_large_to_calculate_with_leaves_the_run_without_that_forecast(cost: float) -> None:
+@pytest.mark.parametrize("cost", [1e200, 1.7e308, None, "Infinity", "NaN"])
+def test_a_cost_that_cannot_be_calculated_with_leaves_the_run_without_that_forecast(cost: object) -> None:
     pace = eta_of(a_run(30, 3, 12, total_cost=cost))
     assert pace.projected_usd is None
     assert pace.seconds_left is not None
-
-
-def test_an_end_that_no_calendar_has_is_not_forecast() -> None:
-    assert eta_of(a_run(60 * 24 * 365, 1, 10**9)).seconds_left is None
-
-
-def test_a_run_that_its_harness_ended_awaits_nothing() -> None:
-    ended = eta_of(a_run(60, 2, 4, total_cost=2.0, status="aborted"))
-    assert (ended.share, *likely(ended)) == (0.5, 0.0, 2.0)
-
-
-def test_what_costs_nothing_will_cost_nothing() -> None:
-    assert eta_of(a_run(30, 3, 12, total_cost=0.0)).projected_usd == Estimate(0.0, 0.0, 0.0)
-
-
-@pytest.mark.parametrize("cost", [None, "Infinity", "NaN"])
-def test_a_cost_that_is_no_number_gives_no_rate_and_no_total(cost: object) -> None:
-    pace = eta_of(a_run(30, 3, 12, total_cost=cost))
-    assert (pace.usd_per_hour, pace.projected_usd) == (None, None)
-
-
-@pytest.mark.parametrize("minutes", [None, 0, -5])
-def test_without_time_passed_there_is_no_pace(minutes: float | None) -> None:
-    """No event time, one at the start, or one before it (clocks of two machines)."""
-    pace = eta_of(a_run(minutes, 3, 12, total_cost=1.5))
-    assert (pace.seconds_left, pace.usd_per_hour, likely(pace)[1]) == (None, None, 6.0)
-
-
-def test_before_the_first_trial_nothing_can_be_told() -> None:
-    assert eta_of(a_run(1, 0, 12)) == Eta(0.0, None, None, None)
-
-
-def test_where_no_start_is_known_the_pace_is_what_came_since_somebody_looked() -> None:
-    """From 4 trials and 1 USD to 6 trials and 2 USD in 10 minutes: 4 more take 20 minutes."""
-    since = Observation(START, 4, 1.0)
-    pace = eta_of(a_run(10, 6, 10, total_cost=2.0, started_at=None), since)
-    assert (likely(pace)[0], pace.usd_per_hour) == (1200.0, 6.0)
-
-
-def test_where_no_start_is_known_and_nothing_came_since_there_is_no_pace() -> None:
-    run = a_run(10, 6, 10, total_cost=2.0, started_at=None)
-    assert eta_of(run, observation_of(run)) == eta_of(run)
-    assert eta_of(run).seconds_left is None
-
-
-def test_retractions_do_not_turn_the_time_around() -> None:
-    since = Observation(START, 8, 1.0)
-    assert eta_of(a_run(10, 6, 10, started_at=None), since).seconds_left is None
+    assert pace.usd_per_hour is None or isinstance(cost, float)
 
 
 def an_agent(done: int, planned: int, mean: float, spread: float, **fields: Any) -> AgentModelSummary:
@@ -193,22 +171,18 @@ def an_agent(done: int, planned: int, mean: float, spread: float, **fields: Any)
     return AgentModelSummary.model_validate(change.summary)
 
 
-def running(age: float, at: datetime, task: str = "t") -> TrialInFlight:
-    started = at - timedelta(seconds=age)
+def running(started: datetime, task: str = "t", agent: str = "claude", model: str = "opus") -> TrialInFlight:
+    slot = {"shard": "", "task_id": task, "attempt": 1, "agent": agent, "model": model}
     return TrialInFlight.model_validate(
-        {"shard": "", "task_id": task, "attempt": 1, "agent": "claude", "model": "opus", "tier": None}
-        | {"subtest": None, "started_at": started, "position": None}
+        dict.fromkeys(TrialInFlight.model_fields) | slot | {"started_at": started}
     )
 
 
 def test_the_ages_of_running_trials_make_the_rest_take_longer_and_cost_more() -> None:
     """10 of 20 trials of 60 s in 10 minutes; one has been running for 5 minutes: 90 s each, 10 more."""
-    run = a_run(10, 10, 20, total_cost=6.0)
-    agents = [an_agent(10, 20, 60.0, 12.0)]
-    at = START + timedelta(minutes=10)
-    alone = eta_of(run, None, agents)
-    aged = eta_of(run, None, agents, [running(300.0, at)])
-    assert likely(alone) == (pytest.approx(600.0), pytest.approx(12.0))
+    run, agents = a_run(10, 10, 20, total_cost=6.0), [an_agent(10, 20, 60.0, 12.0)]
+    aged = eta_of(run, None, agents, [running(START + timedelta(minutes=5))])
+    assert likely(eta_of(run, None, agents)) == (pytest.approx(600.0), pytest.approx(12.0))
     assert likely(aged) == (pytest.approx(600.0, rel=0.05), pytest.approx(15.0))
 
 
@@ -216,11 +190,12 @@ def test_more_trials_at_once_end_sooner() -> None:
     run, agents = a_run(10, 10, 50), [an_agent(10, 50, 60.0, 12.0)]
     at = START + timedelta(minutes=10)
     one, eight = (
-        eta_of(run, None, agents, [running(0.0, at, f"t{n}") for n in range(count)]) for count in (1, 8)
+        eta_of(run, None, agents, [running(at, f"t{n}") for n in range(count)]).seconds_left
+        for count in (1, 8)
     )
-    assert one.seconds_left is not None
-    assert eight.seconds_left is not None
-    assert eight.seconds_left.high < one.seconds_left.low
+    assert one is not None
+    assert eight is not None
+    assert eight.high < one.low
 
 
 class _Trial(NamedTuple):
@@ -243,8 +218,10 @@ def at_look(trials: list[_Trial], share: float) -> tuple[Eta, float, float]:
     """The forecast once that share of the trials is in; the time that was left, and the cost in the end."""
     now = sorted(trial.ended for trial in trials)[int(share * len(trials))]
     done = [trial.ended - trial.begun for trial in trials if trial.ended <= now]
-    at = START + timedelta(seconds=now)
-    flight = [running(now - t.begun, at, f"t{n}") for n, t in enumerate(trials) if t.begun <= now < t.ended]
+    begun = {
+        f"t{n}": START + timedelta(seconds=t.begun) for n, t in enumerate(trials) if t.begun <= now < t.ended
+    }
+    flight = [running(at, task) for task, at in begun.items()]
     mean = sum(done) / len(done)
     spread = (sum((d - mean) ** 2 for d in done) / len(done)) ** 0.5
     run = a_run(now / 60, len(done), len(trials), total_cost=0.01 * sum(done))
@@ -276,81 +253,55 @@ def test_the_intervals_of_simulated_runs_hold_the_end_and_the_cost(share: float)
 LAST = START + timedelta(minutes=40)
 
 
-def at(minutes: float) -> str:
-    return (START + timedelta(minutes=minutes)).isoformat()
+def answers(events: Iterable[Event]) -> RunAnswers:
+    return answers_of(folded(events)[0].run("run-1"))
 
 
 def an_outlook(now: datetime, budget_usd: float | None = None, **finished: object) -> Outlook:
     """Four of ten trials in after 40 minutes, two running since minute 30 and 38."""
-    events = [a_plan(tasks=10, attempts=1, agent_models=["terminus:gpt-5"], started_at=at(0))]
+    times = [START + timedelta(minutes=minutes) for minutes in range(41)]
+    started = {"t5": times[38], "t6": times[30]}
+    events = [a_plan(tasks=10, attempts=1, agent_models=["terminus:gpt-5"], started_at=START.isoformat())]
     events += [
-        a_trial(task_id=f"t{n}", finished_at=at(10 * n), duration_seconds=600.0, cost_usd=0.5)
+        a_trial(task_id=f"t{n}", finished_at=times[10 * n].isoformat(), duration_seconds=600.0, cost_usd=0.5)
         for n in range(1, 5)
     ]
-    events += [a_start(task_id="t5", started_at=at(38)), a_start(task_id="t6", started_at=at(30))]
+    events += [a_start(task_id=task, started_at=at.isoformat()) for task, at in started.items()]
     if finished:
         events.append({"type": "run_finished", "run_id": "run-1", **finished})
-    pipeline, _ = folded(events)
-    stored = summaries(pipeline).values()
-    [run] = [RunSummary.model_validate(s) for s in stored if s["type"] == "run_summary"]
-    agents = [AgentModelSummary.model_validate(s) for s in stored if s["type"] == "agent_model_summary"]
-    nothing = {
-        "shard": "",
-        "attempt": 1,
-        "agent": "terminus",
-        "model": "gpt-5",
-        "tier": None,
-        "subtest": None,
-    }
-    flight = [
-        TrialInFlight.model_validate(nothing | {"task_id": task, "started_at": at(start), "position": None})
-        for task, start in (("t5", 38), ("t6", 30), ("t7", None))
-        if start is not None
-    ]
-    return outlook_of(run, agents, flight, None, now, budget_usd)
+    found = answers(events)
+    flight = [running(at, task, "terminus", "gpt-5") for task, at in started.items()]
+    return outlook_of(found.run, found.agents, flight, None, now, budget_usd)
 
 
-def test_running_trials_are_listed_by_age_the_longest_first() -> None:
+def test_running_trials_are_listed_by_age_the_longest_first_and_one_agent_has_no_place() -> None:
     result = an_outlook(LAST + timedelta(minutes=1))
     assert [(one.task, one.age_seconds) for one in result.running] == [("t6", 660.0), ("t5", 180.0)]
-    assert result.in_flight == 2
+    assert (result.in_flight, result.places, result.places_missing, result.first_two) == (2, {}, None, [])
+
+
+def test_of_a_simulated_run_ages_count_from_the_last_event_and_its_time_is_called_so() -> None:
+    result = an_outlook(LAST - timedelta(minutes=24))
+    assert [one.age_seconds for one in result.running] == [600.0, 120.0]
+    assert result.event_time == EVENT_TIME
 
 
 def test_a_trial_that_hangs_grows_older_without_events_and_no_end_is_forecast() -> None:
+    """Before that the same end is forecast whenever one asks, and a run that has ended awaits nothing."""
     result = an_outlook(LAST + timedelta(minutes=36), budget_usd=7.5)
     assert [one.age_seconds for one in result.running] == [46 * 60.0, 38 * 60.0]
     assert (result.event_time, result.seconds_left) == (None, None)
     assert result.budget is not None
     assert result.budget.seconds_until is None
-
-
-def test_ages_of_simulated_trials_count_from_the_last_event() -> None:
-    result = an_outlook(LAST - timedelta(hours=1))
-    assert [one.age_seconds for one in result.running] == [600.0, 120.0]
-
-
-def test_an_event_time_ahead_of_the_clock_is_said_to_be_simulated_or_replayed() -> None:
-    assert an_outlook(LAST - timedelta(minutes=24)).event_time == EVENT_TIME
-
-
-def test_the_same_end_is_forecast_whenever_one_asks() -> None:
-    first, later = an_outlook(LAST), an_outlook(LAST + timedelta(minutes=5))
-    assert first.seconds_left is not None
-    assert later.seconds_left is not None
-    assert first.seconds_left.likely - later.seconds_left.likely == 300.0
-    assert first.seconds_left.low < first.seconds_left.likely < first.seconds_left.high
-
-
-def test_a_run_that_has_ended_has_nothing_before_it() -> None:
-    result = an_outlook(LAST, finished_at=at(41), status="aborted")
-    assert (result.running, result.in_flight) == ([], 0)
-    assert result.seconds_left is not None
-    assert result.seconds_left.high == 0.0
-
-
-def test_one_agent_has_no_places_and_no_comparison() -> None:
-    result = an_outlook(LAST)
-    assert (result.places, result.places_missing, result.first_two) == ({}, None, [])
+    first, later = (an_outlook(LAST + timedelta(minutes=minutes)).seconds_left for minutes in (0, 5))
+    assert first is not None
+    assert later is not None
+    assert first.likely - later.likely == 300.0
+    assert first.low < first.likely < first.high
+    over = an_outlook(LAST, finished_at=(LAST + timedelta(minutes=1)).isoformat(), status="aborted")
+    assert (over.running, over.in_flight) == ([], 0)
+    assert over.seconds_left is not None
+    assert over.seconds_left.high == 0.0
 
 
 def test_a_budgets_time_counts_from_the_time_of_asking_while_the_run_lives() -> None:
@@ -370,39 +321,36 @@ def test_a_budgets_time_counts_from_the_time_of_asking_while_the_run_lives() -> 
 # What the error of a pass rate is made of.
 
 
-def with_repeats(attempts: int, planned: int | None = None, **fields: Any) -> list[AgentModelSummary]:
+def with_repeats(attempts: int, planned: int | None = None) -> list[AgentModelSummary]:
     """Agents of a run of 10 tasks: `a` passes as often as the task's number says, `b` the first half."""
+    tasks = [f"t{n}" for n in range(10)]
     results = [
-        a_trial(task_id=f"t{n}", attempt=attempt, agent=agent, cost_usd=0.25, **fields)
+        a_trial(task_id=task, attempt=attempt, agent=agent, cost_usd=0.25)
         | {"resolved": (n + 3 * attempt) % 10 < n if agent == "a" else n < 5}
-        for n in range(10)
+        for n, task in enumerate(tasks)
         for attempt in range(1, attempts + 1)
         for agent in "ab"
     ]
-    plan = a_plan(tasks=[f"t{n}" for n in range(10)], attempts=planned or attempts)
-    told = summaries(folded([plan, *results])[0])
-    agents = [one for one in told.values() if one["type"] == "agent_model_summary"]
-    return [AgentModelSummary.model_validate(one) for one in agents]
+    return answers([a_plan(tasks=tasks, attempts=planned or attempts), *results]).agents
 
 
 def test_the_parts_of_an_error_and_of_larger_runs_with_their_costs() -> None:
-    first, second = error_budgets(with_repeats(4))
-    [a] = [one for one in with_repeats(4) if one.agent == "a"]
-    assert a.uncertainty is not None
-    assert a.uncertainty.ability is not None
-    assert a.uncertainty.repeat is not None
-    error, repeat = a.uncertainty.ability.standard_error, a.uncertainty.repeat.standard_error
-    [of_a] = [one for one in (first, second) if one.agent_model == "a:gpt-5"]
+    agents = with_repeats(4)
+    budgets = {one.agent_model: one for one in error_budgets(agents)}
+    of_a, of_b = budgets["a:gpt-5"], budgets["b:gpt-5"]
+    [uncertainty] = [one.uncertainty for one in agents if one.agent == "a"]
+    assert uncertainty is not None
+    assert uncertainty.ability is not None
+    assert uncertainty.repeat is not None
+    error, repeat = uncertainty.ability.standard_error, uncertainty.repeat.standard_error
     assert of_a.standard_error == error
     assert (of_a.repeats, of_a.tasks) == pytest.approx((repeat**2 / error**2, 1 - repeat**2 / error**2))
     assert of_a.more_attempts is not None
     assert (of_a.more_attempts.trials, of_a.more_attempts.usd) == (10, 2.5)
-    assert of_a.more_attempts.standard_error == pytest.approx(
-        ((error**2 - repeat**2) + repeat**2 * 4 / 5) ** 0.5
-    )
+    larger = ((error**2 - repeat**2) + repeat**2 * 4 / 5) ** 0.5
+    assert of_a.more_attempts.standard_error == pytest.approx(larger)
     assert (of_a.more_tasks.trials, of_a.more_tasks.usd) == (80, 20.0)
     assert of_a.more_tasks.standard_error == pytest.approx(error / 3**0.5)
-    [of_b] = [one for one in (first, second) if one.agent_model == "b:gpt-5"]
     assert (of_b.tasks, of_b.repeats) == (1.0, 0.0)
     assert of_b.words == (
         "b:gpt-5: standard error 16.7 points; 100 % of its variance is from the choice of tasks, 0 % from "
@@ -412,55 +360,42 @@ def test_the_parts_of_an_error_and_of_larger_runs_with_their_costs() -> None:
 
 
 def test_one_attempt_each_splits_no_error_and_is_not_said_unasked() -> None:
+    """Nothing is said while results are missing, or without an error."""
     agents = with_repeats(1)
-    assert error_budgets(agents, first=True) == []
-    budgets = error_budgets(agents)
-    assert {(one.tasks, one.repeats, one.more_attempts) for one in budgets} == {(None, None, None)}
-    assert all(
-        "once each task has two attempts. Estimate: 20 more tasks make it" in one.words for one in budgets
-    )
-
-
-def test_nothing_is_said_of_an_error_while_results_are_missing_or_without_one() -> None:
-    assert error_budgets(with_repeats(3, planned=4)) == []
     passes = [a_trial(task_id=f"t{n}", attempt=k) for n in range(3) for k in (1, 2)]
-    told = summaries(folded([a_plan(tasks=3, attempts=2), *passes])[0])
-    [agent] = [one for one in told.values() if one["type"] == "agent_model_summary"]
-    assert error_budgets([AgentModelSummary.model_validate(agent)]) == []
+    without = answers([a_plan(tasks=3, attempts=2), *passes]).agents
+    assert error_budgets(agents, first=True) == error_budgets(with_repeats(3, planned=4)) == []
+    assert error_budgets(without) == []
+    for one in error_budgets(agents):
+        assert (one.tasks, one.repeats, one.more_attempts) == (None, None, None)
+        assert "once each task has two attempts. Estimate: 20 more tasks make it" in one.words
 
 
 def test_what_the_infrastructure_took_stands_beside_the_error() -> None:
+    crash = {0: {"failure_mode": "infrastructure_error"}}
     results = [
-        a_trial(
-            task_id=f"t{n}",
-            attempt=k,
-            resolved=n > 1,
-            failure_mode="infrastructure_error" if n == 0 else None,
-        )
+        a_trial(task_id=f"t{n}", attempt=k, resolved=n > 1, **crash.get(n, {}))
         for n in range(5)
         for k in (1, 2)
     ]
     end = {"type": "run_finished", "run_id": "run-1"}
-    told = summaries(folded([a_plan(tasks=5, attempts=2), *results, end])[0])
-    [agent] = [one for one in told.values() if one["type"] == "agent_model_summary"]
-    [budget] = error_budgets([AgentModelSummary.model_validate(agent)])
+    [budget] = error_budgets(answers([a_plan(tasks=5, attempts=2), *results, end]).agents)
     assert budget.infrastructure == pytest.approx(6 / 8 - 6 / 10)
     assert "; without infrastructure failures the rate is 15.0 points higher. Estimate" in budget.words
     assert "$" not in budget.words, "no cost is known"
 
 
 def test_a_run_says_it_of_the_first_agents() -> None:
-    told = summaries(folded([a_plan(tasks=3, attempts=1), a_trial()])[0])
-    [run] = [RunSummary.model_validate(one) for one in told.values() if one["type"] == "run_summary"]
-    result = outlook_of(run, with_repeats(4), [], None, AT)
+    run, agents = answers([a_plan(tasks=3, attempts=1), a_trial()]).run, with_repeats(4)
+    result = outlook_of(run, agents, [], None, AT)
     assert {one.agent_model for one in result.errors} == {"a:gpt-5", "b:gpt-5"}
     assert result.errors_note is None, "no judge has scored"
-    judged = [agent.model_copy(update={"coverage": {"impl_rate": 4}}) for agent in with_repeats(4)]
+    judged = [agent.model_copy(update={"coverage": {"impl_rate": 4}}) for agent in agents]
     note = outlook_of(run, judged, [], None, AT).errors_note
     assert note is not None
     assert note.endswith("; streamer query run run-1 --judge reads it there")
     baselines = [agent.model_copy(update={"baseline": True}) for agent in judged]
-    assert judge_hint([*baselines, *with_repeats(4)], "run-1") is None
+    assert judge_hint([*baselines, *agents], "run-1") is None
 
 
 # -----------------------------------------------------------------------------
@@ -521,91 +456,76 @@ def test_what_cannot_be_promised_is_said_or_left_out(pair: ComparedPair, said: s
         assert (result.cost_usd, result.seconds) == (None, None)
 
 
-def test_the_outlook_of_a_run_that_goes_on_ends_with_the_estimate() -> None:
-    """Two agents at 10 of 40 tasks: one passes 6 that the other fails. Once the run is over there is none."""
-    tasks = [f"t{number:02}" for number in range(40)]
-    plan = a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled", agent_models=["a:m", "b:m"])
+def of_two(tasks: int, known: int, passed: dict[str, Container[int]], *end: Event, **plan: Any) -> RunAnswers:
+    """So many known results of two agents, which pass the tasks of these numbers; `order`: all are listed."""
+    names = [f"t{number:03}" for number in range(tasks)]
+    order = {"order": names} if plan.pop("order", False) else {}
     trials = [
-        a_trial(task_id=task, agent=agent, model="m", resolved=agent == "a" and at < 6, cost_usd=1.0)
-        for at, task in enumerate(tasks[:10])
+        a_trial(task_id=task, agent=agent, model="m", resolved=at in passed[agent], cost_usd=1.0)
+        for at, task in enumerate(names[:known])
         for agent in "ab"
     ]
-    outlooks = [
-        outlook_of(answers.run, answers.agents, [], answers.compared, AT)
-        for events in ([plan, *trials], [plan, *trials, {"type": "run_finished", "run_id": "run-1"}])
-        for answers in [answers_of(folded(events)[0].run("run-1"))]
-    ]
-    decision = outlooks[0].decision
+    return answers(
+        [a_plan(tasks=names, attempts=1, agent_models=["a:m", "b:m"], **plan | order), *trials, *end]
+    )
+
+
+def outlook(found: RunAnswers) -> Outlook:
+    return outlook_of(found.run, found.agents, [], found.compared, AT)
+
+
+def test_the_outlook_of_a_run_that_goes_on_ends_with_the_estimate() -> None:
+    """Two agents at 10 of 40 tasks: one passes 6 that the other fails. Once the run is over there is none."""
+    going_on, over = (
+        outlook(of_two(40, 10, {"a": range(6), "b": ()}, *end, order=True, order_kind="shuffled"))
+        for end in ([], [{"type": "run_finished", "run_id": "run-1"}])
+    )
+    decision = going_on.decision
     assert decision is not None
     assert (decision.ahead, decision.difference, decision.pairs_left) == ("a:m", 0.6, 30)
     assert decision.pairs is not None
     assert decision.cost_usd == pytest.approx(decision.pairs / 30 * 60.0)
-    assert outlooks[0].first_two[-1] == decision.words
-    assert outlooks[1].decision is None
-    assert not any("estimate" in said for said in outlooks[1].first_two)
+    assert going_on.first_two[-1] == decision.words
+    assert over.decision is None
+    assert not any("estimate" in said for said in over.first_two)
+
+
+CHOSEN, LONGEST = {"order_kind": "chosen"}, {"order_kind": "chosen", "order_reason": "longest first"}
+HISTORY = CHOSEN | {"order_reason": "history"}
+NOT_A = [at for at in range(100) if at % 3]
+WON, LOST = range(0, 80, 4), range(2, 98, 12)
 
 
 @pytest.mark.parametrize(
-    ("order", "is_estimated"),
+    ("order", "known", "passed", "better", "is_estimated"),
     [
-        ({}, False),
-        ({"order_kind": "chosen", "order_reason": "longest first"}, False),
-        ({"order_kind": "chosen", "order_reason": "longest first", "order": True}, True),
+        # Of 98 known pairs 20 are won and 8 lost: with two open ones the whole plan has some evidence.
+        ({}, 98, {"a": WON, "b": LOST}, True, False),
+        (LONGEST, 98, {"a": WON, "b": LOST}, True, False),
+        (LONGEST | {"order": True}, 98, {"a": WON, "b": LOST}, True, True),
+        # One of a hundred tasks in three is lost. Only the whole plan has evidence, so pairs add nothing.
+        *(
+            (order, known, {"a": range(100), "b": NOT_A}, False, False)
+            for known in (30, 80)
+            for order in (
+                {},
+                {"order_kind": "shuffled"},
+                HISTORY | {"order_history": ["earlier"]},
+                CHOSEN | {"order": True},
+                HISTORY | {"order": True, "order_history": ["run-1"]},
+            )
+        ),
     ],
-    ids=["no order", "chosen without a list", "chosen with a list"],
 )
-def test_evidence_of_the_whole_plan_alone_promises_no_end(order: Event, *, is_estimated: bool) -> None:
-    """Of 98 known pairs 20 are won and 8 lost: with two open ones the whole plan has some evidence."""
-    tasks = [f"t{number:03}" for number in range(100)]
-    queue = {"order": tasks} if "order" in order else {}
-    plan = a_plan(tasks=tasks, attempts=1, agent_models=["a:m", "b:m"], **order | queue)
-    won, lost = range(0, 80, 4), range(2, 98, 12)
-    trials = [
-        a_trial(task_id=task, agent=agent, model="m", resolved=at in (won if agent == "a" else lost))
-        for at, task in enumerate(tasks[:98])
-        for agent in "ab"
-    ]
-    answers = answers_of(folded([plan, *trials])[0].run("run-1"))
-    assert answers.comparison is not None
-    [pair] = answers.comparison.pairs
+def test_without_evidence_of_prefixes_no_end_is_estimated(
+    order: Event, known: int, passed: dict[str, Container[int]], *, better: bool, is_estimated: bool
+) -> None:
+    found = of_two(100, known, passed, **order)
+    assert found.comparison is not None
+    [pair] = found.comparison.pairs
     assert pair.evidence is not None
-    assert (pair.wins, pair.losses, pair.unknown) == (20, 8, 2)
-    assert 1 < pair.evidence.better < 40
-    outlook = outlook_of(answers.run, answers.agents, [], answers.compared, AT)
-    assert (outlook.decision is not None) is is_estimated
-
-
-@pytest.mark.parametrize(
-    "order",
-    [
-        {},
-        {"order_kind": "shuffled"},
-        {"order_kind": "chosen", "order_reason": "history", "order_history": ["earlier"]},
-        {"order": True, "order_kind": "chosen"},
-        {"order": True, "order_kind": "chosen", "order_reason": "history", "order_history": ["run-1"]},
-    ],
-    ids=["no order", "no list", "chosen without a list", "chosen from nothing", "chosen from a side"],
-)
-@pytest.mark.parametrize("known", [30, 80])
-def test_without_evidence_of_prefixes_no_end_is_estimated(order: Event, known: int) -> None:
-    """One of a hundred tasks in three is lost. Only the whole plan has evidence, so pairs add nothing."""
-    tasks = [f"t{number:03}" for number in range(100)]
-    plan = a_plan(
-        tasks=tasks,
-        attempts=1,
-        agent_models=["a:m", "b:m"],
-        **order | ({"order": tasks} if "order" in order else {}),
-    )
-    trials = [
-        a_trial(task_id=task, agent=agent, model="m", resolved=agent == "a" or at % 3 > 0)
-        for at, task in enumerate(tasks[:known])
-        for agent in "ab"
-    ]
-    answers = answers_of(folded([plan, *trials])[0].run("run-1"))
-    assert answers.comparison is not None
-    [pair] = answers.comparison.pairs
-    assert pair.evidence is not None
-    assert (pair.losses, pair.evidence.better) == (0, 1.0)
-    outlook = outlook_of(answers.run, answers.agents, [], answers.compared, AT)
-    assert outlook.decision is None
-    assert not any("estimate" in said for said in outlook.first_two)
+    assert 1 <= pair.evidence.better < 40
+    assert (pair.evidence.better > 1) is better
+    said = outlook(found)
+    assert (said.decision is not None) is is_estimated
+    assert any("estimate" in words for words in said.first_two) is is_estimated

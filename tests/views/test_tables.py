@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -13,10 +13,8 @@ from typing import Any, get_args
 import pyarrow.parquet as pq
 import pytest
 
-from streamer.folding.fold import fold_records
 from streamer.schemas.events import FormulaCodePayload
 from streamer.schemas.summaries import AgentModelSummary, FinalMissing, ScoredTrial
-from streamer.schemas.wire import canonical_json, records_of_lines
 from streamer.terminal.boards import board_lines
 from streamer.text import text_width
 from streamer.views.cells import EVENT_TIME, EXPLAINED, REASONS, pass_rate, reason
@@ -39,7 +37,7 @@ from streamer.web import STATIC
 from streamer.web.pages import shared_module
 from streamer.web.report import FORMATS, FORMULA_STARTS, ParquetMissing, RunData, as_parquet
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
-from tests.support.events import a_trial
+from tests.support.events import a_plan, a_start, a_trial, summarised
 from tests.web.report.reporting import (
     DATA,
     HOSTILE,
@@ -80,28 +78,29 @@ def test_agents_are_sorted_by_pass_rate_whatever_their_composite_baselines_last(
     assert names == ["high:m", "unjudged:m", "low:m", "unknown:m", "nop:m (baseline)"]
 
 
+def listed(agents: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
+    table = agents_table(agents)
+    return [dict(zip(table.heads, row, strict=True)) for row in table.rows]
+
+
 def test_without_a_judge_there_is_no_composite_and_the_grade_rests_on_the_pass_rate() -> None:
-    table = agents_table([an_agent("a", 0.65, **UNJUDGED)])
-    row = dict(zip(table.heads, table.rows[0], strict=True))
+    [row] = listed([an_agent("a", 0.65, **UNJUDGED)])
     assert "composite" not in row
     assert (row["pass rate"], row["grade"], row["rests on"]) == ("65.0 %", "D", "pass rate")
 
 
 def test_with_a_judge_the_composite_stands_where_there_is_one() -> None:
     waiting = JUDGED | {"grade_provisional": True}
-    table = agents_table([an_agent("a", 0.9, 0.8, **waiting), an_agent("b", 0.5, **UNJUDGED)])
-    rows = [dict(zip(table.heads, row, strict=True)) for row in table.rows]
-    assert [row["composite"] for row in rows] == ["0.8", "–"]
-    assert [(row["grade"], row["rests on"]) for row in rows] == [
-        ("C (judge awaited)", "composite"),
-        ("D", "pass rate"),
+    rows = listed([an_agent("a", 0.9, 0.8, **waiting), an_agent("b", 0.5, **UNJUDGED)])
+    assert [(row["composite"], row["grade"], row["rests on"]) for row in rows] == [
+        ("0.8", "C (judge awaited)", "composite"),
+        ("–", "D", "pass rate"),
     ]
 
 
 def test_the_accuracy_without_infrastructure_failures_stands_beside_where_there_were_some() -> None:
-    assert "w/o infra" not in agents_table([an_agent("a", 0.5)]).heads
-    table = agents_table([an_agent("a", 0.5, **FAILED)])
-    row = dict(zip(table.heads, table.rows[0], strict=True))
+    [none], [row] = listed([an_agent("a", 0.5)]), listed([an_agent("a", 0.5, **FAILED)])
+    assert "w/o infra" not in none
     assert (row["accuracy"], row["w/o infra"]) == ("41.2 %", "43.0 % (3)")
     [line, _] = head_lines(a_run(**FAILED), NOW)
     assert "accuracy 41.2 % (43.0 % without 3 infrastructure failures)" in line
@@ -201,14 +200,12 @@ def test_each_named_metric_that_a_trial_has_is_a_column_by_name() -> None:
     ]
     assert list(rows(trials, named)) == [[2.0, None, 1.0], [None, None, None], [None, 0.5, None]]
     assert all("R30" in column.description for column in named)
+    assert columns_of(scored(None, {})) == COLUMNS
 
 
 def test_of_too_many_named_metrics_planned_and_frequent_ones_are_kept() -> None:
-    trials = scored(
-        {f"m{n:03}": 1.0 for n in range(NAMED_METRIC_COLUMNS)},
-        {"z-planned": 1.0},
-        {"y-rare": 1.0, "m063": 1.0},
-    )
+    many = {f"m{n:03}": 1.0 for n in range(NAMED_METRIC_COLUMNS)}
+    trials = scored(many, {"z-planned": 1.0}, {"y-rare": 1.0, "m063": 1.0})
     named = [column.name for column in columns_of(trials, {"z-planned": {}})[len(COLUMNS) :]]
     assert len(named) == NAMED_METRIC_COLUMNS
     assert named[-1] == "metrics/z-planned"
@@ -216,20 +213,31 @@ def test_of_too_many_named_metrics_planned_and_frequent_ones_are_kept() -> None:
     assert {"metrics/y-rare", "metrics/m062"}.isdisjoint(named)
 
 
-def test_without_named_metrics_the_columns_are_the_same() -> None:
-    assert columns_of(scored(None, {})) == COLUMNS
-
-
 # -----------------------------------------------------------------------------
-# CSV reads back to the values, and no cell begins a formula.
+# CSV and Parquet read back to the values, and no cell of CSV begins a formula.
+
+
+TYPES = {
+    "text": "string",
+    "integer": "int64",
+    "number": "double",
+    "boolean": "bool",
+    "time": "timestamp[us, tz=UTC]",
+}
 
 
 @pytest.mark.parametrize("made", DATA.values(), ids=DATA)
-def test_csv_reads_back_to_the_values_of_the_trials(made: Callable[[], RunData]) -> None:
+def test_csv_and_parquet_read_back_to_the_values_of_the_trials(made: Callable[[], RunData]) -> None:
     data = made()
     assert data.trials
     columns = columns_in(data)
-    assert from_csv(FORMATS["csv"](data), columns) == list(rows(data.trials, columns))
+    stored = list(rows(data.trials, columns))
+    assert from_csv(FORMATS["csv"](data), columns) == stored
+    table = pq.read_table(io.BytesIO(FORMATS["parquet"](data)))
+    expected = [list(map(_read, columns, row)) for row in stored]
+    assert [list(row.values()) for row in table.to_pylist()] == expected
+    assert [str(field.type) for field in table.schema] == [TYPES[column.kind] for column in columns]
+    assert all(field.metadata[b"description"] for field in table.schema)
 
 
 def test_no_cell_of_csv_begins_a_formula() -> None:
@@ -249,28 +257,7 @@ def test_an_empty_text_and_an_unknown_value_differ_in_csv() -> None:
 
 
 # -----------------------------------------------------------------------------
-# Parquet reads back to the values; without pyarrow the extra is named.
-
-
-TYPES = {
-    "text": "string",
-    "integer": "int64",
-    "number": "double",
-    "boolean": "bool",
-    "time": "timestamp[us, tz=UTC]",
-}
-
-
-@pytest.mark.parametrize("made", DATA.values(), ids=DATA)
-def test_parquet_reads_back_to_the_values_of_the_trials(made: Callable[[], RunData]) -> None:
-    data = made()
-    assert data.trials
-    table = pq.read_table(io.BytesIO(FORMATS["parquet"](data)))
-    columns = columns_in(data)
-    expected = [list(map(_read, columns, row)) for row in rows(data.trials, columns)]
-    assert [list(row.values()) for row in table.to_pylist()] == expected
-    assert [str(field.type) for field in table.schema] == [TYPES[column.kind] for column in columns]
-    assert all(field.metadata[b"description"] for field in table.schema)
+# Parquet has units; without pyarrow the extra is named.
 
 
 def test_a_named_metric_is_a_column_with_the_unit_that_the_plan_says() -> None:
@@ -298,18 +285,12 @@ AGENTS = ("a", "b")
 
 def summaries(plan: dict[str, Any] | None, finished: int, in_flight: int = 8) -> list[dict[str, Any]]:
     """Summaries of a run in which trials finish in the order of the tasks: a passes 3 of 4, b 2 of 4."""
-    events: list[dict[str, Any]] = (
-        [{"type": "run_started", "tasks": TASKS, "attempts": 1, **plan}] if plan is not None else []
-    )
+    events = [] if plan is None else [a_plan(tasks=TASKS, attempts=1, **plan)]
     for agent, passes in zip(AGENTS, (3, 2), strict=True):
-        for at, task in enumerate(TASKS[: finished + in_flight]):
-            slot = {"task_id": task, "agent": agent, "model": "m"}
-            if at < finished:
-                events.append({"type": "trial_result", **slot, "resolved": at % 4 < passes})
-            else:
-                events.append({"type": "trial_started", **slot})
-    lines = [canonical_json({"run_id": "r", **event}) for event in events]
-    return [change.summary or {} for change in fold_records(records_of_lines(lines)).summaries()]
+        slots = [{"task_id": task, "agent": agent, "model": "m"} for task in TASKS[: finished + in_flight]]
+        events += [a_trial(**slot, resolved=at % 4 < passes) for at, slot in enumerate(slots[:finished])]
+        events += [a_start(**slot) for slot in slots[finished:]]
+    return list(summarised(events).values())
 
 
 def agents(plan: dict[str, Any] | None, finished: int, in_flight: int = 8) -> list[dict[str, Any]]:
@@ -325,12 +306,13 @@ INTERVALS = ["75.0 % so far [57, 88]", "50.0 % so far [33, 70]"]
 BOUNDS = ["75.0 % so far (30 to 90)", "50.0 % so far (20 to 80)"]
 BARE = ["75.0 % so far", "50.0 % so far"]
 NONE = "No interval of the final pass rate: "
+SHUFFLED, CHOSEN = ({"order": TASKS, "order_kind": kind} for kind in ("shuffled", "chosen"))
 
 
 @pytest.mark.parametrize(
     ("plan", "rates", "notes"),
     [
-        ({"order": TASKS, "order_kind": "shuffled"}, INTERVALS, ["so far", "interval", "partial"]),
+        (SHUFFLED, INTERVALS, ["so far", "interval", "partial"]),
         (
             {"order": TASKS},
             BOUNDS,
@@ -340,11 +322,7 @@ NONE = "No interval of the final pass rate: "
                 "declare",
             ],
         ),
-        (
-            {"order": TASKS, "order_kind": "chosen"},
-            BOUNDS,
-            ["so far", "bounds", "partial", f"{NONE}the order was chosen."],
-        ),
+        (CHOSEN, BOUNDS, ["so far", "bounds", "partial", f"{NONE}the order was chosen."]),
         (None, BARE, ["so far", f"{NONE}the run declared no complete plan of its trials."]),
     ],
     ids=["shuffled", "not declared", "chosen", "no plan"],
@@ -358,27 +336,18 @@ def test_half_a_run_has_the_interval_or_hard_bounds_and_why(
     assert "decided" not in table.heads
     assert table.note.splitlines() == [EXPLAINED.get(note, note) for note in notes]
     assert "streamer tail --order-kind shuffled" in EXPLAINED["declare"]
+    [run] = [s for s in summaries(plan, 36) if s["type"] == "run_summary"]
+    assert any("16 in flight" in line for line in head_lines(run, NOW))
 
 
-def test_another_order_later_is_said_below_the_intervals_that_keep_the_first_one() -> None:
-    [agent, _] = agents({"order": TASKS, "order_kind": "shuffled"}, 36)
-    final = agent["uncertainty"]["final"] | {"order_changed": True}
-    changed = agent | {"uncertainty": agent["uncertainty"] | {"final": final}}
-    assert EXPLAINED["changed"] in agents_table([changed]).note.splitlines()
-
-
-def test_a_star_beside_pass_at_k_is_explained_wherever_one_is_shown() -> None:
-    plan = {"order": TASKS, "order_kind": "shuffled"}
+def test_a_star_beside_pass_at_k_and_a_decided_grade_are_explained_wherever_one_is_shown() -> None:
     for finished, star in ((36, True), (89, False)):
-        table = agents_table(agents(plan, finished, 0))
+        table = agents_table(agents(SHUFFLED, finished, 0))
         assert any("*" in cell for cell in cells(table, "pass@k")) is star
         assert (EXPLAINED["partial"] in table.note) is star
-
-
-def test_a_grade_that_can_no_longer_change_is_marked_while_results_are_missing() -> None:
-    table = agents_table(agents({"order": TASKS, "order_kind": "shuffled"}, 81))
-    assert cells(table, "decided") == ["–", "yes"]
-    assert EXPLAINED["decided"] in table.note
+    decided = agents_table(agents(SHUFFLED, 81))
+    assert cells(decided, "decided") == ["–", "yes"]
+    assert EXPLAINED["decided"] in decided.note
 
 
 @pytest.mark.parametrize("kind", ["shuffled", "unknown", "chosen"])
@@ -389,18 +358,17 @@ def test_at_the_end_there_is_the_final_pass_rate_alone(kind: str) -> None:
     assert table.note == ""
 
 
-def test_the_head_of_a_run_counts_the_trials_in_flight() -> None:
-    [run] = [s for s in summaries({"agents": list(AGENTS)}, 36) if s["type"] == "run_summary"]
-    assert any("in, 16 in flight, provisional" in line for line in head_lines(run, NOW))
-
-
-def test_reasons_that_differ_name_the_agents() -> None:
-    first, second = agents({"order": TASKS, "order_kind": "chosen"}, 36)
+def test_reasons_that_differ_name_the_agents_and_another_order_later_is_said() -> None:
+    first, second = agents(CHOSEN, 36)
     second = second | {"uncertainty": second["uncertainty"] | {"final_missing": "attempts_together"}}
     assert agents_table([first, second]).note.splitlines()[3:] == [
         "No interval of the final pass rate for a:m: the order was chosen.",
         "No interval of the final pass rate for b:m: all trials of a task are together in the order.",
     ]
+    [agent, _] = agents(SHUFFLED, 36)
+    final = agent["uncertainty"]["final"] | {"order_changed": True}
+    changed = agent | {"uncertainty": agent["uncertainty"] | {"final": final}}
+    assert EXPLAINED["changed"] in agents_table([changed]).note.splitlines()
 
 
 def test_a_summary_of_a_worker_of_before_has_the_pass_rate_alone() -> None:
@@ -423,34 +391,25 @@ def questions(table: Table) -> dict[str, str]:
 
 
 def test_the_two_kinds_of_columns_say_at_their_heads_what_they_are_about() -> None:
-    running = agents({"order": TASKS, "order_kind": "shuffled"}, 36)
+    """Where nothing is unknown neither head nor legend speaks of final intervals."""
+    running, done = agents(SHUFFLED, 36), agents(SHUFFLED, 89, 0)
     places = {"a:m": "1-2", "b:m": "1-2"}
-    assert questions(agents_table(running, places=places)) == {"pass rate": THIS_RUN, "place": ALIKE}
+    table, over = agents_table(running, places=places), agents_table(done, places=places)
+    assert questions(table) == {"pass rate": THIS_RUN, "place": ALIKE}
+    assert questions(over) == {"place": ALIKE}
     assert questions(agents_table(agents({"order": TASKS}, 36))) == {"pass rate": THIS_RUN}  # hard bounds
     assert questions(agents_table(agents(None, 36))) == {}
-
-
-def test_a_terminal_has_a_line_of_them_above_its_heads() -> None:
-    running = agents({"order": TASKS, "order_kind": "shuffled"}, 36)
-    table = agents_table(running, places={"a:m": "1-2", "b:m": "1-2"})
+    assert "At most 5 in 100 of an agent's intervals ever miss" in table.note
+    assert "5 in 100" not in over.note
     above, heads, _, first, _ = board_lines(table, 80)
     assert above.index(ALIKE) == heads.index("place")
     assert above.index(THIS_RUN) + len(THIS_RUN) == heads.index("pass rate") + len("pass rate")
     assert max(map(text_width, (above, first))) <= 80
-    done = agents({"order": TASKS, "order_kind": "shuffled"}, 89, 0)
     assert next(board_lines(agents_table(done), 80)).startswith("agent:model")
 
 
-def test_where_nothing_is_unknown_neither_head_nor_legend_speaks_of_final_intervals() -> None:
-    done = agents_table(agents({"order": TASKS, "order_kind": "shuffled"}, 89, 0), places={"a:m": "1"})
-    assert questions(done) == {"place": ALIKE}
-    assert "5 in 100" not in done.note
-    running = agents_table(agents({"order": TASKS, "order_kind": "shuffled"}, 36))
-    assert "At most 5 in 100 of an agent's intervals ever miss" in running.note
-
-
 def test_no_board_of_a_run_shows_ability_so_that_json_alone_marks_it_incomplete() -> None:
-    [first, _] = agents({"order": TASKS, "order_kind": "shuffled"}, 36)
+    [first, _] = agents(SHUFFLED, 36)
     assert first["uncertainty"]["ability"]["incomplete"]
     without = first | {"uncertainty": first["uncertainty"] | {"ability": None}}
     assert agents_table([first]) == agents_table([without])

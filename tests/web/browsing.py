@@ -8,15 +8,14 @@ import shutil
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 
 from streamer.client import StateReader
 from streamer.operate.local.processes import free_port
@@ -24,12 +23,15 @@ from streamer.schemas.wire import decode
 from streamer.settings import Settings
 from streamer.storage.outbox import Outgoing, ThreadedPublisher
 from tests.operate.stack import running
-from tests.support.events import a_trial
+from tests.support.events import Event, a_trial
 from tests.support.worker_process import wait_for
 
 SCREENSHOTS = Path("build") / "screenshots"
 LOOK_SECONDS = 20
 START = datetime.now(UTC) - timedelta(hours=9)
+WIDTHS = [pytest.param(width, marks=pytest.mark.in_turn(2)) for width in (360, 1280)]
+"""Of a phone and of a desk."""
+
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -123,9 +125,7 @@ class WebProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _answers(self) -> bool:
@@ -136,8 +136,9 @@ class WebProcess:
             return False
 
 
-def publish(settings: Settings, lines: Sequence[bytes]) -> None:
-    """Publish event lines and wait until Redis has their runs, so that a page opened next finds them."""
+def publish(settings: Settings, events: Iterable[bytes | Event]) -> None:
+    """Publish events, or lines, and wait until Redis has their runs: a page that comes next finds them."""
+    lines = [event if isinstance(event, bytes) else json.dumps(event).encode() for event in events]
     records = [Outgoing.of(decode(line), line) for line in lines]
     with ThreadedPublisher(settings) as publisher:
         for record in records:
@@ -146,6 +147,13 @@ def publish(settings: Settings, lines: Sequence[bytes]) -> None:
     runs = {record.key.decode() for record in records if record.key}
     with StateReader(settings) as reader:
         wait_for(lambda: runs <= {run.run_id for run in reader.runs()}, f"{runs} are in Redis")
+
+
+def counted(settings: Settings, done: int, *runs: str) -> None:
+    """Wait until each run has so many results."""
+    with StateReader(settings) as reader:
+        for run in runs:
+            reader.wait_for(run, lambda result: result.progress.done >= done, timeout_seconds=120)
 
 
 def live(page: Page) -> None:
@@ -172,6 +180,27 @@ def watched(page: Page) -> Iterator[list[str]]:
     page.on("console", note)
     page.on("pageerror", lambda error: said.append(str(error)))
     yield said
+
+
+@contextmanager
+def a_page(browser: Browser, *tolerated: str, **context: Any) -> Iterator[Page]:
+    """A page in a context of its own; errors in its console without tolerated words fail the test."""
+    opened = browser.new_context(**context)
+    page = opened.new_page()
+    with watched(page) as said:
+        yield page
+    opened.close()
+    assert [line for line in said if not any(words in line for words in tolerated)] == []
+
+
+def fits(page: Page) -> bool:
+    """Whether the page does not scroll sideways."""
+    return bool(page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"))
+
+
+def field(page: Page, title: str) -> Locator:
+    """The list to select from that stands under a title."""
+    return page.locator("label.field").filter(has=page.get_by_text(title, exact=True)).locator("select")
 
 
 def trials(run: str, first: int, last: int, **fields: object) -> list[bytes]:

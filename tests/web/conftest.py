@@ -9,9 +9,10 @@ from playwright.sync_api import Browser, Page
 
 from streamer.settings import Settings
 from streamer.web.log import TrialLog
+from tests.client.publish.publishing import PARTITIONS, make_topics
 from tests.support.servers import RedisServer
 from tests.support.simulated import simulate
-from tests.web.browsing import START, WebProcess, a_browser, a_stack, publish, watched
+from tests.web.browsing import START, WIDTHS, WebProcess, a_browser, a_page, a_stack, publish
 from tests.web.feeding import Feed, StandingClock
 from tests.web.serving import Serving
 from tests.web.viewer import PATH, Viewer, Watch
@@ -33,6 +34,26 @@ def logged(settings: Settings, embedded_broker: str) -> Settings:
 def serving(settings: Settings) -> Iterator[Serving]:
     """A server without a token."""
     with Serving(settings) as serving:
+        yield serving
+
+
+@pytest.fixture
+def answering(logged: Settings) -> Iterator[Serving]:
+    """The same, with a log."""
+    with Serving(logged) as serving:
+        yield serving
+
+
+@pytest.fixture
+def topics(logged: Settings) -> Settings:
+    """The topics of a worker."""
+    return make_topics(logged.model_copy(update={"partitions": PARTITIONS}))
+
+
+@pytest.fixture
+def publishing(topics: Settings) -> Iterator[Serving]:
+    """A server to publish to."""
+    with Serving(topics) as serving:
         yield serving
 
 
@@ -86,12 +107,15 @@ def simulated(stack: Settings) -> None:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """A new page; errors in its console fail the test, unless the server was away."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    with watched(page) as said:
+    with a_page(browser, "ERR_CONNECTION", viewport={"width": 1280, "height": 900}) as page:
         yield page
-    context.close()
-    assert [line for line in said if "ERR_CONNECTION" not in line] == []
+
+
+@pytest.fixture(params=WIDTHS)
+def sized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A new page of each width; errors in its console fail the test, unless a file was refused."""
+    with a_page(browser, "/artifacts/", viewport={"width": request.param, "height": 800}) as page:
+        yield page
 
 
 @pytest.fixture

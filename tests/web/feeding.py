@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self
 
 from aiokafka import AIOKafkaProducer
@@ -17,8 +18,8 @@ from streamer.schemas.wire import NO_TIMESTAMP, Reason, Record, decode
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, partition_of
 from streamer.storage.redis import RedisSink
+from tests.support.events import Event
 
-Event = dict[str, Any]
 PARTITIONS = 2
 
 
@@ -73,9 +74,7 @@ class Feed:
             await self._producer.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._sink.close()
         if self._producer is not None:
             await self._producer.stop()
@@ -127,6 +126,17 @@ class Feed:
             return RunUpdate(run_id)
         run = self.pipeline.run(run_id)
         return RunUpdate(run_id, run.summaries(), run.in_flight_taken)
+
+
+def fed(settings: Settings, run: Iterable[Event], **options: Any) -> None:
+    """Write runs as a worker would; in a thread of its own, since Playwright has the loop of this one."""
+
+    async def write() -> None:
+        async with Feed(settings, **options) as feed:
+            await feed.take(run)
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(asyncio.run, write()).result()
 
 
 def place_of(summary: Event) -> tuple[str, str, str]:

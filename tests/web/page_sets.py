@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import product
 from random import Random
 from typing import Any
 
-from tests.support.events import a_plan, a_start, a_trial
-
-Event = dict[str, Any]
+from tests.support.events import Event, a_plan, a_start, a_trial
 
 ONE, SIX, THIRTY, HOSTILE = "one", "six", "thirty", "hostile"
 TIERS = tuple(f"T{number}" for number in range(7))
@@ -76,48 +75,34 @@ def thirty_agents(now: datetime, tasks: int = 48) -> Iterator[Event]:
     start = now - timedelta(hours=HOURS + 1)
     labels = [f"agent-{number:02}:model-{number:02}" for number in range(30)]
     plan = {"tasks": tasks, "attempts": 1, "tiers": list(TIERS), "agent_models": labels}
-    yield a_plan(
-        run_id=THIRTY,
-        benchmark="big-bench",
-        display_name="Thirty agents",
-        started_at=start.isoformat(),
-        **plan,
-    )
-    for agent in range(30):
-        for number, tier in enumerate(TIERS):
-            for task in range(tasks):
-                ended = start + timedelta(seconds=random.random() * HOURS * 3600)
-                chance = 0.2 + 0.018 * agent + 0.02 * number
-                yield a_trial(
-                    run_id=THIRTY,
-                    task_id=f"task-{task:02}",
-                    agent=f"agent-{agent:02}",
-                    model=f"model-{agent:02}",
-                    tier=tier,
-                    resolved=random.random() < chance,
-                    cost_usd=round(0.1 + random.random() * (1 + agent), 4),
-                    duration_seconds=300.0,
-                    finished_at=ended.isoformat(),
-                    failure_mode="unset",
-                )
+    named = {"benchmark": "big-bench", "display_name": "Thirty agents"}
+    yield a_plan(run_id=THIRTY, started_at=start.isoformat(), **named, **plan)
+    for agent, number, task in product(range(30), range(len(TIERS)), range(tasks)):
+        ended = start + timedelta(seconds=random.random() * HOURS * 3600)
+        who = {"agent": f"agent-{agent:02}", "model": f"model-{agent:02}"}
+        what = {"tier": TIERS[number], "task_id": f"task-{task:02}"}
+        yield a_trial(
+            run_id=THIRTY,
+            **who,
+            **what,
+            failure_mode="unset",
+            resolved=random.random() < 0.2 + 0.018 * agent + 0.02 * number,
+            cost_usd=round(0.1 + random.random() * (1 + agent), 4),
+            duration_seconds=300.0,
+            finished_at=ended.isoformat(),
+        )
 
 
 def large_matrix() -> dict[str, Any]:
     """An answer of `/api/runs/{run}/matrix` with 60 agents and 500 tasks, two trials a cell, some running."""
     agents = [f"agent-{number}:model" for number in range(MATRIX_AGENTS)]
-    tasks = [
-        {
-            "task_id": f"t{task}",
-            "tier": None,
-            "pass_rate": 0.5,
-            "disagreement": 0,
-            "cells": [
-                [2, (7 * task + agent) % 3, 0, int((task + agent) % 11 == 0), None]
-                for agent in range(MATRIX_AGENTS)
-            ],
-        }
-        for task in range(MATRIX_TASKS)
-    ]
+
+    def cells(task: int) -> list[list[int | None]]:
+        of = range(MATRIX_AGENTS)
+        return [[2, (7 * task + agent) % 3, 0, int((task + agent) % 11 == 0), None] for agent in of]
+
+    fields = {"tier": None, "pass_rate": 0.5, "disagreement": 0}
+    tasks = [{"task_id": f"t{task}", **fields, "cells": cells(task)} for task in range(MATRIX_TASKS)]
     return {"metric": "outcome", "agents": agents, "tasks": tasks, "low": None, "high": None}
 
 

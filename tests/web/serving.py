@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from streamer.settings import Settings
@@ -63,6 +62,11 @@ class Serving:
         self._web: Web | None = None
 
     @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
     def web(self) -> Web:
         """What the running server draws on."""
         assert self._web is not None, "it has not started"
@@ -73,9 +77,7 @@ class Serving:
         wait_for(lambda: self._server is not None and self._server.started, "the start of the server")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:

@@ -7,7 +7,7 @@ import csv
 import gzip
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 from io import BytesIO, StringIO
@@ -51,7 +51,7 @@ from streamer.web.app import STREAMS, openapi
 from streamer.web.log import LogTruncated
 from streamer.web.models import AsOfQuery, NoQuery, RunSort, TrialsQuery, WhyQuery
 from streamer.web.protocols.connections import EVENTS_PATH
-from tests.support.cli import streamer
+from tests.support.cli import found_by, streamer
 from tests.support.events import a_plan, a_start, a_trial
 from tests.support.eventually import eventually
 from tests.support.simulated import BENCHMARK, PLAIN_RUN, TIERED_RUN, simulate
@@ -77,19 +77,20 @@ QUERIES = {
 
 
 @pytest.fixture
-async def simulated(logged: Settings) -> AsyncIterator[Feed]:
+async def simulated(logging_feed: Feed) -> Feed:
     """Both runs of the simulated benchmark, in Redis and in the log."""
-    async with Feed(logged, log=True) as feed:
-        lines = simulate(seed=3, start=START)
-        for start in range(0, len(lines), 60):
-            await feed.take(lines[start : start + 60])
-        yield feed
+    lines = simulate(seed=3, start=START)
+    for start in range(0, len(lines), 60):
+        await logging_feed.take(lines[start : start + 60])
+    return logging_feed
 
 
 @pytest.fixture
-def answering(logged: Settings) -> Iterator[Serving]:
-    with Serving(logged) as serving:
-        yield serving
+async def web(logged: Settings) -> AsyncIterator[Web]:
+    """What a server draws on, without the server."""
+    web = Web(logged)
+    yield web
+    await web.reader.close()
 
 
 def schema_of(path: str) -> dict[str, Any]:
@@ -159,33 +160,29 @@ async def test_summaries_are_the_readers(simulated: Feed, answering: Serving, lo
 
 
 async def test_three_thousand_runs_are_read_in_pages_of_bounded_size(
-    logged: Settings, answering: Serving
+    logged: Settings, feed: Feed, answering: Serving
 ) -> None:
-    async with Feed(logged) as feed:
-        await feed.take([a_plan(run_id=f"run {number:04}", tasks=4) for number in range(3000)])
+    def listed(query: str) -> list[str]:
+        return [run["run_id"] for run in answering.get(f"/api/runs?{query}").json()]
+
+    await feed.take([a_plan(run_id=f"run {number:04}", tasks=4) for number in range(3000)])
     first = answering.get("/api/runs")
     assert (len(first.json()), first.headers["x-total-count"]) == (100, "3000")
     assert len(first.body) < 100 * 2500
-    listed = [
-        run["run_id"]
-        for offset in range(0, 3001, 500)
-        for run in answering.get(f"/api/runs?offset={offset}&limit=500").json()
-    ]
-    assert sorted(listed) == [f"run {number:04}" for number in range(3000)]
+    every = [run for offset in range(0, 3001, 500) for run in listed(f"offset={offset}&limit=500")]
+    assert sorted(every) == [f"run {number:04}" for number in range(3000)]
     assert answering.get("/api/runs?limit=501").status == 400
     found = answering.get("/api/runs?search=N+29&limit=50")
     assert (len(found.json()), found.headers["x-total-count"]) == (50, "100")
-    by_name = answering.get("/api/runs?sort=run&search=N+29&offset=20&limit=2")
-    assert [run["run_id"] for run in by_name.json()] == ["run 2920", "run 2921"]
-    assert by_name.headers["x-total-count"] == "100"
+    assert listed("sort=run&search=N+29&offset=20&limit=2") == ["run 2920", "run 2921"]
     for _ in range(2):
         streamed = beginning_of_stream(answering.port)
-        assert [run["run_id"] for run in streamed] == listed[99::-1]
-    environment = {"STREAMER_REDIS": logged.redis, "STREAMER_NAMESPACE": logged.namespace}
-    printed = streamer("query", "runs", "--json", "--offset", "2950", environment=environment)
-    assert [json.loads(line)["run_id"] for line in printed.stdout.splitlines()] == listed[2950:]
+        assert [run["run_id"] for run in streamed] == every[99::-1]
+    command = ("query", "runs", "--json")
+    printed = streamer(*command, "--offset", "2950", environment=found_by(logged))
+    assert [json.loads(line)["run_id"] for line in printed.stdout.splitlines()] == every[2950:]
     assert "runs 2,951 to 3,000 of 3,000" in printed.stderr.decode()
-    printed = streamer("query", "runs", "--json", "--search", "run 1", environment=environment)
+    printed = streamer(*command, "--search", "run 1", environment=found_by(logged))
     assert len(printed.stdout.splitlines()) == 100
     assert "runs 1 to 100 of 1,000. --offset 100 shows the next ones" in printed.stderr.decode()
 
@@ -238,9 +235,8 @@ async def test_boards_are_those_of_the_command_line(
 async def test_a_named_metric_has_a_board_and_stands_in_the_history(feed: Feed, answering: Serving) -> None:
     plan = a_plan(metrics={"latency": {"direction": "lower"}})
     await feed.take([plan, a_trial(metrics={"latency": 0.5, "style": 2.0})])
-    await feed.take(
-        [a_trial(task_id="task-2", metrics={"latency": 0.25}), a_trial(agent="b", metrics={"latency": 3})]
-    )
+    later = [a_trial(task_id="task-2", metrics={"latency": 0.25}), a_trial(agent="b", metrics={"latency": 3})]
+    await feed.take(later)
     rows = answering.get("/api/leaderboard?metric=metrics/latency&run=run-1").json()
     assert [(row["agent_model"], row["metric"], row["value"]) for row in rows] == [
         ("terminus:gpt-5", "metrics/latency", 0.375),
@@ -255,16 +251,14 @@ async def test_a_named_metric_has_a_board_and_stands_in_the_history(feed: Feed, 
     assert answering.get("/api/leaderboard?metric=metrics/unheard-of&run=run-1").json() == []
 
 
-async def test_a_metric_that_cannot_have_a_board_is_a_problem(answering: Serving) -> None:
-    [parameter] = [
-        one for one in DOCUMENT["paths"]["/api/leaderboard"]["get"]["parameters"] if one["name"] == "metric"
-    ]
-    assert Draft202012Validator(parameter["schema"]).is_valid("metrics/latency")
+async def test_a_metric_that_cannot_have_a_board_is_a_problem(serving: Serving) -> None:
+    parameters = DOCUMENT["paths"]["/api/leaderboard"]["get"]["parameters"]
+    [schema] = [one["schema"] for one in parameters if one["name"] == "metric"]
+    assert Draft202012Validator(schema).is_valid("metrics/latency")
     for metric in ("latency", "metrics/", "metrics/a%20b", "metrics/%3Cb%3E", "metrics/" + "x" * 65):
-        answer = answering.get(f"/api/leaderboard?metric={metric}")
-        assert answer.status == 400, metric
-        assert "and metrics/NAME" in answer.json()["detail"], metric
-        assert not Draft202012Validator(parameter["schema"]).is_valid(unquote(metric)), metric
+        answer = serving.get(f"/api/leaderboard?metric={metric}")
+        assert (answer.status, "and metrics/NAME" in answer.json()["detail"]) == (400, True), metric
+        assert not Draft202012Validator(schema).is_valid(unquote(metric)), metric
 
 
 async def test_the_history_is_thinned_per_group_and_ends_with_the_present(
@@ -352,15 +346,7 @@ def lately() -> datetime:
     return datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=5)
 
 
-@pytest.fixture
-def folding_page(logged: Settings) -> Iterator[Serving]:
-    with Serving(logged) as serving:
-        yield serving
-
-
-async def test_as_of_each_version_the_answers_are_those_of_then(
-    logged: Settings, folding_page: Serving
-) -> None:
+async def test_as_of_each_version_the_answers_are_those_of_then(logged: Settings, answering: Serving) -> None:
     paths = ["", "/snapshot", "/agents", "/tiers", "/tiers?within=true", "/comparison", "/labels/team"]
     paths += ["/outlook", "/curves", "/matrix", "/matrix?metric=cost_usd&sort=task"]
     start = lately()
@@ -368,14 +354,14 @@ async def test_as_of_each_version_the_answers_are_those_of_then(
         then, files = {}, {}
         for end, portion in zip(ENDS, PORTIONS, strict=True):
             await feed.take(portion)
-            folding_page.web.trials._log.read_again("run-1")
-            folding_page.web.curves._stored.clear()
+            answering.web.trials._log.read_again("run-1")
+            answering.web.curves._stored.clear()
             for path in paths:
-                then[end, path] = folding_page.get(f"/api/runs/run-1{path}").json()
+                then[end, path] = answering.get(f"/api/runs/run-1{path}").json()
             for path in ("/trials.csv", "/trials.parquet"):
-                files[end, path] = folding_page.get(f"/api/runs/run-1{path}").body
+                files[end, path] = answering.get(f"/api/runs/run-1{path}").body
         for (end, path), answer in then.items():
-            again = folding_page.get(f"/api/runs/run-1{path}{'&' if '?' in path else '?'}as_of={end}")
+            again = answering.get(f"/api/runs/run-1{path}{'&' if '?' in path else '?'}as_of={end}")
             assert again.status == 200
             if path == "/curves":
                 assert again.json()["state_version"] == end
@@ -385,7 +371,7 @@ async def test_as_of_each_version_the_answers_are_those_of_then(
                 assert (datetime.fromisoformat(now.pop("at")), before.pop("at") > "2026") == (moment, True)
             assert now == before, (end, path)
         for (end, path), body in files.items():
-            again = folding_page.get(f"/api/runs/run-1{path}?as_of={end}")
+            again = answering.get(f"/api/runs/run-1{path}?as_of={end}")
             assert rows_in(again.body) == rows_in(body) != [], (end, path)
 
 
@@ -407,15 +393,12 @@ def without_way(answer: Any) -> Any:
 
 
 async def test_what_moved_a_number_ends_with_the_published_one(
-    logged: Settings, folding_page: Serving
+    logging_feed: Feed, answering: Serving
 ) -> None:
-    async with Feed(logged, log=True) as feed:
-        await feed.take([event for portion in PORTIONS for event in portion])
-        result = folding_page.get("/api/runs/run-1/why").json()
-        published = folding_page.get("/api/runs/run-1/agents").json()
-        cost = folding_page.get(
-            "/api/runs/run-1/why?metric=total_cost&agent=b&since=1&as_of=3&limit=1"
-        ).json()
+    await logging_feed.take([event for portion in PORTIONS for event in portion])
+    result = answering.get("/api/runs/run-1/why").json()
+    published = answering.get("/api/runs/run-1/agents").json()
+    cost = answering.get("/api/runs/run-1/why?metric=total_cost&agent=b&since=1&as_of=3&limit=1").json()
     rates = {agent["agent_model"]: agent["statistics"]["pass_rate"]["mean"] for agent in published}
     assert {total["agent_model"]: total["after"] for total in result["totals"]} == rates
     assert [(move["offset"], move["cause"]) for move in result["moves"]] == [
@@ -426,111 +409,74 @@ async def test_what_moved_a_number_ends_with_the_published_one(
 
 
 async def test_what_is_left_to_run_is_listed_now_and_as_of_an_earlier_position(
-    logged: Settings, folding_page: Serving
+    logging_feed: Feed, answering: Serving
 ) -> None:
     plan = a_plan(tasks=["t1", "t2"], attempts=1, agent_models=["terminus:gpt-5"])
-    async with Feed(logged, log=True) as feed:
-        await feed.take([plan, a_trial(task_id="t1"), a_trial(task_id="t2", resolved=None)])
-        now = folding_page.get("/api/runs/run-1/unfinished").json()
-        early = folding_page.get("/api/runs/run-1/unfinished?as_of=0&limit=1").json()
-    assert [(one["task_id"], one["why"]) for one in now["trials"]] == [("t2", "no_verdict")]
-    assert [(one["task_id"], one["why"]) for one in early["trials"]] == [("t1", "missing")]
-    assert (now["not_listed"], early["not_listed"]) == (0, 1)
+    await logging_feed.take([plan, a_trial(task_id="t1"), a_trial(task_id="t2", resolved=None)])
+    for query, task, why, more in (("", "t2", "no_verdict", 0), ("?as_of=0&limit=1", "t1", "missing", 1)):
+        answer = answering.get(f"/api/runs/run-1/unfinished{query}").json()
+        assert [(one["task_id"], one["why"]) for one in answer["trials"]] == [(task, why)]
+        assert answer["not_listed"] == more
 
 
-PROBLEMS = [
-    ("?as_of=yesterday", 400, "neither an offset (41) nor a time with a zone"),
-    ("?as_of=99", 400, "the last record is at 2"),
-    ("?as_of=2999-01-01T00:00:00Z", 400, "in the future"),
-    ("?as_of=2001-01-01T00:00:00%2B01:00", 404, "its first event is at offset 0"),
-    ("?as_of=" + "1" * 65, 400, "at most 64 characters"),
-    ("/why?since=yesterday", 400, "neither an offset"),
-    ("/why?metric=reward", 400, "No board for 'reward'"),
-    ("/why?agent=who", 404, "no agent 'who'; it has b:gpt-5, terminus:gpt-5"),
-    ("/why?limit=0", 400, "limit"),
-]
-
-
-async def test_what_cannot_be_answered_is_a_problem(logged: Settings, folding_page: Serving) -> None:
-    async with Feed(logged, log=True) as feed:
-        await feed.take(PORTIONS[0])
-        for question, status, said in PROBLEMS:
-            answer = folding_page.get(f"/api/runs/run-1{question}")
-            told = (answer.status, answer.headers["content-type"])
-            assert told == (status, "application/problem+json"), question
-            assert said.lower() in answer.json()["detail"].lower(), question
-            unknown = folding_page.get(f"/api/runs/{quote('run/9', safe='')}{question}")
-            assert unknown.status in (400, 404), question
-
-
-async def test_one_run_is_folded_at_a_time(logged: Settings) -> None:
-    web = Web(logged)
-    async with Feed(logged, log=True) as feed:
-        await feed.take([*PORTIONS[0], a_trial(task_id="task-2", labels={"team": "red"})])
-        gate = Event()
-        first = asyncio.create_task(web.folds.answer("another question", lambda: gate.wait(30)))
-        asked: list[asyncio.Task[Any]] = [
-            asyncio.create_task(question)
-            for question in (
-                moves_of(web, WhyQuery(), "run-1"),
-                run_at(web, "run-1", "2").answers(),
-                comparison(web, AsOfQuery(as_of="2"), "run-1"),
-                labels(web, AsOfQuery(), "run-1", "team"),
-                download(web, AsOfQuery(), "run-1", "csv"),
-            )
-        ]
-        await eventually(
-            lambda: len(web.folds._under_way) == len(asked), "all wait, two of them for one answer"
-        )
-        gate.set()
-        moves, answers, compared, groups, file = await asyncio.gather(*asked)
-        assert await first
-    await web.reader.close()
+async def test_one_run_is_folded_at_a_time(web: Web, logging_feed: Feed) -> None:
+    await logging_feed.take([*PORTIONS[0], a_trial(task_id="task-2", labels={"team": "red"})])
+    gate = Event()
+    first = asyncio.create_task(web.folds.answer("another question", lambda: gate.wait(30)))
+    questions = (
+        moves_of(web, WhyQuery(), "run-1"),
+        run_at(web, "run-1", "2").answers(),
+        comparison(web, AsOfQuery(as_of="2"), "run-1"),
+        labels(web, AsOfQuery(), "run-1", "team"),
+        download(web, AsOfQuery(), "run-1", "csv"),
+    )
+    asked: list[asyncio.Task[Any]] = [asyncio.create_task(question) for question in questions]
+    await eventually(lambda: len(web.folds._under_way) == len(asked), "all wait, two of them for one answer")
+    gate.set()
+    moves, answers, compared, groups, file = await asyncio.gather(*asked)
+    assert await first
     assert moves.state_version == 3
     assert answers.run.state_version == compared.comparison.state_version == 2
     assert {group.value for group in groups} == {"red", None}
     assert file.body.count(b"\n") == 4
 
 
-async def test_a_log_that_lost_its_beginning_is_not_read(
-    feed: Feed, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def begins_later(*_: object) -> int:
-        return 7
+async def begins_later(*_: object) -> int:
+    return 7
 
+
+async def test_a_log_that_lost_its_beginning_is_not_read(
+    feed: Feed, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("streamer.client.folded.beginning_of", begins_later)
     await feed.take([a_trial()])
-    web = Web(settings)
-    with pytest.raises(LogTruncated, match="begins at offset 7"):
+    with pytest.raises(LogTruncated, match=r"log of run .run-1. begins at offset 7.*leave out as_of"):
         await run_at(web, "run-1", "9").answers()
-    await web.reader.close()
 
 
 @pytest.mark.parametrize("events", [True, False])
 async def test_two_runs_are_compared_in_order_only_where_the_log_has_all_their_events(
-    logged: Settings, folding_page: Serving, monkeypatch: pytest.MonkeyPatch, *, events: bool
+    logged: Settings, answering: Serving, monkeypatch: pytest.MonkeyPatch, *, events: bool
 ) -> None:
-    async def begins_later(*_: object) -> int:
-        return 7
-
     path = "/api/compare?a=run-1&b=run-2"
-    plan = {"tasks": ["task-1", "task-2"], "order": ["task-1", "task-2"], "order_kind": "shuffled"}
+    tasks = ["task-1", "task-2"]
     async with Feed(logged, log=True, events=events) as feed:
         for run in ("run-1", "run-2"):
-            await feed.take([a_plan(run_id=run, attempts=1, **plan), a_trial(run_id=run)])
-        told = folding_page.get(path).json()["words"]
+            plan = a_plan(run_id=run, attempts=1, tasks=tasks, order=tasks, order_kind="shuffled")
+            await feed.take([plan, a_trial(run_id=run)])
+        told = answering.get(path).json()["words"]
         assert any("in the end" in words for words in told) is events
         monkeypatch.setattr("streamer.client.folded.beginning_of", begins_later)
-        assert folding_page.get(f"{path}&offset=1").json()["words"] == told, "the same runs are folded once"
+        assert answering.get(f"{path}&offset=1").json()["words"] == told, "the same runs are folded once"
         await feed.take([a_trial(run_id="run-1", task_id="task-2")])
-        left = folding_page.get(path).json()["words"]
+        left = answering.get(path).json()["words"]
         assert left
         assert not any("in the end" in words for words in left)
 
 
 @pytest.mark.parametrize("finished", [True, False])
 async def test_what_a_comparison_allows_to_differ_is_judged_as_the_command_judges_it(
-    logged: Settings, folding_page: Serving, *, finished: bool
+    logged: Settings, answering: Serving, *, finished: bool
 ) -> None:
     tasks = [f"task-{number}" for number in range(1, 7)]
     plan = {"tasks": tasks, "order": tasks, "order_kind": "shuffled"}
@@ -544,11 +490,11 @@ async def test_what_a_comparison_allows_to_differ_is_judged_as_the_command_judge
         await feed.take(events)
         path = "/api/compare?a=run-1&b=run-2"
         for refused in (path, f"{path}&allow=judge", f"{path}&allow=tasks"):
-            answer = folding_page.get(refused).json()
+            answer = answering.get(refused).json()
             assert (answer["refused"], answer["differences"]["pass_rate"]["interval"]) == (["timeout"], None)
             assert answer["not_comparable"] == "timeout 600 against 900"
             assert not any("in the end" in words for words in answer["words"])
-        allowed = folding_page.get(f"{path}&allow=judge&allow=timeout").json()
+        allowed = answering.get(f"{path}&allow=judge&allow=timeout").json()
         assert (allowed["refused"], allowed["not_comparable"]) == ([], None)
         assert "timeout 600 against 900" in allowed["words"], "what differs is said all the same"
         assert (allowed["differences"]["pass_rate"]["interval"] is not None) is finished
@@ -575,33 +521,26 @@ async def test_the_document_is_served_and_hangs_together(serving: Serving) -> No
 # What the answers share: a history is read once for all who ask together, and prices come from a file.
 
 
-PRICES = '[models."gpt-5"]\ninput = 100\noutput = 200\n'
-
-
-async def test_a_history_is_read_once_for_all_who_ask_together(feed: Feed, settings: Settings) -> None:
+async def test_a_history_is_read_once_for_all_who_ask_together(feed: Feed, web: Web) -> None:
     await feed.take([a_trial()])
-    web = Web(settings)
     first, second = await asyncio.gather(web.history("run-1"), web.history("run-1"))
     assert first is second
     assert {entry.kind for entry in first} == {"run", "agent_model"}
-    await web.reader.close()
 
 
-async def test_a_limited_number_of_histories_is_kept_the_latest(feed: Feed, settings: Settings) -> None:
+async def test_a_limited_number_of_histories_is_kept_the_latest(feed: Feed, web: Web) -> None:
     names = [f"r{number}" for number in range(MAX_HISTORIES + 1)]
     await feed.take([a_trial(run_id=name) for name in names])
-    web = Web(settings)
     for name in names:
         await web.history(name)
     assert list(web._histories._stored) == names[1:]
-    await web.reader.close()
 
 
 async def test_prices_are_those_of_the_file(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
-    file.write_text(PRICES)
+    file.write_text('[models."gpt-5"]\ninput = 100\noutput = 200\n')
     with_file = Web(settings.model_copy(update={"prices_file": file}))
-    assert with_file.prices.digest() == PriceTable.from_toml(PRICES).digest()
+    assert with_file.prices.digest() == PriceTable.from_toml(file.read_text()).digest()
     await with_file.reader.close()
 
 
@@ -617,14 +556,12 @@ def results(first: int, last: int, run: str = "run-1") -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-async def ahead(logged: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Web]:
+def ahead(web: Web, monkeypatch: pytest.MonkeyPatch) -> Web:
     """A server for which 8 trials are many, and 20 all that it holds."""
     monkeypatch.setattr("streamer.web.api.LARGE", 8)
     monkeypatch.setattr("streamer.web.api.MAX_TRIALS", 20)
     monkeypatch.setattr("streamer.web.log.REST", 0)
-    web = Web(logged)
-    yield web
-    await web.reader.close()
+    return web
 
 
 async def test_answers_about_a_large_run_need_no_log_when_somebody_asks(

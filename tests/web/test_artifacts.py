@@ -46,12 +46,7 @@ from streamer.web.artifacts import (
 )
 from tests.support.data import REPOSITORY
 from tests.web.feeding import StandingClock
-from tests.web.trial_files import FILES, RUN, make_run
-
-
-def looks(text: str) -> list[dict[str, object]]:
-    return [span.model_dump(exclude_defaults=True) for span in lines_of(text)[0][0]]
-
+from tests.web.trial_files import FILES, RUN, TRAJECTORY, make_run
 
 LOOKS: list[tuple[str, list[dict[str, object]]]] = [
     (
@@ -73,17 +68,17 @@ LOOKS: list[tuple[str, list[dict[str, object]]]] = [
 
 @pytest.mark.parametrize(("text", "spans"), LOOKS)
 def test_codes_become_attributes(text: str, spans: list[dict[str, object]]) -> None:
-    assert looks(text) == spans
-
-
-def test_attributes_reach_over_the_end_of_a_line_whatever_ends_it() -> None:
-    assert [line[0].color for line in lines_of("\x1b[31ma\nb")[0]] == [1, 1]
-    assert [line[0].text for line in lines_of("a\r\nb\r\n")[0]] == ["a", "b"]
+    assert [span.model_dump(exclude_defaults=True) for span in lines_of(text)[0][0]] == spans
 
 
 def test_titles_links_and_movements_leave_nothing_behind() -> None:
     text = "\x1b]0;title\x07a\x1b]8;;javascript:alert(1)\x1b\\b\x1b[2J\x1b[H\x1b[?2004lc\x08\x07\x9b"
     assert "".join(span.text for span in lines_of(text)[0][0]) == "abc"
+
+
+def test_attributes_reach_over_the_end_of_a_line_whatever_ends_it() -> None:
+    assert [line[0].color for line in lines_of("\x1b[31ma\nb")[0]] == [1, 1]
+    assert [line[0].text for line in lines_of("a\r\nb\r\n")[0]] == ["a", "b"]
 
 
 def test_of_many_lines_the_last_are_kept_and_long_lines_end() -> None:
@@ -115,67 +110,56 @@ def test_no_control_character_is_left_of_any_text(text: str) -> None:
 JOBS = REPOSITORY / "tests" / "sources" / "harbor" / "jobs.tar.gz"
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The trajectories that harbor's agents wrote (tests/sources/harbor/record.py)."""
-    folder = tmp_path_factory.mktemp("jobs")
+def test_every_recorded_trajectory_of_harbor_becomes_its_own_steps(tmp_path: Path) -> None:
+    """Those that harbor's agents wrote (tests/sources/harbor/record.py)."""
     with tarfile.open(JOBS) as packed:
-        packed.extractall(folder, filter="data")
-    return sorted(folder.glob("**/trajectory.json"))
-
-
-def test_every_recorded_trajectory_of_harbor_becomes_its_own_steps(recorded: list[Path]) -> None:
+        packed.extractall(tmp_path, filter="data")
+    recorded = [json.loads(file.read_text()) for file in tmp_path.glob("**/trajectory.json")]
     assert len(recorded) >= 10
-    for file in recorded:
-        content = json.loads(file.read_text())
+    for content in recorded:
         steps, more = artifacts.atif_steps(content)
         assert more == 0
-        assert [step.source for step in steps] == [step["source"] for step in content["steps"]]
-        assert [step.text for step in steps] == [step["message"] for step in content["steps"]]
+        said = [(step["source"], step["message"]) for step in content["steps"]]
+        assert [(step.source, step.text) for step in steps] == said
 
 
 def test_calls_of_atif_have_their_outputs_and_what_failed_is_marked() -> None:
     call = {"tool_call_id": "c1", "function_name": "bash", "arguments": {"keystrokes": "ls\n"}}
     other = {"tool_call_id": "c2", "function_name": "edit", "arguments": "x"}
+    failure = "Traceback (most recent call last):"
     results = [
-        {"source_call_id": "c2", "content": [{"type": "text", "text": "Traceback (most recent call last):"}]},
+        {"source_call_id": "c2", "content": [{"type": "text", "text": failure}]},
         {"source_call_id": "c1", "content": "a.py"},
         {"content": "a notice"},
     ]
-    step = {
-        "source": "agent",
-        "message": [{"type": "text", "text": "look"}, {"type": "image"}],
-        "reasoning_content": "hm",
-        "timestamp": "2026-01-01T00:00:00Z",
-        "tool_calls": [call, other],
-        "observation": {"results": results},
-        "metrics": {"completion_tokens": 5, "cost_usd": 0.25},
-    }
-    [result], _ = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": [step]})
-    assert (result.text, result.reasoning, result.tokens, result.cost_usd) == (
-        "look\n[image not shown]\na notice",
-        "hm",
-        5,
-        0.25,
+    result = step_of(
+        message=[{"type": "text", "text": "look"}, {"type": "image"}],
+        reasoning_content="hm",
+        timestamp="2026-01-01T00:00:00Z",
+        tool_calls=[call, other],
+        observation={"results": results},
+        metrics={"completion_tokens": 5, "cost_usd": 0.25},
     )
+    assert (result.text, result.reasoning) == ("look\n[image not shown]\na notice", "hm")
+    assert (result.tokens, result.cost_usd, result.error) == (5, 0.25, True)
     assert [(one.name, one.arguments, one.output, one.error) for one in result.calls] == [
         ("bash", '{"keystrokes": "ls\\n"}', "a.py", False),
-        ("edit", "x", "Traceback (most recent call last):", True),
+        ("edit", "x", failure, True),
     ]
-    assert result.error
 
 
 def test_terminus_in_atif_leaves_its_one_output_at_its_one_call() -> None:
     call = {"tool_call_id": "call_0", "function_name": "bash_command", "arguments": {"keystrokes": "pwd\n"}}
-    step = {"source": "agent", "tool_calls": [call], "observation": {"results": [{"content": "/app"}]}}
-    [result], _ = artifacts.atif_steps({"schema_version": "ATIF-v1.2", "steps": [step]})
+    result = step_of(tool_calls=[call], observation={"results": [{"content": "/app"}]})
     assert result.calls[0].output == "/app"
 
 
+def steps_of(*steps: dict[str, Any]) -> tuple[list[Step], int]:
+    return artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": list(steps)})
+
+
 def step_of(**fields: object) -> Step:
-    [result], _ = artifacts.atif_steps(
-        {"schema_version": "ATIF-v1.5", "steps": [{"source": "agent", **fields}]}
-    )
+    [result], _ = steps_of({"source": "agent", **fields})
     return result
 
 
@@ -296,33 +280,34 @@ def test_a_directory_that_is_not_there_is_said_so(tmp_path: Path) -> None:
 # Each kind of file is shown as what it is; what is none of them is text, or refused.
 
 
-def view(home: Path, name: str, content: bytes) -> tuple[str, int, list[str]]:
-    (home / name).write_bytes(content)
-    result = view_of(home, name, name)
-    return result.kind, len(result.steps), ["".join(span.text for span in line) for line in result.lines]
+KINDS: list[tuple[str, bytes, str, int, list[str]]] = [
+    ("trajectory.json", json.dumps(TRAJECTORY).encode(), "steps", 3, []),
+    ("other.json", b'{"a": 1}', "log", 0, ['{"a": 1}']),
+    ("broken.json", b'[{"action"', "log", 0, ['[{"action"']),
+    ("deep.json", b"[" * 100_000, "log", 0, ["[" * MAX_LINE_CHARACTERS]),
+    ("agent.log", b"a\nb\n", "log", 0, ["a", "b"]),
+    ("latin.log", b"caf\xe9", "log", 0, ["caf\ufffd"]),
+    ("my.patch", b"-a\n+b\n", "diff", 0, ["-a", "+b"]),
+    ("page.html", b"<script>alert(1)</script>", "log", 0, ["<script>alert(1)</script>"]),
+    ("agent.cast", b'{"version": 2}\n', "cast", 0, []),
+    ("response.txt", b'{"commands": [{"keystrokes": "ls"}]}', "steps", 1, []),
+]
 
 
-def test_the_kind_follows_from_the_file_and_its_contents(tmp_path: Path) -> None:
-    steps = json.dumps({"schema_version": "ATIF-v1.5", "steps": [{"source": "user", "message": "x"}]})
-    assert view(tmp_path, "trajectory.json", steps.encode()) == ("steps", 1, [])
-    assert view(tmp_path, "other.json", b'{"a": 1}') == ("log", 0, ['{"a": 1}'])
-    assert view(tmp_path, "broken.json", b'[{"action"') == ("log", 0, ['[{"action"'])
-    assert view(tmp_path, "deep.json", b"[" * 100_000)[0] == "log"
-    assert view(tmp_path, "agent.log", b"a\nb\n") == ("log", 0, ["a", "b"])
-    assert view(tmp_path, "latin.log", b"caf\xe9") == ("log", 0, ["caf\ufffd"])
-    assert view(tmp_path, "my.patch", b"-a\n+b\n") == ("diff", 0, ["-a", "+b"])
-    assert view(tmp_path, "page.html", b"<script>alert(1)</script>") == (
-        "log",
-        0,
-        ["<script>alert(1)</script>"],
-    )
-    assert view(tmp_path, "agent.cast", b'{"version": 2}\n') == ("cast", 0, [])
-    assert view(tmp_path, "response.txt", b'{"commands": [{"keystrokes": "ls"}]}')[:2] == ("steps", 1)
+@pytest.mark.parametrize(("name", "content", "kind", "steps", "lines"), KINDS, ids=[one[0] for one in KINDS])
+def test_the_kind_follows_from_the_file_and_its_contents(
+    tmp_path: Path, name: str, content: bytes, kind: str, steps: int, lines: list[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = view_of(tmp_path, name, name)
+    assert (result.kind, len(result.steps)) == (kind, steps)
+    assert ["".join(span.text for span in line) for line in result.lines] == lines
 
 
 def test_what_is_not_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "core.log").write_bytes(b"\x7fELF\0\0")
     with pytest.raises(CannotBeOpened, match="is not text"):
-        view(tmp_path, "core.log", b"\x7fELF\0\0")
+        view_of(tmp_path, "core.log", "core.log")
 
 
 def test_of_a_long_log_the_end_is_shown(tmp_path: Path) -> None:
@@ -355,35 +340,25 @@ def test_whatever_is_none_of_the_formats_is_said_to_be_none(content: Any) -> Non
 def test_hostile_values_in_every_field_become_text_or_nothing() -> None:
     odd = [{}, [], 1, True, None, "\x1b[31m<script>", "\ud800", float("nan"), 10**30, {"a": [1, "\ud800"]}]
     names = ("source", "message", "reasoning_content", "timestamp", "tool_calls", "observation", "metrics")
-    steps = [dict.fromkeys(names, value) for value in odd]
-    result, _ = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": steps})
-    assert len(result) == len(odd)
+    assert len(steps_of(*(dict.fromkeys(names, value) for value in odd))[0]) == len(odd)
     fields = ("action", "observation", "args", "content", "extras", "cause", "id", "source", "timestamp")
-    events = [dict.fromkeys(fields, value) for value in odd]
-    assert artifacts.openhands_steps(events)[0]
+    assert artifacts.openhands_steps([dict.fromkeys(fields, value) for value in odd])[0]
 
 
-def test_of_a_very_long_trajectory_the_first_steps_are_shown_and_the_others_counted() -> None:
-    steps = [{"source": "agent", "message": "x"}] * (MAX_STEPS + 2)
-    result, more = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": steps})
-    assert (len(result), more) == (MAX_STEPS, 2)
-
-
-def test_steps_that_are_not_shown_are_not_read() -> None:
+def test_of_a_very_long_trajectory_the_first_steps_are_read_and_the_others_counted() -> None:
     read: list[int] = []
 
     def fields_of(one: int) -> dict[str, Any]:
         read.append(one)
         return {"source": "agent", "calls": []}
 
-    assert numbered(range(MAX_STEPS * 3), fields_of)[1] == MAX_STEPS * 2
-    assert len(read) == MAX_STEPS
+    steps, more = numbered(range(MAX_STEPS * 3), fields_of)
+    assert (len(steps), len(read), more) == (MAX_STEPS, MAX_STEPS, MAX_STEPS * 2)
 
 
 def test_all_steps_together_are_bounded() -> None:
-    steps = [{"source": "agent", "message": "\x01" * MAX_STEP_CHARACTERS}] * 200
-    result, more = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": steps})
-    assert len(result) + more == len(steps)
+    result, more = steps_of(*[{"source": "agent", "message": "\x01" * MAX_STEP_CHARACTERS}] * 200)
+    assert len(result) + more == 200
     sent = sum(len(step.model_dump_json()) for step in result)
     assert MAX_CHARACTERS / 2 < sent <= MAX_CHARACTERS
 
@@ -406,6 +381,10 @@ def follow(settings: Settings, root: Path, pool: str | None = None) -> None:
         ledger.load()
 
 
+def known_to(settings: Settings, *named: Path, clock: StandingClock | None = None) -> RunDirectories:
+    return RunDirectories(settings, named, clock or StandingClock())
+
+
 def runs_home(directories: RunDirectories, run_id: str = RUN, shard: str = "") -> Path | None:
     """The directory of a run; None: the server knows none. Any other reason not to say it is an error."""
     try:
@@ -421,21 +400,23 @@ def a_result(**fields: Any) -> TrialResult:
     return TrialResult(**{"type": "trial_result", "run_id": RUN, "task_id": "task-1"} | fields)
 
 
-def test_a_run_is_found_below_a_directory_that_was_named(settings: Settings, tmp_path: Path) -> None:
-    runs = make_run(tmp_path)
-    for named in (runs, runs / RUN):
-        assert runs_home(RunDirectories(settings, [named], StandingClock())) == (runs / RUN).resolve()
-
-
-@pytest.mark.parametrize("below", ["task-1", TRIAL, f"{TRIAL}/agent.log"])
-def test_nothing_above_a_directory_that_was_named_is_shown(
-    settings: Settings, tmp_path: Path, below: str
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("", True),
+        (RUN, True),
+        *((f"{RUN}/{below}", False) for below in ("task-1", TRIAL, f"{TRIAL}/agent.log")),
+    ],
+)
+def test_a_run_is_found_below_a_directory_that_was_named_and_not_above(
+    settings: Settings, tmp_path: Path, named: str, found: bool
 ) -> None:
-    assert runs_home(RunDirectories(settings, [make_run(tmp_path) / RUN / below], StandingClock())) is None
+    runs = make_run(tmp_path)
+    assert runs_home(known_to(settings, runs / named)) == ((runs / RUN).resolve() if found else None)
 
 
 def test_a_run_that_was_pooled_is_found_by_its_shard(settings: Settings, tmp_path: Path) -> None:
-    directories = RunDirectories(settings, [make_run(tmp_path)], StandingClock())
+    directories = known_to(settings, make_run(tmp_path))
     assert runs_home(directories, "pool", f"{RUN}/2") == (tmp_path / "runs" / RUN).resolve()
     assert runs_home(directories, "pool", f"{RUN}2") is None
     assert runs_home(directories, "pool", "other") is None
@@ -446,9 +427,8 @@ def test_what_tail_followed_is_named_for_the_same_deployment_alone(
 ) -> None:
     runs = make_run(tmp_path)
     follow(settings, runs)
-    assert runs_home(RunDirectories(settings, [], StandingClock())) == (runs / RUN).resolve()
-    other = settings.model_copy(update={"namespace": "other"})
-    assert runs_home(RunDirectories(other, [], StandingClock())) is None
+    assert runs_home(known_to(settings)) == (runs / RUN).resolve()
+    assert runs_home(known_to(settings.model_copy(update={"namespace": "other"}))) is None
 
 
 def test_two_pools_that_share_a_shards_name_have_each_its_own_directory(
@@ -457,7 +437,7 @@ def test_two_pools_that_share_a_shards_name_have_each_its_own_directory(
     pools = {pool: make_run(tmp_path / pool) for pool in ("a", "b")}
     for pool, runs in pools.items():
         follow(settings, runs, pool)
-    directories = RunDirectories(settings, [], StandingClock())
+    directories = known_to(settings)
     for pool, runs in pools.items():
         assert runs_home(directories, pool, RUN) == (runs / RUN).resolve()
     for stranger, shard in (("mine", RUN), (RUN, ""), ("a", "")):
@@ -469,7 +449,7 @@ def test_where_two_directories_fit_neither_is_shown_until_one_is_gone(
 ) -> None:
     clock = StandingClock()
     first, second = (make_run(tmp_path / place) for place in ("a", "b"))
-    directories = RunDirectories(settings, [first], clock)
+    directories = known_to(settings, first, clock=clock)
     assert runs_home(directories) == (first / RUN).resolve()
     follow(settings, second)
     with pytest.raises(CannotBeOpened, match="Rename or remove all but one"):
@@ -483,7 +463,7 @@ def test_a_run_that_appears_later_is_looked_for_again_but_not_all_the_time(
     settings: Settings, tmp_path: Path
 ) -> None:
     clock = StandingClock()
-    directories = RunDirectories(settings, [tmp_path / "runs"], clock)
+    directories = known_to(settings, tmp_path / "runs", clock=clock)
     assert runs_home(directories) is None
     make_run(tmp_path)
     assert runs_home(directories) is None
@@ -499,15 +479,15 @@ def test_runs_of_other_packages_connectors_are_found(
     rest = tuple(source for source in convert.SOURCES if source.name not in ("terminal-bench", "fc-eval"))
     runs = make_run(tmp_path)
     monkeypatch.setattr(convert, "SOURCES", rest)
-    assert runs_home(RunDirectories(settings, [runs], StandingClock())) is None
+    assert runs_home(known_to(settings, runs)) is None
     monkeypatch.setattr(convert, "load_all", lambda taken: [ours])
-    assert runs_home(RunDirectories(settings, [runs], StandingClock())) == (runs / RUN).resolve()
+    assert runs_home(known_to(settings, runs)) == (runs / RUN).resolve()
 
 
 def test_the_files_that_the_connector_names_for_the_trial_are_shown(
     settings: Settings, tmp_path: Path
 ) -> None:
-    directories = RunDirectories(settings, [make_run(tmp_path)], StandingClock())
+    directories = known_to(settings, make_run(tmp_path))
     pooled = {"run_id": "pool", "shard": RUN, "agent": "named by an option"}
     for event in (a_result(), a_result(**pooled)):
         for name in FILES:
@@ -536,7 +516,7 @@ def test_a_path_that_only_an_event_names_is_not_shown(settings: Settings, tmp_pa
     other.mkdir(parents=True)
     (other / "results.json").write_text(json.dumps({"task_id": "task-2", "is_resolved": True}))
     (other / "agent.log").write_text("of task-2")
-    known = RunDirectories(settings, [run], StandingClock()).of(RUN, "")
+    known = known_to(settings, run).of(RUN, "")
     known.check(a_result(task_id="task-2"), "task-2/task-2.1-of-1.files-run/agent.log")
     with pytest.raises(CannotBeOpened, match="Other files are not shown"):
         known.check(a_result(), path)
@@ -549,7 +529,7 @@ def test_a_trial_that_stands_only_in_the_file_of_the_run_keeps_its_files(
     (run / TRIAL / "results.json").unlink()
     crashed = {"task_id": "task-1", "trial_name": "task-1.1-of-1.files-run", "is_resolved": None}
     (run / "results.json").write_text(json.dumps({"results": [crashed]}))
-    RunDirectories(settings, [run], StandingClock()).of(RUN, "").check(a_result(), f"{TRIAL}/agent.log")
+    known_to(settings, run).of(RUN, "").check(a_result(), f"{TRIAL}/agent.log")
 
 
 def test_a_list_that_is_no_list_names_nothing(settings: Settings, tmp_path: Path) -> None:
@@ -564,7 +544,7 @@ def test_while_one_search_goes_on_others_get_what_the_last_one_found(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = StandingClock()
-    directories = RunDirectories(settings, [tmp_path / "runs"], clock)
+    directories = known_to(settings, tmp_path / "runs", clock=clock)
     assert runs_home(directories) is None
     make_run(tmp_path)
     clock.now += LOOK_AGAIN_SECONDS

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from streamer.client.queries import RedisUnavailable
-from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.views import drawing
 from streamer.views.decide.outlook import Outlook
 from streamer.web import boards
@@ -20,19 +19,7 @@ from streamer.web.models import ViewQuery
 from streamer.web.protocols.live import PACE_SECONDS, Part, Room, View, key_of
 from tests.support.builders import a_run_change, a_tier_change
 from tests.support.eventually import eventually
-
-
-def a_room(*states: Any) -> Room:
-    room = Room()
-    room.fill([])
-    put(room, *states)
-    return room
-
-
-def put(room: Room, *changes: Any) -> None:
-    kinds = {"run_summary": RunSummary, "agent_model_summary": AgentModelSummary, "tier_summary": TierSummary}
-    for change in changes:
-        room.put(kinds[json.loads(change.value)["type"]].model_validate_json(change.value))
+from tests.web.rooms import a_room, put, summary_of
 
 
 def drawn(fragment: bytes) -> Any:
@@ -124,13 +111,10 @@ def test_what_cannot_be_drawn_stays_as_it_was_and_is_logged_once(caplog: pytest.
     assert drawn(board.view.since(seen)[0]) == {"t": {"a": 3, "b": 3, "c": 3}}
 
 
-async def test_a_touch_of_a_room_wakes_its_viewers_and_tells_no_summary() -> None:
+def test_a_touch_of_a_room_tells_no_summary() -> None:
     room = a_room(a_run_change())
     _, position = room.since(0)
-    waiting = asyncio.create_task(room.wait(position))
-    await asyncio.sleep(0)
     room.touch()
-    await asyncio.wait_for(waiting, 5)
     assert (room.since(position)[0], room.revision) == ([], position + 1)
 
 
@@ -210,39 +194,37 @@ async def settled(outlook: RunOutlook) -> None:
     await eventually(lambda: outlook._loading is None, "an answer")
 
 
+async def asked(outlook: RunOutlook, *digests: str) -> None:
+    """Want the outlook of each digest, and wait for the answer."""
+    for digest in digests:
+        outlook.want(digest)
+        await settled(outlook)
+
+
 async def test_the_outlook_is_asked_for_once_for_a_digest() -> None:
     room, loads = a_room(), Loads(an_outlook(1.0), an_outlook(2.0))
     outlook = RunOutlook(room, loads)
-    for digest, rate, asked in (("a", 1.0, 1), ("a", 1.0, 1), ("b", 2.0, 2)):
+    for digest, rate, times in (("a", 1.0, 1), ("a", 1.0, 1), ("b", 2.0, 2)):
         outlook.want(digest)
-        outlook.want(digest)
-        await settled(outlook)
+        await asked(outlook, digest)
         assert outlook.found is not None
-        assert (outlook.found.usd_per_hour, loads.asked) == (rate, asked)
+        assert (outlook.found.usd_per_hour, loads.asked) == (rate, times)
     assert room.revision == 2
 
 
 async def test_an_outlook_that_says_the_same_touches_no_room() -> None:
     room, loads = a_room(), Loads(an_outlook(1.0))
-    outlook = RunOutlook(room, loads)
-    for digest in ("a", "b"):
-        outlook.want(digest)
-        await settled(outlook)
+    await asked(RunOutlook(room, loads), "a", "b")
     assert (loads.asked, room.revision) == (2, 1)
 
 
 async def test_a_run_that_changed_meanwhile_is_asked_for_again() -> None:
     room, loads = a_room(), Loads(an_outlook(1.0))
     outlook = RunOutlook(room, loads)
-    outlook.want("a")
-    await settled(outlook)
+    await asked(outlook, "a")
     outlook.want("b")
-    await asyncio.sleep(0)
     await eventually(lambda: loads.asked == 2, "asked for b")
-    outlook.want("c")
-    await settled(outlook)
-    outlook.want("c")
-    await settled(outlook)
+    await asked(outlook, "c", "c")
     assert loads.asked == 3
 
 
@@ -251,9 +233,7 @@ async def test_a_mistake_of_ours_is_logged_and_the_last_outlook_stays(
 ) -> None:
     room, loads = a_room(), Loads(an_outlook(1.0), ArithmeticError("ours"))
     outlook = RunOutlook(room, loads)
-    for digest in ("a", "b", "b"):
-        outlook.want(digest)
-        await settled(outlook)
+    await asked(outlook, "a", "b", "b")
     assert outlook.found == an_outlook(1.0)
     assert (loads.asked, room.revision) == (2, 1)
     assert [record.exc_info is not None for record in caplog.records] == [True]
@@ -262,23 +242,20 @@ async def test_a_mistake_of_ours_is_logged_and_the_last_outlook_stays(
 async def test_a_redis_that_is_away_is_asked_again_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     room, loads = a_room(), Loads(RedisUnavailable("redis://h:1", OSError("away")), an_outlook(1.0))
     outlook = RunOutlook(room, loads)
-    outlook.want("a")
-    await settled(outlook)
+    await asked(outlook, "a")
     assert (outlook.found, room.revision) == (None, 1)
-    outlook.want("a")
-    await settled(outlook)
+    await asked(outlook, "a")
     assert (outlook.found, caplog.records) == (an_outlook(1.0), [])
 
 
-async def test_a_running_trial_grows_older_though_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_running_trial_grows_older_though_no_viewer_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boards, "AGE_SECONDS", 0.0)
     room, loads = a_room(), Loads(an_outlook(1.0, in_flight=1), an_outlook(2.0))
     outlook = RunOutlook(room, loads)
     outlook.want("a")
     await eventually(lambda: room.revision == 2, "the answer, and its age")
     assert room.viewers == 0
-    outlook.want("a")
-    await settled(outlook)
+    await asked(outlook, "a")
     assert (outlook.found, loads.asked) == (an_outlook(2.0), 2)
 
 
@@ -290,7 +267,7 @@ async def test_the_outlook_of_a_run_that_is_gone_is_forgotten() -> None:
     parts_of(room, shown, outlook)
     await settled(outlook)
     assert outlook.found == an_outlook(1.0)
-    room.remove(key_of(RunSummary.model_validate_json(change.value or b"")))
+    room.remove(key_of(summary_of(change)))
     assert parts_of(room, shown, outlook) == {}
     put(room, change)
     head = parts_of(room, shown, outlook)["run", ""]["tiles"]

@@ -33,12 +33,12 @@ from streamer.storage.kafka import Names, administering, create_topic, partition
 from streamer.storage.log import read_topic
 from streamer.storage.outbox import NotStored, Outgoing
 from streamer.web.models import RETRY_SECONDS
-from streamer.web.protocols import intake
 from streamer.web.protocols import intake as event_intake
 from streamer.web.protocols.intake import (
     MAX_BODY_BYTES,
     MAX_EVENT_BYTES,
     MAX_EVENTS,
+    MAX_PENDING_BYTES,
     BodyKind,
     BodyTooLarge,
     EventIntake,
@@ -48,10 +48,10 @@ from streamer.web.protocols.intake import (
     UnreadableBody,
     read_events,
 )
-from tests.client.publish.publishing import PARTITIONS, arrived, make_topics, settings_of
+from tests.client.publish.publishing import PARTITIONS, arrived, make_topics
 from tests.house.repository import ROOT
 from tests.support.events import a_trial
-from tests.support.servers import RedisServer, pause
+from tests.support.servers import pause
 from tests.support.worker_process import wait_for
 from tests.web.serving import Serving
 
@@ -69,8 +69,7 @@ EVENTS = st.sampled_from(
         b'{"type": "run_started", "run_id": "r", "tasks": 2}',
         b'{"type": "trial_result", "run_id": "r", "task_id": "t", "cost_usd": -1}',
         b'{"type": "run_finished", "run_id": "\xff"}',
-        b"[]",
-        b"7",
+        *(b"[]", b"7"),
     ]
 )
 
@@ -158,9 +157,14 @@ def own_broker() -> Iterator[Broker]:
 
 
 @pytest.fixture
-def own(own_broker: Broker, redis_server: RedisServer, namespace: str) -> Settings:
-    settings = settings_of(own_broker.bootstrap, namespace)
-    return make_topics(settings.model_copy(update={"redis": redis_server.url}))
+def own(own_broker: Broker, settings: Settings) -> Settings:
+    where = {"bootstrap": own_broker.bootstrap, "embedded": True, "partitions": PARTITIONS}
+    return make_topics(settings.model_copy(update=where))
+
+
+@pytest.fixture
+def on_kafka(kafka_bootstrap: str, settings: Settings) -> Settings:
+    return settings.model_copy(update={"bootstrap": kafka_bootstrap, "partitions": PARTITIONS})
 
 
 def body_of(number: int, size: int = 0) -> bytes:
@@ -174,12 +178,16 @@ def tasks(settings: Settings) -> set[str]:
     return {json.loads(record.value or b"")["task_id"] for record in records}
 
 
-async def create_small_topic(settings: Settings) -> None:
-    """The event topic, with a lower limit than ours."""
-    async with administering(settings) as admin:
-        name = Names(settings.namespace).trial_events
-        await create_topic(admin, name, PARTITIONS, 1, {"max.message.bytes": "2000"})
-        await partition_count(admin, name)
+def create(settings: Settings, limits: dict[str, str]) -> None:
+    """The event topic, with lower limits than ours."""
+
+    async def creating() -> None:
+        async with administering(settings) as admin:
+            name = Names(settings.namespace).trial_events
+            await create_topic(admin, name, PARTITIONS, 1, limits)
+            await partition_count(admin, name)
+
+    asyncio.run(creating())
 
 
 def test_while_the_broker_is_slow_memory_is_limited_and_the_rest_is_told_to_come_again(
@@ -190,11 +198,8 @@ def test_while_the_broker_is_slow_memory_is_limited_and_the_rest_is_told_to_come
         assert serving.post(body_of(0)).status == 200
         pause(own_broker.child.pid)
         waiting = [threads.submit(serving.post, body_of(number, MAX_BODY_BYTES)) for number in range(1, 5)]
-        intake = serving.web.intake
-        wait_for(
-            lambda: intake.pending_bytes == event_intake.MAX_PENDING_BYTES,
-            "four whole bodies fill the memory",
-        )
+        pending = serving.web.intake
+        wait_for(lambda: pending.pending_bytes == MAX_PENDING_BYTES, "four whole bodies fill the memory")
         refused = serving.post(body_of(5))
         assert (refused.status, refused.headers["retry-after"]) == (429, "2")
         assert "64 MiB" in refused.json()["detail"]
@@ -222,19 +227,17 @@ def test_a_broker_that_does_not_acknowledge_in_time_is_a_503_and_the_next_body_f
     assert tasks(own) == {"task-0", "task-1"}
 
 
-def test_without_a_broker_every_body_is_a_503_until_there_is_one(
-    redis_server: RedisServer, namespace: str
-) -> None:
+def test_without_a_broker_every_body_is_a_503_until_there_is_one(settings: Settings) -> None:
     broker = Broker()
-    settings = settings_of(broker.bootstrap, namespace).model_copy(update={"redis": redis_server.url})
+    where = {"bootstrap": broker.bootstrap, "embedded": True, "partitions": PARTITIONS}
+    settings = settings.model_copy(update=where)
     with Serving(settings) as serving:
         answer = serving.post(body_of(0))
         assert (answer.status, answer.headers["retry-after"]) == (503, "2")
         assert broker.bootstrap in answer.json()["detail"]
         with broker:
             answer = serving.post(body_of(0))
-            assert answer.status == 503
-            assert "does not exist" in answer.json()["detail"]
+            assert (answer.status, "does not exist" in answer.json()["detail"]) == (503, True)
             make_topics(settings)
             assert serving.post(body_of(0)).status == 200
             assert tasks(settings) == {"task-0"}
@@ -291,30 +294,21 @@ async def test_few_bodies_are_on_their_way_at_once_so_that_none_times_out_behind
 
 
 @pytest.mark.kafka
-def test_an_event_that_the_broker_refuses_for_its_size_is_a_413(
-    kafka_bootstrap: str, redis_server: RedisServer, namespace: str
-) -> None:
-    settings = settings_of(kafka_bootstrap, namespace, embedded=False)
-    settings = settings.model_copy(update={"redis": redis_server.url})
-    asyncio.run(create_small_topic(settings))
-    with Serving(settings) as serving:
+def test_an_event_that_the_broker_refuses_for_its_size_is_a_413(on_kafka: Settings) -> None:
+    create(on_kafka, {"max.message.bytes": "2000"})
+    with Serving(on_kafka) as serving:
         assert serving.post(body_of(0)).status == 200
         answer = serving.post(os.urandom(4000).hex().encode())  # does not compress below the limit
-        assert answer.status == 413
-        assert "max.message.bytes" in answer.json()["detail"]
+        assert (answer.status, "max.message.bytes" in answer.json()["detail"]) == (413, True)
 
 
 @pytest.mark.kafka
-async def test_events_that_the_broker_refuses_for_good_are_a_422_without_a_time_to_come_again(
-    kafka_bootstrap: str, redis_server: RedisServer, namespace: str
+def test_events_that_the_broker_refuses_for_good_are_a_422_without_a_time_to_come_again(
+    on_kafka: Settings,
 ) -> None:
-    settings = settings_of(kafka_bootstrap, namespace, embedded=False)
-    settings = settings.model_copy(update={"redis": redis_server.url})
-    async with administering(settings) as admin:
-        refusing = {"message.timestamp.before.max.ms": "0"}  # the first is older when all are packed
-        await create_topic(admin, Names(namespace).trial_events, PARTITIONS, 1, refusing)
-    with Serving(settings) as serving:
-        answer = await asyncio.to_thread(serving.post, body_of(0) * 4_000)
+    create(on_kafka, {"message.timestamp.before.max.ms": "0"})  # the first is older when all are packed
+    with Serving(on_kafka) as serving:
+        answer = serving.post(body_of(0) * 4_000)
     assert (answer.status, answer.headers.get("retry-after")) == (422, None)
     assert "Compare the clocks" in answer.json()["detail"]
 
@@ -344,17 +338,6 @@ CURL = next(line for line in TEXT.splitlines() if line.startswith("curl"))
 DOCUMENTED = "http://127.0.0.1:8720"
 
 
-@pytest.fixture
-def topics(logged: Settings) -> Settings:
-    return make_topics(logged.model_copy(update={"partitions": PARTITIONS}))
-
-
-@pytest.fixture
-def serving(topics: Settings) -> Iterator[Serving]:
-    with Serving(topics) as serving:
-        yield serving
-
-
 def an_object(url: str, file: Path, **options: Any) -> Any:
     """An object of the page's class."""
     names: dict[str, Any] = {}
@@ -366,82 +349,81 @@ def trial(number: int, **fields: Any) -> dict[str, Any]:
     return a_trial(task_id=f"task-{number}", **fields)
 
 
-def test_the_curl_line_publishes(topics: Settings, serving: Serving, tmp_path: Path) -> None:
+@pytest.fixture
+def spill(tmp_path: Path) -> Path:
+    return tmp_path / "spill.ndjson"
+
+
+def test_the_curl_line_publishes(topics: Settings, publishing: Serving, tmp_path: Path) -> None:
     if shutil.which("curl") is None:
         pytest.skip("SKIPPED LOUDLY: there is no curl, so the line of docs/http.md was not run. Install it")
     lines = [json.dumps(trial(number)) for number in range(3)]
     (tmp_path / "events.ndjson").write_text("\n".join(lines))
     assert CURL.count(DOCUMENTED) == 1
-    command = CURL.replace(DOCUMENTED, f"http://127.0.0.1:{serving.port}")
+    command = CURL.replace(DOCUMENTED, publishing.url)
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout in TEXT
     assert arrived(topics) == {"task-0": 1, "task-1": 1, "task-2": 1}
 
 
-def test_the_python_runs_as_a_program_of_its_own(topics: Settings, serving: Serving, tmp_path: Path) -> None:
-    program = (CLASS + USE).replace(DOCUMENTED, f"http://127.0.0.1:{serving.port}")
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-W", "error", "-c", program],  # the standard library alone
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def test_the_python_runs_as_a_program_of_its_own(
+    topics: Settings, publishing: Serving, tmp_path: Path, spill: Path
+) -> None:
+    program = (CLASS + USE).replace(DOCUMENTED, publishing.url)
+    command = [sys.executable, "-I", "-S", "-W", "error", "-c", program]  # the standard library alone
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert arrived(topics) == {"fix-git": 1}
-    assert (tmp_path / "spill.ndjson").read_bytes() == b""
+    assert spill.read_bytes() == b""
 
 
 def test_while_the_server_is_away_events_wait_in_the_file_and_are_sent_afterwards(
-    topics: Settings, tmp_path: Path
+    topics: Settings, spill: Path
 ) -> None:
-    port, file = free_port(), tmp_path / "spill.ndjson"
-    events = an_object(f"http://127.0.0.1:{port}", file)
+    port = free_port()
+    events = an_object(f"http://127.0.0.1:{port}", spill)
     with Serving(topics, port):
         events.publish(trial(0))
-        assert file.read_bytes() == b""
+        assert spill.read_bytes() == b""
     for number in range(1, 400):
         events.publish(trial(number))
-    assert len(file.read_text().split()) >= 399
+    assert len(spill.read_text().split()) >= 399
     assert events.send() is False
     assert arrived(topics) == {"task-0": 1}
     with Serving(topics, port):
         assert events.send() is True
-    assert file.read_bytes() == b""
+    assert spill.read_bytes() == b""
     assert arrived(topics) == {f"task-{number}": 1 for number in range(400)}
 
 
-def test_a_server_that_ends_before_its_answer_costs_no_event(settings: Settings, tmp_path: Path) -> None:
-    port, file = free_port(), tmp_path / "spill.ndjson"
-    events = an_object(f"http://127.0.0.1:{port}", file)
-    with Broker() as broker:
-        own = settings_of(broker.bootstrap, settings.namespace).model_copy(update={"redis": settings.redis})
-        make_topics(own)
-        with Serving(own, port) as serving, ThreadPoolExecutor(1) as thread:
-            events.publish(trial(0))
-            pause(broker.child.pid)
-            events.due = 0  # as if a second had passed since the last batch
-            publishing = thread.submit(events.publish, trial(1))
-            wait_for(lambda: serving.web.intake.pending_bytes > 0, "the server waits for the broker")
-            serving.stop()
-            publishing.result()
-            broker.child.signal(signal.SIGCONT)
-        assert json.loads(file.read_bytes())["task_id"] == "task-1"
-        with Serving(own, port):
-            wait_for(events.send, "everything is acknowledged")
-        assert set(arrived(own)) == {"task-0", "task-1"}
+def test_a_server_that_ends_before_its_answer_costs_no_event(
+    own: Settings, own_broker: Broker, spill: Path
+) -> None:
+    port = free_port()
+    events = an_object(f"http://127.0.0.1:{port}", spill)
+    with Serving(own, port) as serving, ThreadPoolExecutor(1) as thread:
+        events.publish(trial(0))
+        pause(own_broker.child.pid)
+        events.due = 0  # as if a second had passed since the last batch
+        publishing = thread.submit(events.publish, trial(1))
+        wait_for(lambda: serving.web.intake.pending_bytes > 0, "the server waits for the broker")
+        serving.stop()
+        publishing.result()
+        own_broker.child.signal(signal.SIGCONT)
+    assert json.loads(spill.read_bytes())["task_id"] == "task-1"
+    with Serving(own, port):
+        wait_for(events.send, "everything is acknowledged")
+    assert set(arrived(own)) == {"task-0", "task-1"}
 
 
 def test_the_next_process_sends_what_the_last_one_left_half_lines_too(
-    topics: Settings, serving: Serving, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    topics: Settings, publishing: Serving, spill: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "spill.ndjson"
-    away = an_object(f"http://127.0.0.1:{free_port()}", file)
-    away.publish(trial(0))
-    with file.open("a") as left:
+    an_object(f"http://127.0.0.1:{free_port()}", spill).publish(trial(0))
+    with spill.open("a") as left:
         left.write('\n{"type": "trial_res')
-    events = an_object(f"http://127.0.0.1:{serving.port}", file)
+    events = an_object(publishing.url, spill)
     events.publish(trial(1))
     assert events.send() is True
     assert capsys.readouterr().out.startswith("rejected: not_json")
@@ -449,44 +431,34 @@ def test_the_next_process_sends_what_the_last_one_left_half_lines_too(
     assert sorted(record.key or b"-" for record in result) == [b"-", b"run-1", b"run-1"]
 
 
-def test_it_waits_as_long_as_the_server_asks_for(settings: Settings, tmp_path: Path) -> None:
-    with Serving(settings) as serving:  # and no broker
-        events = an_object(f"http://127.0.0.1:{serving.port}", tmp_path / "spill.ndjson")
-        events.publish(trial(0))
-        assert 0 < events.due - time.monotonic() <= RETRY_SECONDS
-        assert json.loads((tmp_path / "spill.ndjson").read_bytes())["task_id"] == "task-0"
+def test_it_waits_as_long_as_the_server_asks_for(serving: Serving, spill: Path) -> None:
+    """The server has no broker."""
+    events = an_object(serving.url, spill)
+    events.publish(trial(0))
+    assert 0 < events.due - time.monotonic() <= RETRY_SECONDS
+    assert json.loads(spill.read_bytes())["task_id"] == "task-0"
 
 
 def test_many_events_go_in_several_batches_and_none_twice(
-    topics: Settings, serving: Serving, tmp_path: Path
+    topics: Settings, publishing: Serving, spill: Path
 ) -> None:
-    file = tmp_path / "spill.ndjson"
     lines = [json.dumps(trial(number, trial_name="x" * 1000)) for number in range(3_000)]
-    file.write_text("\n".join(lines))
-    assert an_object(f"http://127.0.0.1:{serving.port}", file).send() is True
+    spill.write_text("\n".join(lines))
+    assert an_object(publishing.url, spill).send() is True
     assert arrived(topics) == {f"task-{number}": 1 for number in range(3_000)}
 
 
-def test_a_refusal_that_will_not_pass_is_raised_and_keeps_the_events(
-    topics: Settings, tmp_path: Path
-) -> None:
-    file = tmp_path / "spill.ndjson"
+def test_a_refusal_that_will_not_pass_is_raised_and_keeps_the_events(topics: Settings, spill: Path) -> None:
     with Serving(topics, publish_token="staple-correct-horse") as serving:
-        url = f"http://127.0.0.1:{serving.port}"
         with pytest.raises(RuntimeError, match="publishing token is needed"):
-            an_object(url, file, token="wrong").publish(trial(0))
-        assert json.loads(file.read_bytes())["task_id"] == "task-0"
-        assert an_object(url, file, token="staple-correct-horse").send() is True
+            an_object(serving.url, spill, token="wrong").publish(trial(0))
+        assert json.loads(spill.read_bytes())["task_id"] == "task-0"
+        assert an_object(serving.url, spill, token="staple-correct-horse").send() is True
     assert arrived(topics) == {"task-0": 1}
 
 
-def test_the_python_has_thirty_lines() -> None:
+def test_the_python_has_thirty_lines_and_the_limits_on_the_page_are_those_of_the_code() -> None:
     assert len(CLASS.splitlines()) <= 30
-
-
-def test_the_limits_on_the_page_are_those_of_the_code() -> None:
-    sizes = (
-        f"{MAX_BODY_BYTES // 2**20} MiB, {MAX_EVENTS:,} events, and {MAX_EVENT_BYTES // 2**20} MiB per event"
-    )
-    assert f"Limits: {sizes}" in TEXT
-    assert f"{intake.MAX_PENDING_BYTES // 2**20} MiB of events are waiting" in TEXT
+    body, event, waiting = (most // 2**20 for most in (MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_PENDING_BYTES))
+    assert f"Limits: {body} MiB, {MAX_EVENTS:,} events, and {event} MiB per event" in TEXT
+    assert f"{waiting} MiB of events are waiting" in TEXT

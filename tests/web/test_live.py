@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from typing import cast
 
@@ -12,7 +12,7 @@ import redis
 
 from streamer.client.queries import ReaderError
 from streamer.client.readers import AsyncStateReader, StateUpdate
-from streamer.schemas.summaries import SILENT_AFTER, AgentModelSummary, Leader, RunSummary
+from streamer.schemas.summaries import SILENT_AFTER, Leader
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.web.protocols.live import Hub, Room
@@ -21,26 +21,21 @@ from tests.support.events import a_trial
 from tests.support.eventually import eventually
 from tests.support.servers import RedisServer
 from tests.web.feeding import Feed
+from tests.web.rooms import a_room, put, summary_of
 from tests.web.serving import Serving
 from tests.web.viewer import Watch, converged
 
 
-async def test_any_number_of_viewers_cost_one_redis_subscription(
+async def test_any_number_of_viewers_cost_one_redis_subscription_and_those_that_left_are_not_counted(
     serving: Serving, feed: Feed, settings: Settings, watch: Watch, redis_server: RedisServer
 ) -> None:
     await feed.take([a_trial(), a_trial(run_id="run-2")])
-    for number in range(50):
-        await watch(serving, f"/api/runs/run-{1 + number % 2}/updates").open()
+    viewers = [await watch(serving, f"/api/runs/run-{1 + n % 2}/updates").open() for n in range(50)]
     channel = Keys(settings.namespace).updates
     with redis.Redis.from_url(redis_server.url) as client:
         assert client.pubsub_numsub(channel) == [(channel.encode(), 1)]
     health = serving.get("/api/health").json()
     assert (health["viewers"], health["subscriptions"], health["following"]) == (50, 1, True)
-
-
-async def test_viewers_that_left_are_not_counted(serving: Serving, feed: Feed, watch: Watch) -> None:
-    await feed.take([a_trial()])
-    viewers = [await watch(serving).open() for _ in range(5)]
     for viewer in viewers:
         await viewer.close()
     await eventually(lambda: serving.get("/api/health").json()["viewers"] == 0, "all have left")
@@ -90,11 +85,7 @@ class AwayTwiceThenUnreadable:
 
 
 def test_of_a_summary_that_changes_often_a_slow_viewer_is_told_only_the_latest_state() -> None:
-    room = Room()
-    room.fill([])
-    for version in range(1000):
-        change = an_agent_model_change(version=version, trials=version)
-        room.put(AgentModelSummary.model_validate_json(change.value or b""))
+    room = a_room(*(an_agent_model_change(version=version, trials=version) for version in range(1000)))
     frames, position = room.since(0)
     assert len(frames) == 1
     assert b'"trials":999' in frames[0]
@@ -103,65 +94,50 @@ def test_of_a_summary_that_changes_often_a_slow_viewer_is_told_only_the_latest_s
 
 def test_what_was_told_while_a_room_was_being_filled_stands() -> None:
     room = Room()
-    new = AgentModelSummary.model_validate_json(an_agent_model_change(version=9, trials=9).value or b"")
-    old = AgentModelSummary.model_validate_json(an_agent_model_change(version=5, trials=5).value or b"")
-    missing = AgentModelSummary.model_validate_json(an_agent_model_change(agent="gone").value or b"")
-    room.put(new)
+    missing = summary_of(an_agent_model_change(agent="gone"))
+    put(room, an_agent_model_change(version=9, trials=9))
     room.remove((missing.run_id, missing.type, "", missing.agent_model))
-    room.fill([old, missing])
+    room.fill([summary_of(an_agent_model_change(version=5, trials=5)), missing])
     frames, _ = room.since(0)
     assert [frame.split(b"\n")[1] for frame in frames] == [b"event: agent_model_summary", b"event: deleted"]
     assert b'"trials":9' in frames[0]
 
 
 def test_an_older_version_never_replaces_a_newer_one_and_an_equal_one_does() -> None:
-    room = Room()
-    room.fill([])
-    for version, trials in ((7, 1), (6, 2), (7, 3)):
-        change = an_agent_model_change(version=version, trials=trials)
-        room.put(AgentModelSummary.model_validate_json(change.value or b""))
+    versions = ((7, 1), (6, 2), (7, 3))
+    room = a_room(*(an_agent_model_change(version=version, trials=trials) for version, trials in versions))
     [frame], _ = room.since(0)
     assert b'"trials":3' in frame
 
 
 def test_the_list_of_runs_tells_who_leads_each() -> None:
     room, leader = Room(most_runs=2), Leader(agent_model="a:m", value=0.5)
-    run = RunSummary.model_validate_json(a_run_change("r", version=1).value or b"")
-    room.fill([run], {"r": leader})
+    room.fill([summary_of(a_run_change("r", version=1))], {"r": leader})
     assert [state["leader"] for state in room.states] == [leader.model_dump()]
-    later = RunSummary.model_validate_json(a_run_change("r", version=2).value or b"")
-    room.put(later, leader.model_copy(update={"value": 0.75}))
+    room.put(summary_of(a_run_change("r", version=2)), leader.model_copy(update={"value": 0.75}))
     assert [state["leader"]["value"] for state in room.states] == [0.75]
 
 
 def test_of_the_list_of_runs_the_latest_are_kept_and_who_missed_others_begins_again() -> None:
     room = Room(most_runs=2)
-
-    def take(*runs: str, version: int) -> None:
-        for run in runs:
-            change = a_run_change(run, version=version)
-            room.put(RunSummary.model_validate_json(change.value or b""))
-
     room.fill([])
-    take("a", "b", version=1)
+    put(room, *(a_run_change(run, version=1) for run in "ab"))
     _, seen = room.since(0)
-    take("a", version=2)
+    put(room, a_run_change("a", version=2))
     assert [b'"run_id":"a"' in frame for frame in room.since(seen)[0]] == [True]
-    take("c", version=1)
+    put(room, a_run_change("c", version=1))
     assert not room.has_dropped(seen)  # `b` was seen, and has not changed since
-    take("d", version=1)
+    put(room, a_run_change("d", version=1))
     assert room.has_dropped(seen)
     assert [run in frame for run, frame in zip((b'"c"', b'"d"'), room.since(0)[0], strict=True)] == [True] * 2
     for run in ("w", "x", "y", "z"):
         room.remove((run, "run_summary", "", ""))
-    frames, _ = room.since(0)
-    assert [frame.split(b"\n")[1] for frame in frames] == [b"event: run_summary"] * 2 + [
-        b"event: deleted"
-    ] * 2
+    told = [frame.split(b"\n")[1] for frame in room.since(0)[0]]
+    assert told == [b"event: run_summary"] * 2 + [b"event: deleted"] * 2
     room.begin_fill()
     assert not room.filled
     room.remove(("d", "run_summary", "", ""))
-    room.fill(RunSummary.model_validate_json(a_run_change(run, version=1).value or b"") for run in "dc")
+    room.fill([summary_of(a_run_change(run, version=1)) for run in "dc"])
     assert sum(b"event: run_summary" in frame for frame in room.since(0)[0]) == 1
 
 
@@ -169,8 +145,7 @@ def test_a_run_that_falls_silent_is_told_again_with_its_new_state_and_only_then(
     now = datetime.fromisoformat(LAST_EVENT_AT)
     clock = [now]
     room = Room(lambda: clock[0])
-    change = a_run_change(progress={"done": 3, "planned": 12})
-    room.fill([RunSummary.model_validate_json(change.value or b"")])
+    room.fill([summary_of(a_run_change(progress={"done": 3, "planned": 12}))])
     [frame], position = room.since(0)
     assert b'"state":"running"' in frame
     clock[0] = now + SILENT_AFTER
@@ -188,16 +163,12 @@ def test_a_run_that_falls_silent_is_told_again_with_its_new_state_and_only_then(
 
 
 async def test_a_room_wakes_who_waits() -> None:
-    room = Room()
-    room.fill([])
-    waiting = asyncio.create_task(room.wait(0))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    room.put(AgentModelSummary.model_validate_json(an_agent_model_change().value or b""))
-    await waiting
+    room = a_room()
+    wakes: list[Callable[[], None]] = [lambda: put(room, an_agent_model_change()), room.touch, room.wake]
+    for wake in wakes:
+        waiting = asyncio.create_task(room.wait(room.revision))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        wake()
+        await asyncio.wait_for(waiting, 5)
     await room.wait(0)
-    waiting = asyncio.create_task(room.wait(1))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    room.wake()
-    await waiting

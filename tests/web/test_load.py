@@ -38,20 +38,15 @@ def stack(tmp_path: Path) -> Iterator[Settings]:
 
 def lines() -> list[bytes]:
     """Results of 20 agents in 5 tiers: 126 summaries that change all the time."""
-    count = EVENTS_PER_SECOND * SECONDS
+    slots = [
+        {"task_id": f"task-{n % 60}", "attempt": 1 + n // 1200, "agent": f"agent-{n // 60 % 20}"}
+        for n in range(EVENTS_PER_SECOND * SECONDS)
+    ]
     return [
         orjson.dumps(
-            a_trial(
-                run_id="load",
-                task_id=f"task-{number % 60}",
-                attempt=1 + number // (60 * 20),
-                agent=f"agent-{number // 60 % 20}",
-                tier=f"T{number % 5}",
-                resolved=number % 3 == 0,
-                cost_usd=number % 7 / 10,
-            )
+            a_trial(run_id="load", **slot, tier=f"T{n % 5}", resolved=n % 3 == 0, cost_usd=n % 7 / 10)
         )
-        for number in range(count)
+        for n, slot in enumerate(slots)
     ]
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from threading import Event
 from types import SimpleNamespace
@@ -63,19 +63,30 @@ PATIENCE = 30.0
 
 
 class Work:
-    """Work that lasts until the test ends it."""
+    """Work that lasts until the test ends it, asked of one that folds.
+
+    Attributes:
+        begun: what has been begun so far, in order.
+    """
 
     def __init__(self) -> None:
+        self.folds = Folds()
         self.begun: list[str] = []
         self.gate = Event()
 
-    def on(self, name: str) -> Callable[[], str]:
+    async def answer(self, name: str, **options: bool) -> str:
         def work() -> str:
             self.begun.append(name)
             assert self.gate.wait(PATIENCE)
             return name
 
-        return work
+        return await self.folds.answer(name, work, **options)
+
+    async def asked(self, *names: str, **options: bool) -> list[asyncio.Task[str]]:
+        """Ask for each; return as soon as the first has begun."""
+        result = [asyncio.create_task(self.answer(name, **options)) for name in names]
+        await eventually(lambda: bool(self.begun), "the first has begun", PATIENCE)
+        return result
 
 
 @pytest.fixture
@@ -85,76 +96,52 @@ def work() -> Iterator[Work]:
     work.gate.set()
 
 
-async def begun(work: Work) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not work.begun:
-            await asyncio.sleep(0.001)
-
-
-async def test_one_is_worked_out_at_a_time_in_the_order_of_asking(work: Work) -> None:
-    folds = Folds()
-    asked = [asyncio.create_task(folds.answer(name, work.on(name))) for name in "abc"]
-    await begun(work)
+async def test_one_is_worked_out_at_a_time_in_the_order_of_asking_and_equal_ones_once(work: Work) -> None:
+    asked = await work.asked(*"abacaa")
     assert work.begun == ["a"]
     work.gate.set()
-    assert await asyncio.gather(*asked) == ["a", "b", "c"]
+    assert await asyncio.gather(*asked) == list("abacaa")
     assert work.begun == ["a", "b", "c"]
-
-
-async def test_an_equal_question_under_way_is_worked_out_once_and_later_again(work: Work) -> None:
-    folds = Folds()
-    asked = [asyncio.create_task(folds.answer("a", work.on("a"))) for _ in range(20)]
-    await begun(work)
-    work.gate.set()
-    assert await asyncio.gather(*asked) == ["a"] * 20
-    assert work.begun == ["a"]
-    assert await folds.answer("a", work.on("a")) == "a"
-    assert work.begun == ["a", "a"]
+    assert await work.answer("a") == "a"
+    assert work.begun == ["a", "b", "c", "a"]
 
 
 async def test_an_answer_that_is_kept_is_worked_out_once_until_newer_ones_replace_it(work: Work) -> None:
-    folds = Folds()
     work.gate.set()
     for name in [*map(str, range(MAX_KEPT)), "0", "0", "new"]:
-        assert await folds.answer(name, work.on(name), keep=True) == name
+        assert await work.answer(name, keep=True) == name
     assert work.begun == [*map(str, range(MAX_KEPT)), "new"]
     for name in ("0", "new", "1"):
-        assert await folds.answer(name, work.on(name), keep=True) == name
+        assert await work.answer(name, keep=True) == name
     assert work.begun[MAX_KEPT + 1 :] == ["1"]
 
 
 async def test_no_question_waits_behind_work_ahead(work: Work) -> None:
-    folds = Folds()
-    ahead = asyncio.create_task(folds.answer("ahead", work.on("ahead"), beside=True))
-    await begun(work)
-    assert await folds.answer("asked", lambda: "asked") == "asked"
-    joined = asyncio.create_task(folds.answer("ahead", work.on("ahead")))
+    ahead = await work.asked("ahead", beside=True)
+    assert await work.folds.answer("asked", lambda: "asked") == "asked"
+    joined = await work.asked("ahead")
     await asyncio.sleep(0)
     work.gate.set()
-    assert await asyncio.gather(ahead, joined) == ["ahead", "ahead"]
+    assert await asyncio.gather(*ahead, *joined) == ["ahead", "ahead"]
     assert work.begun == ["ahead"], "who asks for it shares it"
 
 
 async def test_where_enough_wait_the_next_is_refused_for_now_and_an_equal_one_is_not(work: Work) -> None:
-    folds = Folds()
     names = [str(number) for number in range(1 + MAX_WAITING)]
-    asked = [asyncio.create_task(folds.answer(name, work.on(name))) for name in names]
-    await begun(work)
+    asked = await work.asked(*names)
     with pytest.raises(TooManyFolds, match=f"{MAX_WAITING} requests are already waiting") as refused:
-        await folds.answer("one more", work.on("one more"))
+        await work.answer("one more")
     answer = problem(status_of(refused.value) or 0, str(refused.value), again=refused.value.again)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, str(RETRY_SECONDS))
-    asked.append(asyncio.create_task(folds.answer(names[-1], work.on(names[-1]))))
+    asked += await work.asked(names[-1])
     await asyncio.sleep(0)
     work.gate.set()
     assert await asyncio.gather(*asked) == [*names, names[-1]]
-    assert await folds.answer("one more", work.on("one more")) == "one more"
+    assert await work.answer("one more") == "one more"
 
 
 async def test_who_leaves_takes_no_answer_from_the_others(work: Work) -> None:
-    folds = Folds()
-    first, second = (asyncio.create_task(folds.answer("a", work.on("a"))) for _ in range(2))
-    await begun(work)
+    first, second = await work.asked("a", "a")
     first.cancel()
     work.gate.set()
     assert await second == "a"
@@ -172,60 +159,47 @@ async def test_a_failure_reaches_all_who_asked_and_the_next_question_is_worked_o
     assert await folds.answer("a", lambda: 1) == 1
 
 
-def test_a_log_that_lost_its_beginning_says_where_it_begins_and_what_to_do() -> None:
-    text = str(LogTruncated("run 'r'", 7))
-    assert "log of run 'r' begins at offset 7" in text
-    assert "leave out as_of" in text
-
-
 # -----------------------------------------------------------------------------
 # The page's leaderboards are read once for all who ask within some seconds.
 
 
 @pytest.fixture
-def times() -> list[float]:
-    return [0.0]
-
-
-def leaderboards(settings: Settings, reader: AsyncStateReader, times: list[float]) -> Leaderboards:
-    return Leaderboards(RunsAt(reader, settings, PriceTable.default(), Folds()), lambda: times[0])
+async def boards(settings: Settings, clock: StandingClock) -> AsyncIterator[Leaderboards]:
+    async with AsyncStateReader(settings) as reader:
+        yield Leaderboards(RunsAt(reader, settings, PriceTable.default(), Folds()), clock)
 
 
 async def test_boards_are_the_same_for_some_seconds_and_then_read_again(
-    feed: Feed, settings: Settings, times: list[float]
+    feed: Feed, boards: Leaderboards, clock: StandingClock
 ) -> None:
     await feed.take(a_night("n1", 1, {"a": "+" * 6}))
-    async with AsyncStateReader(settings) as reader:
-        boards = leaderboards(settings, reader, times)
-        query = LeaderboardsQuery()
-        first, same = await asyncio.gather(boards.boards(query, {}), boards.boards(query, {}))
-        assert first is same
-        assert [board.title for board in first] == ["tb: pass rate, highest first"]
-        assert first[0].notes[0].startswith("The value covers all finished runs")
-        await feed.take(a_night("n2", 2, {"a": "-" * 6}))
-        assert (await boards.boards(query, {}))[0].rows[0].runs == ["n1"]
-        times[0] += FRESH_BOARDS_SECONDS
-        assert (await boards.boards(query, {}))[0].rows[0].runs == ["n2", "n1"]
+    query = LeaderboardsQuery()
+    first, same = await asyncio.gather(boards.boards(query, {}), boards.boards(query, {}))
+    assert first is same
+    assert [board.title for board in first] == ["tb: pass rate, highest first"]
+    assert first[0].notes[0].startswith("The value covers all finished runs")
+    await feed.take(a_night("n2", 2, {"a": "-" * 6}))
+    assert (await boards.boards(query, {}))[0].rows[0].runs == ["n1"]
+    clock.now += FRESH_BOARDS_SECONDS
+    assert (await boards.boards(query, {}))[0].rows[0].runs == ["n2", "n1"]
 
 
-async def test_an_error_is_told_and_does_not_stay(feed: Feed, settings: Settings, times: list[float]) -> None:
-    async with AsyncStateReader(settings) as reader:
-        boards = leaderboards(settings, reader, times)
-        with pytest.raises(UnknownMetric):
-            await boards.boards(LeaderboardsQuery(metric="luck"), {})
-        with pytest.raises(UnknownRun):
-            await boards.boards(LeaderboardsQuery(run="n1"), {})
-        await feed.take(a_night("n1", 1, {"a": "+" * 6}))
-        times[0] += FRESH_BOARDS_SECONDS
-        assert len(await boards.boards(LeaderboardsQuery(run="n1"), {})) == 1
+async def test_an_error_is_told_and_does_not_stay(
+    feed: Feed, boards: Leaderboards, clock: StandingClock
+) -> None:
+    with pytest.raises(UnknownMetric):
+        await boards.boards(LeaderboardsQuery(metric="luck"), {})
+    with pytest.raises(UnknownRun):
+        await boards.boards(LeaderboardsQuery(run="n1"), {})
+    await feed.take(a_night("n1", 1, {"a": "+" * 6}))
+    clock.now += FRESH_BOARDS_SECONDS
+    assert len(await boards.boards(LeaderboardsQuery(run="n1"), {})) == 1
 
 
-async def test_only_some_questions_are_kept(settings: Settings, times: list[float]) -> None:
-    async with AsyncStateReader(settings) as reader:
-        boards = leaderboards(settings, reader, times)
-        for number in range(2 * MAX_BOARDS):
-            await boards.boards(LeaderboardsQuery(label=[f"k={number}"]), {"k": str(number)})
-        assert len(boards._recent._stored) == MAX_BOARDS
+async def test_only_some_questions_are_kept(boards: Leaderboards) -> None:
+    for number in range(2 * MAX_BOARDS):
+        await boards.boards(LeaderboardsQuery(label=[f"k={number}"]), {"k": str(number)})
+    assert len(boards._recent._stored) == MAX_BOARDS
 
 
 # -----------------------------------------------------------------------------
@@ -327,7 +301,7 @@ async def test_the_curves_from_before_are_given_while_a_large_run_is_folded_agai
 # Logs of runs are read once, then on; memory is bounded; the run asked for last stays.
 
 
-async def test_only_what_is_new_is_read_again_and_not_all_the_time(
+async def test_only_what_is_new_is_read_again_and_not_all_the_time_corrections_included(
     logging_feed: Feed, log: TrialLog, clock: StandingClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts: list[int] = []
@@ -338,14 +312,16 @@ async def test_only_what_is_new_is_read_again_and_not_all_the_time(
         return read(*args, **kwargs)
 
     monkeypatch.setattr(run_log, "read_batches", counted)
-    await logging_feed.take([a_trial(task_id="task-1"), a_trial(task_id="task-2")])
-    assert len(await log.trials("run-1")) == 2
-    await logging_feed.take([a_trial(task_id="task-3", resolved=False)])
-    assert len(await log.trials("run-1")) == 2
+    await logging_feed.take([a_trial(task_id=f"task-{number}", resolved=False) for number in (1, 2, 3)])
+    assert len(await log.trials("run-1")) == 3
+    later = [a_trial(task_id="task-4"), a_trial(revision=1), a_retraction(task_id="task-2", revision=5)]
+    await logging_feed.take(later)
+    assert len(await log.trials("run-1")) == 3
     clock.now += run_log.FRESH_LOG_SECONDS
-    result = list((await log.trials("run-1")).values())
-    assert [trial.row.task_id for trial in result] == ["task-1", "task-2", "task-3"]
-    assert starts == [0, 2]
+    result = [trial.row for trial in (await log.trials("run-1")).values()]
+    outcomes = {"task-1": "passed", "task-3": "failed", "task-4": "passed"}
+    assert {row.task_id: row.outcome for row in result} == outcomes
+    assert (len(result), starts) == (3, [0, 3])
 
 
 async def test_memory_is_bounded_the_run_asked_for_last_stays(
@@ -381,49 +357,41 @@ PATHS = ["/api/runs", "/api/leaderboard", "/api/leaderboard?metric=metrics/rewar
 PATHS += [f"/api/leaderboards{query}" for query in BOARDS]
 
 
-@pytest.fixture
-def serving(logged: Settings) -> Iterator[Serving]:
-    with Serving(logged) as serving:
-        yield serving
-
-
-async def test_as_of_each_time_the_answers_are_those_of_then(logged: Settings, serving: Serving) -> None:
+async def test_as_of_each_time_the_answers_are_those_of_then(logged: Settings, answering: Serving) -> None:
     assert len({partition_of(run, PARTITIONS) for run in ("n1", "n2", "n4")}) > 1
     start = lately()
+    then: dict[tuple[str, str], Any] = {}
     async with Feed(logged, log=True, start=start) as feed:
-        then = {}
         for minute, portion in enumerate(PORTIONS):
             await feed.take(portion)
             moment = (start + timedelta(minutes=minute)).isoformat()
-            for path in PATHS:
-                then[moment, path] = serving.get(path).json()
-            serving.web.leaderboards._recent._stored.clear()
-        for (moment, path), answer in then.items():
-            again = serving.get(f"{path}{'&' if '?' in path else '?'}as_of={quote(moment)}")
-            assert again.status == 200, again.body
-            assert without_way(again.json()) == without_way(answer), (moment, path)
-        assert len({str(without_way(answer)) for (_, path), answer in then.items() if path == PATHS[0]}) == 3
-        assert serving.get(f"/api/leaderboards.html?as_of={quote(moment)}").body.count(b"as of 2026-") == 1
+            then |= {(moment, path): answering.get(path).json() for path in PATHS}
+            answering.web.leaderboards._recent._stored.clear()
+    for (moment, path), answer in then.items():
+        again = answering.get(f"{path}{'&' if '?' in path else '?'}as_of={quote(moment)}")
+        assert again.status == 200, again.body
+        assert without_way(again.json()) == without_way(answer), (moment, path)
+    assert len({str(without_way(answer)) for (_, path), answer in then.items() if path == PATHS[0]}) == 3
+    assert answering.get(f"/api/leaderboards.html?as_of={quote(moment)}").body.count(b"as of 2026-") == 1
 
 
-async def test_of_one_run_an_offset_will_do(logged: Settings, serving: Serving) -> None:
-    start = lately()
-    async with Feed(logged, log=True, start=start) as feed:
+async def test_of_one_run_an_offset_will_do(logged: Settings, answering: Serving) -> None:
+    async with Feed(logged, log=True, start=lately()) as feed:
         await feed.take(PORTIONS[0])
-        end = len(PORTIONS[0]) - 1
-        for board in ("leaderboard", "leaderboards"):
-            now = serving.get(f"/api/{board}?run=n1").json()
-            assert now
-            assert serving.get(f"/api/{board}?run=n1&as_of={end}").json() == now
-            early = serving.get(f"/api/{board}?run=n1&as_of={end - 12}").json()
-            assert early != now
-            refused = serving.get(f"/api/{board}?as_of={end}")
-            assert (refused.status, "Give a time" in refused.json()["detail"]) == (400, True)
-        assert serving.get("/api/runs?as_of=3").status == 400
+    end = len(PORTIONS[0]) - 1
+    for board in ("leaderboard", "leaderboards"):
+        now = answering.get(f"/api/{board}?run=n1").json()
+        assert now
+        assert answering.get(f"/api/{board}?run=n1&as_of={end}").json() == now
+        early = answering.get(f"/api/{board}?run=n1&as_of={end - 12}").json()
+        assert early != now
+        refused = answering.get(f"/api/{board}?as_of={end}")
+        assert (refused.status, "Give a time" in refused.json()["detail"]) == (400, True)
+    assert answering.get("/api/runs?as_of=3").status == 400
 
 
 async def test_a_ledger_is_that_of_its_events_now_and_as_of_each_time(
-    logged: Settings, serving: Serving
+    logged: Settings, answering: Serving
 ) -> None:
     """Inference 8a: an older candidate that arrives late takes a verdict away."""
     portions = [[*BASE, *entered("c", 4, range(14))], entered("b", 3, EQUAL)]
@@ -432,7 +400,7 @@ async def test_a_ledger_is_that_of_its_events_now_and_as_of_each_time(
         answers = []
         for portion in portions:
             await feed.take(portion)
-            answers.append(serving.get("/api/ledgers/nightly").json())
+            answers.append(answering.get("/api/ledgers/nightly").json())
         assert [[one["verdict"] for one in answer["candidates"]] for answer in answers] == [
             ["better"],
             ["undecided", "undecided"],
@@ -442,18 +410,18 @@ async def test_a_ledger_is_that_of_its_events_now_and_as_of_each_time(
         )
         for minute, answer in enumerate(answers):
             moment = quote((start + timedelta(minutes=minute)).isoformat())
-            assert serving.get(f"/api/ledgers/nightly?as_of={moment}").json() == answer
-        [listed] = serving.get("/api/ledgers").json()
+            assert answering.get(f"/api/ledgers/nightly?as_of={moment}").json() == answer
+        [listed] = answering.get("/api/ledgers").json()
         assert (listed["name"], listed["runs"], listed["candidates"]) == ("nightly", 2, 2)
-        unknown = serving.get("/api/ledgers/nigthly")
+        unknown = answering.get("/api/ledgers/nigthly")
         assert (unknown.status, "Ledgers: nightly" in unknown.json()["detail"]) == (404, True)
 
 
-def test_every_path_takes_as_of_or_says_that_it_does_not(serving: Serving) -> None:
+def test_every_path_takes_as_of_or_says_that_it_does_not(answering: Serving) -> None:
     told = "as_of: this path shows only the current state"
     taking = {one.path for one in OPERATIONS if "as_of" in one.query.model_fields} | DOWNLOADS.keys()
     for path in [*(one.path for one in OPERATIONS), *STREAMS, *DOWNLOADS]:
-        answer = serving.get(re.sub(r"{\w+}", "0", path) + "?as_of=yesterday&a=0&b=0")
+        answer = answering.get(re.sub(r"{\w+}", "0", path) + "?as_of=yesterday&a=0&b=0")
         assert answer.status in (400, 404), path
         assert (told in answer.json()["detail"]) == (path not in taking), path
     assert {"/api/runs", "/api/runs/{run}", "/api/leaderboards", "/api/runs/{run}/matrix"} <= taking

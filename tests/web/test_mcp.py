@@ -24,6 +24,7 @@ from streamer.web.api import Web
 from streamer.web.app import LEAST_MCP
 from streamer.web.mcp import TOOLS, create_server
 from streamer.web.protocols.connections import MCP_PATH
+from tests.support.cli import COMMAND, found_by
 from tests.support.data import REPOSITORY
 from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
@@ -129,13 +130,9 @@ async def test_every_tool_is_read_only_and_says_what_it_takes(settings: Settings
 
 async def test_the_command_answers_on_its_pipes(logged: Settings, logging_feed: Feed) -> None:
     await logging_feed.take(EVENTS)
-    variables = {
-        f"STREAMER_{name.upper()}": str(getattr(logged, name)) for name in ("bootstrap", "redis", "namespace")
-    }
-    command = "from streamer.terminal import main; main()"
-    parameters = StdioServerParameters(
-        command=sys.executable, args=["-c", command, "mcp"], env={**os.environ, **variables}
-    )
+    program, *arguments = (*COMMAND, "mcp")
+    environment = {**os.environ, **found_by(logged)}
+    parameters = StdioServerParameters(command=program, args=arguments, env=environment)
     async with Client(parameters) as client:
         assert [run["run_id"] for run in (await asked(client, "runs"))["page"]] == ["r1"]
 

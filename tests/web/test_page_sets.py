@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from streamer.client.readers import StateReader
 from streamer.settings import Settings
 from streamer.views.cells import short_pass_rate
 from tests.support.events import a_plan, a_trial
-from tests.web.browsing import WebProcess, live, opened, publish
+from tests.web.browsing import WebProcess, a_page, counted, field, fits, live, opened, publish
 from tests.web.page_sets import (
     HOSTILE,
     HOURS,
@@ -23,7 +23,6 @@ from tests.web.page_sets import (
     THIRTY,
     TRIALS_OF_THIRTY,
     hostile_names,
-    lines_of,
     one_running,
     six_half_done,
     thirty_agents,
@@ -34,6 +33,13 @@ from tests.web.page_sets import (
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 AXE = (Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+NAMED = "a, button, input, select, [role=region], [role=img], table"
+NAMELESS = f"""() => [...document.querySelectorAll("{NAMED}")]
+    .filter((element) => element.offsetParent !== null || element.closest("svg"))
+    .filter((element) => !element.closest("[aria-hidden=true]"))
+    .filter((element) => !(element.getAttribute("aria-label") || element.closest("label")
+      || element.querySelector("caption") || element.textContent.trim()))
+    .map((element) => element.outerHTML)"""
 SCREENS = {
     "runs": "",
     "six": f"#/run/{SIX}",
@@ -54,8 +60,8 @@ SCREENS = {
 HEADINGS = {"ledgers": "Ledgers", "task": "Task task-00", "past": "Six agents"}
 """Pages that the server draws as a whole."""
 
-PHONE = {"width": 360, "height": 740}
 HEAP_BYTES = 60_000_000
+MOST_BYTES = 500_000
 MOST_ELEMENTS = 5_000
 """The board of the large run has 30 rows; its trials have no elements."""
 
@@ -65,9 +71,8 @@ def sets(stack: Settings) -> None:
     """All sets, counted."""
     now = datetime.now(UTC)
     for events in (one_running, six_half_done, hostile_names, thirty_agents):
-        publish(stack, lines_of(events(now)))
-    with StateReader(stack) as reader:
-        reader.wait_for(THIRTY, lambda run: run.progress.done == TRIALS_OF_THIRTY, timeout_seconds=120)
+        publish(stack, events(now))
+    counted(stack, TRIALS_OF_THIRTY, THIRTY)
 
 
 def drawn(page: Page) -> None:
@@ -78,18 +83,19 @@ def drawn(page: Page) -> None:
 @pytest.fixture
 def looks(browser: Browser) -> Iterator[list[Page]]:
     """A page on a desk in the light, and one on a phone in the dark."""
-    contexts = [
-        browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light"),
-        browser.new_context(viewport={"width": 360, "height": 740}, color_scheme="dark"),
-    ]
-    yield [context.new_page() for context in contexts]
-    for context in contexts:
-        context.close()
+    desk, phone = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+    with (
+        a_page(browser, "404", viewport=desk, color_scheme="light") as light,
+        a_page(browser, "404", viewport=phone, color_scheme="dark") as dark,
+    ):
+        yield [light, dark]
 
 
 @pytest.mark.parametrize("screen", SCREENS)
 @pytest.mark.in_turn(2)
-def test_axe_finds_no_fault(looks: list[Page], web: WebProcess, sets: None, screen: str) -> None:
+def test_axe_finds_no_fault_everything_has_a_name_and_nothing_scrolls_sideways(
+    looks: list[Page], web: WebProcess, sets: None, screen: str
+) -> None:
     for page in looks:
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         page.goto(f"{web.url}/{SCREENS[screen].replace('NOW', now)}")
@@ -113,6 +119,11 @@ def test_axe_finds_no_fault(looks: list[Page], web: WebProcess, sets: None, scre
             for fault in result["violations"]
         ]
         assert faults == []
+        assert page.evaluate(NAMELESS) == []
+        assert page.locator("h1").count() == 1
+        assert fits(page)
+        page.set_viewport_size({"width": 768, "height": 740})
+        assert fits(page)
 
 
 def test_a_bulk_publish_draws_the_hours_of_the_run_and_eight_lines_in_colour(
@@ -155,15 +166,9 @@ def test_labels_of_thirty_agents_never_overlap(page: Page, web: WebProcess, sets
     expect(grey.locator("text")).to_be_hidden()
     grey.focus()
     expect(grey.locator("text")).to_be_visible()
-    for at, one in enumerate(boxes):
-        for other in boxes[at + 1 :]:
-            quarantined = (
-                one["right"] <= other["left"]
-                or other["right"] <= one["left"]
-                or one["bottom"] <= other["top"] + 2
-                or other["bottom"] <= one["top"] + 2
-            )
-            assert quarantined, (one, other)
+    for one, other in combinations(boxes, 2):
+        beside = one["right"] <= other["left"] or other["right"] <= one["left"]
+        assert beside or one["bottom"] <= other["top"] + 2 or other["bottom"] <= one["top"] + 2, (one, other)
 
 
 def test_dragging_zooms_the_curves_until_a_double_click(page: Page, web: WebProcess, sets: None) -> None:
@@ -192,9 +197,7 @@ def test_a_run_without_a_judge_offers_no_composite_and_begins_with_the_pass_rate
 ) -> None:
     opened(page, web, SCREENS["six"])
     for choice in ("Metric", "Quality"):
-        select = (
-            page.locator("label.field").filter(has=page.get_by_text(choice, exact=True)).locator("select")
-        )
+        select = field(page, choice)
         expect(select).to_have_value("pass_rate")
         assert "Composite" not in select.locator("option").all_text_contents()
 
@@ -230,12 +233,9 @@ def test_running_trials_have_an_age_and_the_end_and_the_cost_are_forecasts(
     expect(running.locator("tbody tr").first).to_contain_text(re.compile(r"\d (min|h)$"))
     page.get_by_role("button", name=re.compile("Show all 48")).click()
     expect(running.locator("tbody tr")).to_have_count(48)
-    expect(page.locator(".tiles")).to_contain_text(
-        re.compile(r"forecast: ends about (\d+ \w+ )?\d\d:\d\d UTC, (\d+ \w+ )?\d\d:\d\d to")
-    )
-    expect(page.locator(".tiles")).to_contain_text(
-        re.compile(r"forecast: about \$[\d.]+ in all, \$[\d.]+ to")
-    )
+    end = r"forecast: ends about (\d+ \w+ )?\d\d:\d\d UTC, (\d+ \w+ )?\d\d:\d\d to"
+    for words in (end, r"forecast: about \$[\d.]+ in all, \$[\d.]+ to"):
+        expect(page.locator(".tiles")).to_contain_text(re.compile(words))
 
 
 def test_a_run_without_an_interval_says_why(page: Page, web: WebProcess, sets: None) -> None:
@@ -252,17 +252,17 @@ def test_a_plan_that_is_still_read_shows_counts_and_no_share_and_no_end(
     began = (now - timedelta(hours=1)).isoformat()
     plan = a_plan(run_id="reading", **whole, plan_complete=False, started_at=began)
     trial = a_trial(run_id="reading", finished_at=now.isoformat(), duration_seconds=60.0)
-    publish(stack, [json.dumps(event).encode() for event in (plan, trial)])
+    publish(stack, (plan, trial))
     opened(page, web, "#/run/reading")
     progress = page.locator(".tile").first
     expect(progress).to_have_text("Progress1plan not complete yet: counts only")
     expect(page.locator("tbody tr").first).to_be_visible()
     assert "forecast" not in (page.locator(".tiles").text_content() or "")
-    publish(stack, [json.dumps(plan | {"plan_complete": True, "revision": 1}).encode()])
+    publish(stack, [plan | {"plan_complete": True, "revision": 1}])
     expect(progress).to_contain_text("10.0 % of the plan")
     expect(page.locator(".tiles")).to_contain_text("forecast: ends about")
     bare = a_trial(run_id="no-plan", finished_at=now.isoformat())
-    publish(stack, [json.dumps(event).encode() for event in (bare, plan | {"run_id": "read-on"})])
+    publish(stack, (bare, plan | {"run_id": "read-on"}))
     opened(page, web, "")
     runs = page.get_by_role("region", name="Runs")
     expect(runs.locator("tbody tr").filter(has_text="read-on")).to_contain_text("0 (plan not complete yet)")
@@ -275,7 +275,7 @@ def test_an_event_time_ahead_of_the_clock_is_called_event_time(
     page: Page, web: WebProcess, stack: Settings
 ) -> None:
     later = datetime.now(UTC) + timedelta(minutes=24)
-    publish(stack, [json.dumps(a_trial(run_id="ahead", finished_at=later.isoformat())).encode()])
+    publish(stack, [a_trial(run_id="ahead", finished_at=later.isoformat())])
     opened(page, web, "#/run/ahead")
     expect(page.locator(".head")).to_contain_text("last event: event time")
     assert "in 24 min" not in (page.locator(".head").text_content() or "")
@@ -298,7 +298,7 @@ def test_on_a_phone_rows_are_cards_with_the_pass_rate_and_its_interval_in_view(
     expect(card.get_by_role("cell").filter(has_text="$").first).not_to_be_visible()
     page.get_by_role("button", name="All columns").first.click()
     expect(card.get_by_role("cell").filter(has_text="$").first).to_be_visible()
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= 360
+    assert fits(page)
 
 
 def test_the_whole_way_from_the_runs_to_a_picked_line_goes_by_keyboard(
@@ -317,28 +317,26 @@ def test_the_whole_way_from_the_runs_to_a_picked_line_goes_by_keyboard(
     )
     tabbed_to(page, "22 grey")
     page.keyboard.press("Enter")
-    tabbed_to(page, re.compile("^agent-00:model-00"))
+    tabbed_to(page, "agent-00:model-00.*")
     page.keyboard.press("Enter")
     pressed = page.locator(".legend button[aria-pressed=true]")
     expect(pressed.filter(has_text="agent-00")).to_have_count(1)
 
 
-def tabbed_to(page: Page, expected: str | re.Pattern[str]) -> None:
-    """Press Tab until the focus is there; every stop on the way is visible and has a name."""
+def tabbed_to(page: Page, expected: str) -> None:
+    """Press Tab until the focus is on such a text; every stop on the way is visible and has a name."""
     for _ in range(200):
         page.keyboard.press("Tab")
-        result = page.evaluate(
+        stop = page.evaluate(
             "() => { const one = document.activeElement; const box = one.getBoundingClientRect();"
             " return { text: (one.textContent || '').trim(), name: one.getAttribute('aria-label') || '',"
             " tag: one.tagName, seen: box.width > 0 && box.height > 0 }; }"
         )
-        if result["tag"] == "BODY":
+        if stop["tag"] == "BODY":
             continue
-        assert result["seen"], result
-        assert result["text"] or result["name"] or result["tag"] in ("SELECT", "INPUT"), result
-        if result["text"] == expected or (
-            isinstance(expected, re.Pattern) and expected.match(result["text"])
-        ):
+        assert stop["seen"], stop
+        assert stop["text"] or stop["name"] or stop["tag"] in ("SELECT", "INPUT"), stop
+        if re.fullmatch(expected, stop["text"]):
             return
     raise AssertionError(f"Tab never comes to {expected}")
 
@@ -360,7 +358,7 @@ def test_in_a_table_that_is_too_wide_the_names_stay_whole(page: Page, web: WebPr
     assert page.evaluate(CROWDED) == [0, 0]
 
 
-def test_ten_thousand_trials_take_few_elements_and_less_than_60_mb(
+def test_ten_thousand_trials_take_few_elements_and_bytes_and_are_listed_by_pages(
     page: Page, web: WebProcess, sets: None
 ) -> None:
     """How soon they paint is a figure of `python -m benchmarks --only page`."""
@@ -371,3 +369,7 @@ def test_ten_thousand_trials_take_few_elements_and_less_than_60_mb(
     session.send("HeapProfiler.collectGarbage")
     assert session.send("Runtime.getHeapUsage")["usedSize"] < HEAP_BYTES
     assert page.evaluate("() => document.querySelectorAll('*').length") < MOST_ELEMENTS
+    loaded = "performance.getEntriesByType('resource').reduce((sum, one) => sum + one.transferSize, 0)"
+    assert page.evaluate(f"() => {loaded}") < MOST_BYTES
+    page.get_by_role("link", name="Trials", exact=True).click()
+    expect(page.locator(".pager")).to_contain_text("1–50 of 10,080")

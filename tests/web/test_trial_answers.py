@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,10 @@ from tests.web.viewer import PATH, Watch, converged
 
 
 @pytest.fixture
-async def fed(logged: Settings, tmp_path: Path) -> AsyncIterator[Feed]:
+async def fed(logging_feed: Feed, tmp_path: Path) -> Feed:
     make_run(tmp_path)
-    async with Feed(logged, log=True) as feed:
-        await feed.take(events())
-        yield feed
+    await logging_feed.take(events())
+    return logging_feed
 
 
 @pytest.fixture
@@ -45,62 +44,51 @@ def trial_of(serving: Serving, task: str = "task-1") -> str:
     return f"/api/runs/{RUN}/trials/{trial['id']}"
 
 
-def numbers(serving: Serving) -> dict[str, int]:
-    return {
-        file["name"]: file["number"] for file in serving.get(f"{trial_of(serving)}/event").json()["artifacts"]
-    }
+def event_of(serving: Serving, task: str = "task-1") -> dict[str, Any]:
+    return dict(serving.get(f"{trial_of(serving, task)}/event").json())
 
 
-async def test_a_trial_has_its_message_times_labels_and_files(fed: Feed, answering: Serving) -> None:
-    event = answering.get(f"{trial_of(answering)}/event").json()
+def paths(serving: Serving) -> dict[str, str]:
+    """Where each file of the trial is asked for, by its name."""
+    trial = trial_of(serving)
+    return {file["name"]: f"{trial}/artifacts/{file['number']}" for file in event_of(serving)["artifacts"]}
+
+
+async def test_a_trial_has_its_message_times_labels_and_files_and_of_several_results_the_winners(
+    fed: Feed, answering: Serving
+) -> None:
+    late = {"run_id": RUN, "task_id": "task-2", "resolved": False}
+    winner = a_trial(**late, revision=9, message="the winner")
+    await fed.take([winner, a_trial(**late, revision=3, message="too old")])
+    event = event_of(answering)
     assert event["message"].startswith("Timeout after 300 s")
     assert (event["trial_name"], event["labels"]) == ("task-1.1-of-1.files-run", {"language": "c"})
     assert (event["started_at"], event["finished_at"]) == ("2026-01-02T03:00:00Z", "2026-01-02T03:05:00Z")
-    assert [file["closed"] for file in event["artifacts"]] == [None] * len(event["artifacts"])
+    assert {file["closed"] for file in event["artifacts"]} == {None}
     assert event["artifacts"][-1]["url"] == LINK
+    assert event_of(answering, "task-2")["message"] == "the winner"
 
 
-async def test_of_several_results_of_a_slot_the_winners_event_is_told(fed: Feed, answering: Serving) -> None:
-    late = {"run_id": RUN, "task_id": "task-2", "resolved": False}
-    await fed.take(
-        [a_trial(**late, revision=9, message="the winner"), a_trial(**late, revision=3, message="too old")]
-    )
-    assert answering.get(f"{trial_of(answering, 'task-2')}/event").json()["message"] == "the winner"
-
-
-async def test_each_file_is_read_as_what_it_is(fed: Feed, answering: Serving) -> None:
-    places = numbers(answering)
-    kinds = {
-        name: answering.get(f"{trial_of(answering)}/artifacts/{places[name]}").json()["kind"]
-        for name in FILES
-    }
-    assert kinds == {
-        "trajectory.json": "steps",
-        "agent.log": "log",
-        "fix.patch": "diff",
-        "agent.cast": "cast",
-    }
-
-
-async def test_nothing_outside_the_directory_and_nothing_but_text_is_shown(
-    fed: Feed, answering: Serving
-) -> None:
-    places = numbers(answering)
-    for what, name in REFUSED.items():
-        answer = answering.get(f"{trial_of(answering)}/artifacts/{places[name]}")
-        assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json"), what
-        assert SECRET.encode() not in answer.body, what
-
-
+KINDS = {"trajectory.json": "steps", "agent.log": "log", "fix.patch": "diff", "agent.cast": "cast"}
 NO_NUMBERS = ["99", "-1", "0x0", "%2e%2e", "00", "%200", "%D9%A0"]
 NO_NUMBERS += ["..%2F..%2Fetc%2Fpasswd", "task-1%2Fagent.log"]
 
 
-async def test_files_are_asked_for_by_number_and_by_nothing_else(fed: Feed, answering: Serving) -> None:
+async def test_text_below_the_directory_is_read_as_what_it_is_by_number_and_nothing_else(
+    fed: Feed, answering: Serving
+) -> None:
+    places = paths(answering)
+    assert {name: answering.get(places[name]).json()["kind"] for name in FILES} == KINDS
+    for what, name in REFUSED.items():
+        answer = answering.get(places[name])
+        assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json"), what
+        assert SECRET.encode() not in answer.body, what
     artifacts = f"{trial_of(answering)}/artifacts"
-    assert answering.get(f"{artifacts}/0").status == 200
     result = {number: answering.get(f"{artifacts}/{number}").status for number in NO_NUMBERS}
     assert result == dict.fromkeys(NO_NUMBERS, 404)
+
+
+NO_NUMBERS += ["..%2F..%2Fetc%2Fpasswd", "task-1%2Fagent.log"]
 
 
 async def test_an_event_cannot_name_a_file_outside(fed: Feed, answering: Serving) -> None:
@@ -130,32 +118,29 @@ async def test_without_a_directory_the_file_is_named_and_what_to_do_is_said(
     fed: Feed, logged: Settings, tmp_path: Path
 ) -> None:
     with Serving(logged.model_copy(update={"data_dir": tmp_path})) as serving:
-        files = serving.get(f"{trial_of(serving)}/event").json()["artifacts"]
-        assert "--artifacts DIR" in files[0]["closed"]
+        assert "--artifacts DIR" in event_of(serving)["artifacts"][0]["closed"]
         assert "--artifacts DIR" in serving.get(f"{trial_of(serving)}/artifacts/0").json()["detail"]
 
 
 async def test_the_player_plays_recordings_alone_with_a_policy_that_nothing_else_has(
     fed: Feed, answering: Serving
 ) -> None:
-    places = numbers(answering)
-    played = answering.get(f"{trial_of(answering)}/artifacts/{places['agent.cast']}/player")
+    places = paths(answering)
+    played = answering.get(f"{places['agent.cast']}/player")
     policy = played.headers["content-security-policy"]
     assert played.status == 200
     for part in ("default-src 'none'", "sandbox allow-scripts", "frame-ancestors 'self'"):
         assert part in policy
     for part in ("allow-same-origin", "unsafe-inline", "'unsafe-eval'", "connect-src", "'self';"):
         assert part not in policy.replace("frame-ancestors 'self'", "")
-    assert (played.headers["x-frame-options"], played.headers["x-content-type-options"]) == (
-        "SAMEORIGIN",
-        "nosniff",
-    )
+    assert played.headers["x-frame-options"] == "SAMEORIGIN"
+    assert played.headers["x-content-type-options"] == "nosniff"
     assert played.body.count(b"</script>") == 2
     assert b"\\u003c/script>" in played.body
-    no_recording = answering.get(f"{trial_of(answering)}/artifacts/{places['agent.log']}/player")
+    no_recording = answering.get(f"{places['agent.log']}/player")
     told = (no_recording.status, no_recording.headers["content-type"])
     assert told == (404, "application/problem+json")
-    for path in ("/", f"{trial_of(answering)}/artifacts/0"):
+    for path in ("/", places["trajectory.json"]):
         headers = answering.get(path).headers
         assert "require-trusted-types-for" in headers["content-security-policy"]
         assert headers["x-frame-options"] == "DENY"
@@ -201,19 +186,20 @@ async def test_the_trials_of_a_run_are_read_once_somebody_looks_at_it(
 
 
 async def test_the_matrix_has_a_cell_for_each_agent_and_task_and_marks_what_is_running(
-    feed_and_serving: tuple[Feed, Serving],
+    logging_feed: Feed, answering: Serving
 ) -> None:
-    feed, serving = feed_and_serving
     run: dict[str, Any] = {"run_id": "matrix"}
-    await feed.take(
+    easy = {**run, "task_id": "easy"}
+    hard = {**run, "task_id": "hard"}
+    await logging_feed.take(
         [
             a_plan(**run, tasks=["easy", "hard"], attempts=2),
-            *(a_trial(**run, task_id="easy", attempt=n, agent=a, cost_usd=n) for n in (1, 2) for a in "ab"),
-            a_trial(**run, task_id="hard", agent="a", resolved=False),
-            a_start(**run, task_id="hard", agent="b", started_at="2026-01-02T03:00:00Z"),
+            *(a_trial(**easy, attempt=n, agent=agent, cost_usd=n) for n in (1, 2) for agent in "ab"),
+            a_trial(**hard, agent="a", resolved=False),
+            a_start(**hard, agent="b", started_at="2026-01-02T03:00:00Z"),
         ]
     )
-    result = serving.get("/api/runs/matrix/matrix?metric=cost_usd&sort=difficulty").json()
+    result = answering.get("/api/runs/matrix/matrix?metric=cost_usd&sort=difficulty").json()
     assert result["agents"] == ["b:gpt-5", "a:gpt-5"]
     assert [(task["task_id"], task["cells"]) for task in result["tasks"]] == [
         ("hard", [[0, 0, 0, 1, None], [1, 0, 0, 0, None]]),
@@ -222,25 +208,14 @@ async def test_the_matrix_has_a_cell_for_each_agent_and_task_and_marks_what_is_r
     assert (result["low"], result["high"]) == (1.5, 1.5)
 
 
-@pytest.fixture
-async def feed_and_serving(logged: Settings) -> AsyncIterator[tuple[Feed, Serving]]:
-    async with Feed(logged, log=True) as feed:
-        with Serving(logged) as serving:
-            yield feed, serving
-
-
 async def test_for_a_trial_without_files_no_directory_is_searched(
     fed: Feed, answering: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-
-    def of(run_id: str, shard: str) -> None:
-        asked.append(run_id)
-
-    monkeypatch.setattr(answering.web.directories, "of", of)
-    assert answering.get(f"{trial_of(answering, 'task-2')}/event").json()["artifacts"] == []
+    monkeypatch.setattr(answering.web.directories, "of", lambda run_id, shard: asked.append(run_id))
+    assert event_of(answering, "task-2")["artifacts"] == []
     assert asked == []
-    answering.get(f"{trial_of(answering)}/event")
+    event_of(answering)
     assert asked == [RUN]
 
 
@@ -283,7 +258,7 @@ async def test_one_file_is_read_at_a_time(
 # Streams: nothing is missed, whatever breaks; one subscription for all; slow viewers cost nothing.
 
 
-async def test_a_viewer_is_told_everything_then_each_change(
+async def test_a_viewer_is_told_everything_then_each_change_until_the_run_is_deleted(
     serving: Serving, feed: Feed, watch: Watch
 ) -> None:
     await feed.take([a_plan(tasks=3), a_trial(tier="T0")])
@@ -292,7 +267,15 @@ async def test_a_viewer_is_told_everything_then_each_change(
     assert viewer.digests() == feed.digests("run-1")
     await feed.take([a_trial(task_id="task-2", tier="T1", agent="other")])
     await converged(viewer, feed)
+    before = len(viewer.state)
+    await feed.take([a_retraction(task_id="task-2", tier="T1", agent="other")])
+    await converged(viewer, feed)
+    assert len(viewer.state) < before, "the empty groups are gone"
     assert viewer.events.count("snapshot") == 1
+    resumed = await watch(serving, f"{PATH}?last_event_id={viewer.last_id}").open()
+    assert resumed.events == ["told"], "a client that cannot send the header resumes by the query"
+    await feed.take([a_deletion(revision=1)])
+    await eventually(lambda: not viewer.state, "the run is gone")
 
 
 async def test_a_viewer_that_comes_back_is_told_only_what_it_missed(
@@ -352,35 +335,15 @@ async def test_an_id_that_the_server_does_not_know_begins_with_a_snapshot(
         assert viewer.events[0] == "snapshot", last_id
 
 
-async def test_a_client_that_cannot_send_the_header_resumes_by_the_query(
-    serving: Serving, feed: Feed, watch: Watch
-) -> None:
-    await feed.take([a_trial()])
-    first = await watch(serving).open()
-    second = await watch(serving, f"{PATH}?last_event_id={first.last_id}").open()
-    assert second.events == ["told"]
-
-
-async def test_a_group_that_empties_and_a_run_that_is_deleted_are_told(
-    serving: Serving, feed: Feed, watch: Watch
-) -> None:
-    await feed.take([a_trial(), a_trial(agent="other")])
-    viewer = await watch(serving).open()
-    await feed.take([a_retraction(agent="other")])
-    await eventually(lambda: len(viewer.state) == 2, "the empty group is gone")
-    await feed.take([a_deletion(revision=1)])
-    await eventually(lambda: not viewer.state, "the run is gone")
-
-
 async def test_the_list_of_runs_is_a_stream_too(serving: Serving, feed: Feed, watch: Watch) -> None:
+    def seen() -> set[str]:
+        return {summary["run_id"] for summary in viewer.state.values()}
+
     await feed.take([a_trial()])
     viewer = await watch(serving, "/api/updates").open()
-    seen: set[str] = {summary["run_id"] for summary in viewer.state.values()}
-    assert seen == {"run-1"}
+    assert seen() == {"run-1"}
     await feed.take([a_trial(run_id="run/2")])
-    await eventually(
-        lambda: {summary["run_id"] for summary in viewer.state.values()} == {"run/2"}, "the new run"
-    )
+    await eventually(lambda: seen() == {"run/2"}, "the new run")
 
 
 async def test_viewers_are_told_without_an_event_that_a_run_has_stalled(

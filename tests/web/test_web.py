@@ -11,7 +11,7 @@ import socket
 import time
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -31,7 +31,6 @@ from streamer.web import (
     own_addresses,
     qr_code,
 )
-from streamer.web import log as run_log
 from streamer.web import log as trial_log
 from streamer.web.artifacts import MAX_CALLS, NotThisFormat
 from streamer.web.log import TrialLog, TrialMoved
@@ -39,10 +38,10 @@ from streamer.web.protocols import connections
 from streamer.web.protocols.connections import Connections
 from streamer.web.protocols.intake import EventIntake
 from tests.support.data import REPOSITORY, shared_data
-from tests.support.events import a_retraction, a_trial
+from tests.support.events import a_trial
 from tests.support.servers import RedisServer
 from tests.support.worker_process import wait_for
-from tests.web.feeding import Feed, StandingClock
+from tests.web.feeding import Feed
 from tests.web.serving import Serving
 from tests.web.viewer import Viewer
 
@@ -118,16 +117,15 @@ def test_a_host_that_stands_for_all_is_never_printed(host: str) -> None:
     assert not any(f"//{host}:" in address or f"//[{host}]:" in address for address in result)
 
 
-def test_the_address_for_others_comes_first_and_they_get_a_code() -> None:
-    first, words, *code = announcement("10.1.2.3", 8720, None, on_terminal=True)
-    assert (first, words) == ("http://10.1.2.3:8720/", "with a phone in the same network")
-    assert code == qr_code("http://10.1.2.3:8720/").splitlines()
-
-
-def test_the_code_holds_the_token_and_the_printed_lines_do_not() -> None:
-    lines = announcement("10.1.2.3", 8720, TOKEN, on_terminal=True)
-    assert TOKEN not in "\n".join(lines)
-    assert lines[2:] == qr_code(f"http://10.1.2.3:8720/?token={TOKEN}").splitlines()
+@pytest.mark.parametrize(
+    ("token", "more", "opened"), [(None, "", ""), (TOKEN, "; the code holds the token", f"?token={TOKEN}")]
+)
+def test_the_address_for_others_comes_first_and_their_code_alone_holds_the_token(
+    token: str | None, more: str, opened: str
+) -> None:
+    first, words, *code = announcement("10.1.2.3", 8720, token, on_terminal=True)
+    assert (first, words) == ("http://10.1.2.3:8720/", f"with a phone in the same network{more}")
+    assert code == qr_code(f"http://10.1.2.3:8720/{opened}").splitlines()
 
 
 @pytest.mark.parametrize(("host", "on_terminal"), [("10.1.2.3", False), ("127.0.0.1", True), ("::1", True)])
@@ -137,14 +135,7 @@ def test_there_is_no_code_in_a_file_and_none_for_this_machine_alone(host: str, o
 
 def test_the_first_printed_address_of_a_server_open_to_all_answers(serving: Serving) -> None:
     [address] = addresses("127.0.0.1", serving.port)
-    with closing(socket.create_connection(("127.0.0.1", serving.port), 10)) as connection:
-        host = address.split("/")[2]
-        connection.sendall(f"GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
-        assert connection.recv(64).startswith(b"HTTP/1.1 200")
-
-
-def test_looking_for_own_addresses_needs_no_network() -> None:
-    assert all(":" in one or one.count(".") == 3 for one in own_addresses("::"))
+    assert serving.get("/", host=address.split("/")[2]).status == 200
 
 
 # -----------------------------------------------------------------------------
@@ -161,11 +152,16 @@ OTHER_ADDRESS = "127.0.0.2"
 SECONDS = 1.0
 
 
+STREAM = WHOLE.replace(b"/api/health", b"/api/updates")
+
+
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits of time, shorter."""
+def hasty(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Port of a server whose limits of time are shorter."""
     monkeypatch.setattr(connections, "HEADER_SECONDS", SECONDS)
     monkeypatch.setattr(connections, "BODY_SECONDS", SECONDS)
+    with Serving(settings) as serving:
+        yield serving.port
 
 
 @pytest.fixture
@@ -194,52 +190,37 @@ def is_closed(connection: socket.socket) -> bool:
     return True
 
 
-def test_a_request_that_does_not_arrive_is_closed_in_time(
-    settings: Settings, hasty: None, sockets: ExitStack
+def test_a_request_that_does_not_arrive_is_closed_in_time_and_a_stream_goes_on(
+    hasty: int, sockets: ExitStack
 ) -> None:
-    halves = (b"", b"G", HALF, HALF_BODY, HALF_EVENTS)
-    with Serving(settings) as serving:
-        start = time.monotonic()
-        slow = {sent: connected(sockets, serving.port, sent) for sent in halves}
-        while time.monotonic() - start < SECONDS / 2:
-            assert not any(map(is_closed, slow.values()))
-        for sent, connection in slow.items():
-            wait_for(lambda: is_closed(connection), f"the half request {sent!r} is closed", 15)  # noqa: B023
+    following = connected(sockets, hasty, STREAM)
+    start = time.monotonic()
+    slow = {sent: connected(sockets, hasty, sent) for sent in (b"", b"G", HALF, HALF_BODY, HALF_EVENTS)}
+    while time.monotonic() - start < SECONDS / 2:
+        assert not any(map(is_closed, slow.values()))
+    for sent, connection in slow.items():
+        wait_for(lambda: is_closed(connection), f"the half request {sent!r} is closed", 15)  # noqa: B023
+    assert not is_closed(following)
 
 
-def test_a_byte_now_and_then_does_not_keep_a_half_request_open(
-    settings: Settings, hasty: None, sockets: ExitStack
-) -> None:
-    with Serving(settings) as serving:
-        slow = connected(sockets, serving.port, HALF)
+def test_a_byte_now_and_then_does_not_keep_a_half_request_open(hasty: int, sockets: ExitStack) -> None:
+    slow = connected(sockets, hasty, HALF)
 
-        def is_refused() -> bool:
-            try:
-                slow.sendall(b"x")
-            except ConnectionError:
-                return True
-            return False
+    def is_refused() -> bool:
+        try:
+            slow.sendall(b"x")
+        except ConnectionError:
+            return True
+        return False
 
-        wait_for(is_refused, "the half request is closed though bytes come", 15)
+    wait_for(is_refused, "the half request is closed though bytes come", 15)
 
 
-def test_the_next_request_on_a_connection_has_the_same_limit(
-    settings: Settings, hasty: None, sockets: ExitStack
-) -> None:
-    with Serving(settings) as serving:
-        slow = connected(sockets, serving.port, WHOLE)
-        assert slow.recv(65536).startswith(b"HTTP/1.1 200")
-        slow.sendall(HALF)
-        wait_for(lambda: is_closed(slow), "the half request is closed", 4)  # uvicorn's own limit is 5 s
-
-
-def test_a_stream_goes_on_beyond_the_limits(settings: Settings, hasty: None, sockets: ExitStack) -> None:
-    stream = WHOLE.replace(b"/api/health", b"/api/updates")
-    with Serving(settings) as serving:
-        following = connected(sockets, serving.port, stream)
-        slow = connected(sockets, serving.port, HALF)
-        wait_for(lambda: is_closed(slow), "the time of half requests is over", 15)
-        assert not is_closed(following)
+def test_the_next_request_on_a_connection_has_the_same_limit(hasty: int, sockets: ExitStack) -> None:
+    slow = connected(sockets, hasty, WHOLE)
+    assert slow.recv(65536).startswith(b"HTTP/1.1 200")
+    slow.sendall(HALF)
+    wait_for(lambda: is_closed(slow), "the half request is closed", 4)  # uvicorn's own limit is 5 s
 
 
 @pytest.mark.parametrize("address", [OTHER_ADDRESS, "127.0.0.1"])
@@ -253,9 +234,6 @@ def test_half_requests_without_number_keep_nobody_out(
             assert serving.get("/api/health").status == 200
         assert time.monotonic() - start < 5
         wait_for(lambda: sum(is_closed(half) for half in halves) >= 280, "only 20 may stay", 15)
-
-
-STREAM = WHOLE.replace(b"/api/health", b"/api/updates")
 
 
 def test_streams_keep_no_request_of_the_same_address_out_and_one_too_many_gets_an_answer(
@@ -322,9 +300,8 @@ def test_requests_at_work_are_limited_by_address_but_not_those_of_a_proxy(
     monkeypatch.setattr(EventIntake, "read", endless)
     body = HALF_EVENTS.replace(b"Content-Length: 10", b"Content-Length: 3").replace(b"abc", b"[1]")
     with Serving(settings, connections=Connections(most_per_address=5, proxies=OTHER_ADDRESS)) as serving:
-        at_work = [
-            connected(sockets, serving.port, body, source) for source in ("127.0.0.1", OTHER_ADDRESS) * 5
-        ]
+        sources = ("127.0.0.1", OTHER_ADDRESS) * 5
+        at_work = [connected(sockets, serving.port, body, source) for source in sources]
         by_proxy = connected(sockets, serving.port, WHOLE, OTHER_ADDRESS)
         assert by_proxy.recv(12) == b"HTTP/1.1 200"
         late = connected(sockets, serving.port, WHOLE)
@@ -485,15 +462,11 @@ async def test_a_token_in_the_address_becomes_a_cookie_once_for_streams_too_and_
     await viewer.close()
     wrong = closed.get("/?token=wrong")
     assert (wrong.status, wrong.headers["location"], "set-cookie" in wrong.headers) == (303, "/", False)
-
-
-def test_the_page_exchanges_a_bearer_for_the_cookie(closed: Serving) -> None:
-    answer = closed.get("/api/session", authorization=f"Bearer {VIEW_TOKEN}")
-    assert answer.status == 204
-    cookie = answer.headers["set-cookie"].split(";")[0]
+    exchanged = closed.get("/api/session", authorization=f"Bearer {VIEW_TOKEN}")
+    assert (exchanged.status, exchanged.headers["set-cookie"].split(";")[0]) == (204, cookie)
     assert closed.get("/api/session", cookie=cookie).status == 204
-    for wrong in ("streamer_session=", "streamer_session=0", f"streamer_session={VIEW_TOKEN}", "=;;="):
-        assert closed.get("/api/runs", cookie=wrong).status == 401
+    for invented in ("streamer_session=", "streamer_session=0", f"streamer_session={VIEW_TOKEN}", "=;;="):
+        assert closed.get("/api/runs", cookie=invented).status == 401
 
 
 @pytest.mark.parametrize("path", ["/", "/api/runs", "/api/nothing", "/static/js/main.js", "/nothing"])
@@ -534,21 +507,27 @@ def test_nothing_but_events_can_be_written(checked: Serving, method: str) -> Non
         assert checked.get(path, method=method).status == 405
 
 
-@pytest.fixture(scope="module")
-def for_both(bare_settings: Settings) -> Iterator[Serving]:
-    with Serving(
-        bare_settings, token=VIEW_TOKEN, publish_token=PUBLISH_TOKEN, host_names=["boards.example"]
-    ) as serving:
-        yield serving
-
-
 PASSED = 415
 """The answer to a post without a media type: the checks have let it pass."""
 
+HERE = "127.0.0.1:8720"
 
-@pytest.mark.parametrize("host", ["127.0.0.1:8720", "localhost", "[::1]:1"])
-def test_without_any_token_this_machine_may_publish(checked: Serving, host: str) -> None:
-    assert checked.post(b"", kind="", host=host).status == PASSED
+
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        *((host, None, PASSED) for host in (HERE, "localhost", "[::1]:1")),
+        *(("localhost:8720", f"{scheme}://LocalHost:8720", PASSED) for scheme in ("http", "https")),
+        *((HERE, f"http://{other}", 403) for other in ("evil.example", "localhost", "127.0.0.1:1")),
+        *((HERE, other, 403) for other in ("null", "https://127.0.0.1.evil.example", "")),
+    ],
+)
+def test_without_any_token_this_machine_may_publish_and_no_page_of_another_origin(
+    checked: Serving, host: str, origin: str | None, status: int
+) -> None:
+    answer = checked.post(b"", kind="", host=host, **({} if origin is None else {"origin": origin}))
+    assert answer.status == status
+    assert "access-control-allow-origin" not in answer.headers
 
 
 @pytest.mark.parametrize("host", ["10.1.2.3:80", "boards.example"])
@@ -558,29 +537,6 @@ def test_without_a_token_for_publishing_no_other_machine_may(bare_settings: Sett
         answer = serving.post(b"", kind="", host=host)
         assert answer.status == 403
         assert "--publish-token" in answer.json()["detail"]
-
-
-@pytest.mark.parametrize(
-    "origin",
-    [
-        "http://evil.example",
-        "null",
-        "http://localhost",
-        "http://127.0.0.1:1",
-        "https://127.0.0.1.evil.example",
-        "",
-    ],
-)
-def test_a_page_of_another_origin_may_not_publish(checked: Serving, origin: str) -> None:
-    answer = checked.post(b"", kind="", host="127.0.0.1:8720", origin=origin)
-    assert answer.status == 403
-    assert "access-control-allow-origin" not in answer.headers
-
-
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_our_own_origin_may_publish(checked: Serving, scheme: str) -> None:
-    answer = checked.post(b"", kind="", host="localhost:8720", origin=f"{scheme}://LocalHost:8720")
-    assert answer.status == PASSED
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
@@ -598,21 +554,21 @@ def test_types_that_any_page_may_post_are_refused(checked: Serving, kind: str) -
     assert not [name for name in asked.headers if name.startswith("access-control")]
 
 
-def test_each_token_is_good_for_one_use_and_so_is_the_cookie_of_a_viewer(for_both: Serving) -> None:
+def test_each_token_is_good_for_one_use_and_so_is_the_cookie_of_a_viewer(bare_settings: Settings) -> None:
     viewing, publishing = f"Bearer {VIEW_TOKEN}", f"Bearer {PUBLISH_TOKEN}"
-    assert for_both.post(b"", kind="", authorization=publishing).status == PASSED
-    assert for_both.get("/api/runs", authorization=viewing).status == 200
-    assert for_both.get("/api/runs", authorization=publishing).status == 401
-    assert for_both.get(f"/?token={PUBLISH_TOKEN}").headers.get("set-cookie") is None
-    refused = for_both.post(b"", kind="", authorization=viewing)
-    assert refused.status == 403
-    assert "for viewing" in refused.json()["detail"]
-    cookie = for_both.get(f"/?token={VIEW_TOKEN}").headers["set-cookie"].split(";")[0]
-    assert for_both.get("/api/runs", cookie=cookie).status == 200
-    assert for_both.post(b"", kind="", cookie=cookie).status == 401
-    for wrong in ("", "Bearer x", f"Basic {PUBLISH_TOKEN}"):
-        answer = for_both.post(b"", kind="", authorization=wrong)
-        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+    with Serving(bare_settings, token=VIEW_TOKEN, publish_token=PUBLISH_TOKEN) as serving:
+        assert serving.post(b"", kind="", authorization=publishing).status == PASSED
+        assert serving.get("/api/runs", authorization=viewing).status == 200
+        assert serving.get("/api/runs", authorization=publishing).status == 401
+        assert serving.get(f"/?token={PUBLISH_TOKEN}").headers.get("set-cookie") is None
+        refused = serving.post(b"", kind="", authorization=viewing)
+        assert (refused.status, "for viewing" in refused.json()["detail"]) == (403, True)
+        cookie = serving.get(f"/?token={VIEW_TOKEN}").headers["set-cookie"].split(";")[0]
+        assert serving.get("/api/runs", cookie=cookie).status == 200
+        assert serving.post(b"", kind="", cookie=cookie).status == 401
+        for wrong in ("", "Bearer x", f"Basic {PUBLISH_TOKEN}"):
+            answer = serving.post(b"", kind="", authorization=wrong)
+            assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
 def test_with_a_token_for_viewing_alone_nobody_may_publish(closed: Serving) -> None:
@@ -640,17 +596,6 @@ def test_memory_holds_the_files_of_the_page_and_nothing_else_that_was_asked_for(
 
 # -----------------------------------------------------------------------------
 # Trials: read from the log once, then on; pages, filters, payloads, comparisons; bounded.
-
-
-async def test_a_correction_replaces_and_a_retraction_removes(
-    logging_feed: Feed, log: TrialLog, clock: StandingClock
-) -> None:
-    await logging_feed.take([a_trial(resolved=False), a_trial(task_id="task-2")])
-    await log.trials("run-1")
-    await logging_feed.take([a_trial(revision=1), a_retraction(task_id="task-2", revision=5)])
-    clock.now += run_log.FRESH_LOG_SECONDS
-    [trial] = (await log.trials("run-1")).values()
-    assert (trial.row.task_id, trial.row.outcome) == ("task-1", "passed")
 
 
 async def test_the_payload_is_what_was_published(logging_feed: Feed, log: TrialLog) -> None:

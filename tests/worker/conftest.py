@@ -17,9 +17,8 @@ def on_embedded(
     tmp_path: Path, embedded_broker: str, redis_server: RedisServer, namespace: str
 ) -> Iterator[Deployment]:
     """A deployment on the embedded broker."""
-    deployment = Deployment(tmp_path, embedded_broker, redis_server.url, namespace, embedded=True)
-    yield deployment
-    deployment.kill_workers()
+    with Deployment(tmp_path, embedded_broker, redis_server.url, namespace, embedded=True) as deployment:
+        yield deployment
 
 
 @pytest.fixture
@@ -27,9 +26,8 @@ def on_kafka(
     tmp_path: Path, kafka_bootstrap: str, redis_server: RedisServer, namespace: str
 ) -> Iterator[Deployment]:
     """A deployment on Apache Kafka."""
-    deployment = Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False)
-    yield deployment
-    deployment.kill_workers()
+    with Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False) as deployment:
+        yield deployment
 
 
 @pytest.fixture
@@ -42,6 +40,15 @@ def own_kafka(tmp_path: Path) -> Iterator[KafkaServer]:
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture
+def on_own_kafka(
+    tmp_path: Path, own_kafka: KafkaServer, redis_server: RedisServer, namespace: str
+) -> Iterator[Deployment]:
+    """A deployment on it."""
+    with Deployment(tmp_path, own_kafka.bootstrap, redis_server.url, namespace, embedded=False) as deployment:
+        yield deployment
 
 
 @pytest.fixture(params=ENGINES)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 import redis
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from streamer.folding.fold import Pipeline
+from streamer.folding.prices import PriceTable
+from streamer.folding.slots import SummaryChange
+from streamer.operate.verify import Verification
 from streamer.schemas.base import decode_id
 from streamer.schemas.wire import Record, digest_of
 from streamer.settings import Settings
@@ -58,11 +61,22 @@ def trial_events(count: int, *, runs: int = 6, seed: int = 1, padding: int = 0) 
     return events
 
 
-def folded(events: Iterable[bytes]) -> dict[str, Digests]:
-    """Per topic: key to digest, from a fold without any broker."""
+def fold(events: Iterable[bytes]) -> Pipeline:
+    """A pipeline that has folded them, at offsets from 0 on."""
     pipeline = Pipeline()
     pipeline.fold(Record(value, offset) for offset, value in enumerate(events))
-    changes = [change for run_id in pipeline.runs() for change in pipeline.run(run_id).summaries()]
+    return pipeline
+
+
+def summaries_of_fold(events: Iterable[bytes]) -> list[SummaryChange]:
+    """Every summary of a fold without any broker."""
+    pipeline = fold(events)
+    return [change for run_id in pipeline.runs() for change in pipeline.run(run_id).summaries()]
+
+
+def folded(events: Iterable[bytes]) -> dict[str, Digests]:
+    """Per topic: key to digest, from a fold without any broker."""
+    changes = summaries_of_fold(events)
     return {
         topic: {change.key: change.digest for change in changes if change.kind == kind}
         for topic, kind in KINDS.items()
@@ -71,8 +85,7 @@ def folded(events: Iterable[bytes]) -> dict[str, Digests]:
 
 def folded_tasks(events: Iterable[bytes]) -> dict[str, dict[str, str]]:
     """The tasks of each run, likewise."""
-    pipeline = Pipeline()
-    pipeline.fold(Record(value, offset) for offset, value in enumerate(events))
+    pipeline = fold(events)
     result = {run_id: pipeline.run(run_id).comparisons.tasks() for run_id in pipeline.runs()}
     return {run_id: tasks for run_id, tasks in result.items() if tasks}
 
@@ -99,6 +112,12 @@ class Deployment:
     published: list[bytes] = field(default_factory=list)
     workers: list[WorkerProcess] = field(default_factory=list)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill_workers()
+
     @property
     def names(self) -> Names:
         """Names of the namespace."""
@@ -120,6 +139,23 @@ class Deployment:
         self.workers.append(worker)
         return worker
 
+    def begun(self, events: list[bytes], **more: Any) -> WorkerProcess:
+        """A new worker that has published what follows from these events."""
+        return self.go_on(self.worker(**more).start(), events)
+
+    def settled(self, events: list[bytes]) -> WorkerProcess:
+        """A worker that has published what follows from these events, committed all of them, and ended."""
+        worker = self.begun(events)
+        self.wait_until_committed(worker)
+        assert worker.stop() == 0
+        return worker
+
+    def go_on(self, worker: WorkerProcess, events: list[bytes]) -> WorkerProcess:
+        """Publish events, and wait until the worker has published what follows from all of them."""
+        self.publish(events)
+        self.wait_until_equal(worker)
+        return worker
+
     def publish(self, events: list[bytes], place: Callable[[bytes], int] | None = None) -> None:
         """Publish events, each to the partition of its run (or to `place`), and remember them."""
         self.send([(place or self.place)(event) for event in events], events)
@@ -132,6 +168,10 @@ class Deployment:
     def send_to(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         """Write one record to one of our topics, as somebody else."""
         asyncio.run(self._send_to(self.names.topic(topic), partition, key, value))
+
+    def wait_until_committed(self, worker: WorkerProcess) -> None:
+        """Wait until the offsets of everything that was published are committed."""
+        worker.wait_until(lambda: self.committed() == len(self.published), "all offsets are committed")
 
     def wait_until_equal(self, worker: WorkerProcess | None = None, seconds: float = WAIT_SECONDS) -> None:
         """Wait until topics and Redis say what a fold says."""
@@ -191,6 +231,15 @@ class Deployment:
         records = read_topic(self.settings, self.names.topic(topic))
         return [record for record in records if not (record.key or b"").startswith(PREFIX.encode())]
 
+    def outcomes(self) -> set[str]:
+        """What `streamer verify --all --topics` says of the runs."""
+        verification = Verification(self.settings, prices=PriceTable.default(), wait_seconds=30, topics=True)
+        return {verdict.outcome for verdict in verification.verify(None)}
+
+    def rejections(self) -> list[dict[str, Any]]:
+        """Everything that was rejected."""
+        return [orjson.loads(record.value) for record in self.records("trial-rejections")]
+
     def make_current(self, configuration: str) -> None:
         """Make a configuration the group's, as `streamer config adopt` does."""
         self.send_to("streamer-meta", 0, CONFIGURATION_KEY, configuration.encode())
@@ -202,7 +251,34 @@ class Deployment:
     def configure(self, topic: str, **config: object) -> None:
         """Set a topic's configuration, underscores for dots."""
         values = {name.replace("_", "."): str(value) for name, value in config.items()}
-        asyncio.run(self._configure(self.names.topic(topic), values))
+        change = ConfigResource(ConfigResourceType.TOPIC, self.names.topic(topic), values)
+        self._administer(lambda admin: admin.alter_configs([change]))
+
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
+        """Delete the records of each partition of a topic that lie before an offset; -1 is the end."""
+        cuts = {
+            TopicPartition(self.names.topic(topic), number): RecordsToDelete(offset)
+            for number, offset in before.items()
+        }
+        self._administer(lambda admin: admin.delete_records(cuts))
+
+    def delete_topics(self, *topics: str) -> None:
+        """Delete these topics, or all of the namespace, and wait for that."""
+        beginnings = tuple(map(self.names.topic, topics or ("",)))
+
+        async def work(admin: Any) -> None:
+            listed = lambda names: [name for name in names if name.startswith(beginnings)]  # noqa: E731
+            await admin.delete_topics(listed(await admin.list_topics()))
+            async with asyncio.timeout(30):
+                while listed(await admin.list_topics()):
+                    await asyncio.sleep(0.05)
+
+        self._administer(work)
+
+    def empty_redis(self) -> None:
+        """Remove everything from Redis."""
+        with redis.Redis.from_url(self.redis_url) as client:
+            client.flushall()
 
     def kill_workers(self) -> None:
         """SIGKILL to all."""
@@ -246,11 +322,16 @@ class Deployment:
         await consumer.stop()
         return sum(offsets)
 
-    async def _configure(self, topic: str, values: dict[str, str]) -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
-        await admin.start()
-        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, values)])
-        await admin.close()
+    def _administer(self, work: Callable[[Any], Awaitable[Any]]) -> None:
+        async def administer() -> None:
+            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+            await admin.start()
+            try:
+                await work(admin)
+            finally:
+                await admin.close()
+
+        asyncio.run(administer())
 
 
 def checked_digest(value: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,10 @@ class Broker:
         self.tables = tables
         self.writes: list[list[ProducerRecord]] = []
         self.refuses: str | None = None
+        self.scored_end = 0
+
+    def answered_to(self, topic: str, partition: int) -> int:
+        return self.scored_end
 
     async def write(self, records: Iterable[ProducerRecord]) -> None:
         outs = list(records)
@@ -69,6 +74,11 @@ class App:
     async def crash(self, error: BaseException) -> None:
         self.crashes.append(error)
 
+    async def until_crashed(self) -> None:
+        """Let the others work until then."""
+        while not self.crashes:
+            await asyncio.sleep(0)
+
 
 def an_app(settings: Settings, names: Names, state: Path | None = None) -> StreamerApp:
     """The app of `streamer.worker.agents`, without topics, tables and agent."""
@@ -98,6 +108,17 @@ def tables_of(app: StreamerApp, names: Names, write: Any) -> Tables:
     return Tables(trials, {kind: a_table(app, *named, 1, write=write) for kind, named in kinds.items()})
 
 
+def a_batch(first: int, values: Iterable[bytes], partition: int = 0) -> FetchedBatch:
+    """A batch of these events, offsets from `first` on."""
+    records = [
+        SimpleNamespace(
+            topic="trial-events", partition=0, offset=offset, timestamp=0, key=None, value=value, headers=()
+        )
+        for offset, value in enumerate(values, first)
+    ]
+    return FetchedBatch("trial-events", partition, records)
+
+
 class Bench:
     """A processor with one partition and nothing real around it."""
 
@@ -110,7 +131,7 @@ class Bench:
         self.behind = False
         encoder = RecordEncoder(names, tables)
         self.tables, self.seconds = tables, 0.0
-        self.log_start_asked = 0
+        self.log_start, self.log_start_asked = 0, 0
         clocks = (lambda: self.seconds,) * 2
         collaborators: Any = {
             "tables": tables,
@@ -154,24 +175,14 @@ class Bench:
         await self.processor.publish_due()
 
     async def _log_start(self, partition: int) -> int:
-        """Of a log that has lost nothing."""
         self.log_start_asked += 1
-        return 0
+        return self.log_start
 
     def current(self) -> list[SummaryChange]:
         """Every summary of the partition as published."""
         idle = self.processor.idle
         return [c for run_id in self.partition.run_ids() for c in idle.summaries(self.partition, run_id)]
 
-    def batch(self, first: int, count: int) -> FetchedBatch:
+    def batch(self, first: int, count: int, partition: int = 0) -> FetchedBatch:
         """A batch of events at these offsets."""
-        values = trial_events(first + count)[first:]
-        return FetchedBatch(
-            "trial-events", 0, [self.record(first + n, value) for n, value in enumerate(values)]
-        )
-
-    def record(self, offset: int, value: bytes) -> Any:
-        """A record of the event topic."""
-        return SimpleNamespace(
-            topic="trial-events", partition=0, offset=offset, timestamp=0, key=None, value=value, headers=()
-        )
+        return a_batch(first, trial_events(first + count)[first:], partition)

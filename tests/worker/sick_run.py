@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -60,13 +61,13 @@ def summaries_of(deployment: Deployment, run_id: str) -> list[dict[str, Any]]:
     ]
 
 
-def run_cli(deployment: Deployment, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def run_cli(
+    deployment: Deployment, *arguments: str, environment: Mapping[str, str] = {}
+) -> subprocess.CompletedProcess[bytes]:
     """A command against the deployment."""
-    settings = deployment.settings
     names = ("bootstrap", "redis", "namespace", "embedded", "partitions")
-    return streamer(
-        *arguments, environment={f"STREAMER_{name.upper()}": str(getattr(settings, name)) for name in names}
-    )
+    settings = {f"STREAMER_{name.upper()}": str(getattr(deployment.settings, name)) for name in names}
+    return streamer(*arguments, environment=settings | dict(environment))
 
 
 def degraded(deployment: Deployment, run_id: str) -> bool:
@@ -93,6 +94,13 @@ def others_are_current(deployment: Deployment) -> bool:
     return expected == without(SICK, deployment.in_topics()) == deployment.in_redis(expected)
 
 
+def wait_until_apart(deployment: Deployment, worker: WorkerProcess) -> None:
+    """Wait until the sick run is in quarantine, and nothing else is."""
+    worker.wait_until(lambda: SICK in in_quarantine(deployment), "it is set apart")
+    worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
+    worker.wait_until(lambda: degraded(deployment, SICK), "its last good summaries stand and say so")
+
+
 def fall_sick(deployment: Deployment, place: str) -> tuple[WorkerProcess, list[bytes]]:
     """A worker with six runs, one of which fell sick; and that one's events before."""
     worker = poisoned(deployment, place).start()
@@ -100,9 +108,7 @@ def fall_sick(deployment: Deployment, place: str) -> tuple[WorkerProcess, list[b
     deployment.publish(events)
     deployment.wait_until_equal(worker)
     deployment.publish([sick_trial(), *trial_events(600)[300:]])
-    worker.wait_until(lambda: SICK in in_quarantine(deployment), "it is set apart")
-    worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
-    worker.wait_until(lambda: degraded(deployment, SICK), "its summaries say so")
+    wait_until_apart(deployment, worker)
     return worker, of_run(SICK, events)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import urllib.error
@@ -14,8 +13,6 @@ from typing import Any
 
 import orjson
 import pytest
-from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from streamer.client.readers import StateReader
 from streamer.folding.prices import PriceTable
@@ -31,6 +28,7 @@ from tests.support.polling import Poller
 from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for
 from tests.worker.deployment import Deployment, trial_events
+from tests.worker.sick_run import run_cli
 
 RUNS = [f"run {number}" for number in range(6)]
 ROUNDS = 12
@@ -80,10 +78,6 @@ def peak_bytes(worker: WorkerProcess) -> int:
     return int(peak) * 1024
 
 
-def rejections(deployment: Deployment) -> list[Event]:
-    return [orjson.loads(record.value) for record in deployment.records("trial-rejections")]
-
-
 @pytest.mark.parametrize(("codec", "mebibytes"), [("gzip", 1000), ("lz4", 900), ("zstd", 1000)])
 @pytest.mark.in_turn(3)
 def test_a_record_of_1000_mib_is_a_rejection_and_the_worker_goes_on(
@@ -95,28 +89,21 @@ def test_a_record_of_1000_mib_is_a_rejection_and_the_worker_goes_on(
     for partition in range(on_both.partitions):
         bomb = a_bomb(codec, mebibytes * MIB)
         send_batches(on_both.bootstrap, on_both.names.trial_events, partition, [(bomb, 1)])
-    on_both.publish(trial_events(200)[100:])
-    on_both.wait_until_equal(worker)
-    worker.wait_until(lambda: len(rejections(on_both)) == on_both.partitions, "all are rejected")
-    for rejected in rejections(on_both):
+    on_both.go_on(worker, trial_events(200)[100:])
+    worker.wait_until(lambda: len(on_both.rejections()) == on_both.partitions, "all are rejected")
+    for rejected in on_both.rejections():
         place = f"offsets {rejected['source_offset']} to {rejected['source_offset']}"
         assert rejected["code"] == "unreadable_batch"
         assert f"{place} of partition {rejected['source_partition']} unpacks to more" in rejected["message"]
         assert rejected["source_value_base64"] is None
     assert peak_bytes(worker) < MOST_RESIDENT_BYTES
     worker.kill()
-    again = on_both.worker().start()
-    on_both.publish(trial_events(300)[200:])
-    on_both.wait_until_equal(again)
+    on_both.begun(trial_events(300)[200:])
 
 
-def test_a_batch_with_false_offsets_is_one_rejection_and_no_event_of_others_is_skipped(
-    on_both: Deployment,
-) -> None:
+def test_a_batch_with_false_offsets_is_one_rejection_and_skips_no_other_event(on_both: Deployment) -> None:
     """Apache Kafka acknowledges it too, since it looks into no batch that is not compressed."""
-    worker = on_both.worker().start()
-    on_both.publish(trial_events(100))
-    on_both.wait_until_equal(worker)
+    worker = on_both.begun(trial_events(100))
     topic = on_both.names.trial_events
     false = [offsets for offsets in FALSE_OFFSETS for _ in range(on_both.partitions)]
     first = {}
@@ -126,8 +113,8 @@ def test_a_batch_with_false_offsets_is_one_rejection_and_no_event_of_others_is_s
         [first[number]] = send_batches(on_both.bootstrap, topic, place, [(batch, 3)])
         on_both.publish(trial_events(100 + 10 * (number + 1))[100 + 10 * number :])
     on_both.wait_until_equal(worker)
-    worker.wait_until(lambda: len(rejections(on_both)) == len(false), "each is one rejection")
-    result = {(one["source_partition"], one["source_offset"]): one for one in rejections(on_both)}
+    worker.wait_until(lambda: len(on_both.rejections()) == len(false), "each is one rejection")
+    result = {(one["source_partition"], one["source_offset"]): one for one in on_both.rejections()}
     for number, begin in first.items():
         place = number % on_both.partitions
         rejected = result[place, begin + 2]
@@ -137,16 +124,12 @@ def test_a_batch_with_false_offsets_is_one_rejection_and_no_event_of_others_is_s
     everything = 100 + 13 * len(false)
     worker.wait_until(lambda: on_both.committed() == everything, "everything is done")
     worker.kill()
-    again = on_both.worker().start()
-    on_both.publish(trial_events(1_000)[900:])
-    on_both.wait_until_equal(again)
-    assert len(rejections(on_both)) == len(false)
+    on_both.begun(trial_events(1_000)[900:])
+    assert len(on_both.rejections()) == len(false)
 
 
 @pytest.mark.slow
-def test_4000_records_of_1_mib_that_pack_into_little_are_rejected_in_bounded_memory(
-    on_embedded: Deployment,
-) -> None:
+def test_4000_records_of_1_mib_that_pack_well_are_rejected_in_bounded_memory(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
     batch = a_batch("zstd", [bytes(MIB)] * 25)
     topic = on_embedded.names.trial_events
@@ -183,7 +166,7 @@ def test_the_poison_of_its_run_is_rejected_and_all_runs_are_current(on_both: Dep
     on_both.publish(trial_events(200)[100:])
     on_both.wait_until_equal(worker, seconds=240)
     # 1 plan, 3,500 failure modes, 7,000 agents, 1 plan with labels
-    worker.wait_until(lambda: len(rejections(on_both)) == 10_502, "all are rejected")
+    worker.wait_until(lambda: len(on_both.rejections()) == 10_502, "all are rejected")
     worker.kill()
     again = on_both.worker().start()
     on_both.publish([json.dumps(a_trial(run_id="plan", task_id="later")).encode()])
@@ -197,25 +180,20 @@ def test_the_commands_work_on_a_log_with_an_impossible_plan(on_embedded: Deploym
         a_trial(run_id="plan"),
         a_trial(run_id="other"),
     ]
-    on_embedded.publish([json.dumps(event).encode() for event in events])
-    on_embedded.wait_until_equal(worker)
-    environment = {f"STREAMER_{name.upper()}": str(value) for name, value in on_embedded._settings().items()}
-    verified = streamer("verify", "--all", environment=environment)
+    on_embedded.go_on(worker, [json.dumps(event).encode() for event in events])
+    verified = run_cli(on_embedded, "verify", "--all")
     assert verified.returncode == 0, verified.stderr
     folded = streamer("fold", stdin=b"\n".join(on_embedded.published))
     assert b"Traceback" not in folded.stderr
     assert b"1 rejected" in folded.stderr
-    rebuilt = streamer("rebuild", environment=environment)
-    assert b"Traceback" not in rebuilt.stderr
+    rebuilt = run_cli(on_embedded, "rebuild")
     assert rebuilt.returncode == 0, rebuilt.stderr
-    deleted = streamer("delete", "plan", "--yes", environment=environment)
+    deleted = run_cli(on_embedded, "delete", "plan", "--yes")
     assert b"plan: deleted, and gone from Redis" in deleted.stderr
 
 
 @pytest.mark.parametrize("timestamp", [1_767_225_600_000_000, 253_402_300_800_000])
-def test_a_record_timestamp_beyond_the_calendar_ends_no_worker(
-    timestamp: int, on_embedded: Deployment
-) -> None:
+def test_a_timestamp_beyond_the_calendar_ends_no_worker(timestamp: int, on_embedded: Deployment) -> None:
     """Microseconds for milliseconds. Kafka itself refuses it, unless it is configured not to."""
     worker = on_embedded.worker().start()
     event = json.dumps(a_trial(run_id="run 0")).encode()
@@ -223,8 +201,7 @@ def test_a_record_timestamp_beyond_the_calendar_ends_no_worker(
     place = on_embedded.place(event)
     send_batches(on_embedded.bootstrap, on_embedded.names.trial_events, place, [(batch, 1)])
     on_embedded.published.append(event)
-    on_embedded.publish(trial_events(100))
-    on_embedded.wait_until_equal(worker)
+    on_embedded.go_on(worker, trial_events(100))
     assert worker.alive
 
 
@@ -254,7 +231,7 @@ def test_trials_of_a_run_in_progress_are_priced_anew_too(on_embedded: Deployment
     worker = on_embedded.worker().start()
     on_embedded.publish([trial(task) for task in tasks])
     worker.wait_until(lambda: costs(on_embedded) == dict.fromkeys(tasks, CHEAP), "all are priced")
-    worker.wait_until(lambda: on_embedded.committed() == 60, "all offsets committed")
+    on_embedded.wait_until_committed(worker)
     worker.kill()
     (prices := tmp_path / "prices.toml").write_text(DEARER)
     on_embedded.publish([trial("late")])
@@ -308,13 +285,6 @@ def owns(deployment: Deployment) -> dict[str, Any]:
         return {worker.status["made_with"]: worker.status for worker in reader.workers()}
 
 
-def adopt(deployment: Deployment, environment: dict[str, str], *arguments: str) -> Any:
-    """`streamer config adopt` where the new workers run."""
-    names = ("bootstrap", "redis", "namespace", "embedded", "partitions")
-    settings = {f"STREAMER_{n.upper()}": str(getattr(deployment.settings, n)) for n in names}
-    return streamer("config", "adopt", *arguments, environment=settings | environment)
-
-
 def test_a_worker_with_other_prices_waits_and_says_so_until_they_are_current(
     on_both: Deployment, prices: dict[str, str]
 ) -> None:
@@ -334,9 +304,7 @@ def test_a_worker_with_other_prices_waits_and_says_so_until_they_are_current(
         urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz")
     assert b"differ from the group" in refused.value.read()
     deployment.publish(trials("task 2"))
-    first.wait_until(
-        lambda: deployment.committed() == 2 * len(RUNS_OF_CONFIGURATION), "the first one goes on alone"
-    )
+    deployment.wait_until_committed(first)
     assert published(deployment) == {(CHEAP, OWN)}
     first.kill()
     survivor = deployment.worker().start()
@@ -345,7 +313,7 @@ def test_a_worker_with_other_prices_waits_and_says_so_until_they_are_current(
     )
     assert published(deployment) == {(CHEAP, OWN)}
 
-    assert adopt(deployment, prices).returncode == 0
+    assert run_cli(deployment, "config", "adopt", environment=prices).returncode == 0
     assert survivor.wait(60) != 0
     assert "are no longer those of the group" in survivor.output
     second.wait_until(lambda: published(deployment) == {(DEAR, OTHER)}, "all is published by the new prices")
@@ -353,7 +321,7 @@ def test_a_worker_with_other_prices_waits_and_says_so_until_they_are_current(
     again.wait_until(lambda: "differ from the group" in again.output, "the old one waits now")
     third = deployment.worker(environment=prices).start()
     deployment.publish(trials("task 3"))
-    third.wait_until(lambda: deployment.committed() == 3 * len(RUNS_OF_CONFIGURATION), "both new ones work")
+    deployment.wait_until_committed(third)
     third.wait_until(lambda: published(deployment) == {(DEAR, OTHER)}, "and agree")
     assert again.stop() == 0
 
@@ -372,10 +340,10 @@ def test_a_worker_that_is_to_adopt_its_configuration_does_not_wait(
 def test_a_configuration_that_nobody_has_is_not_adopted(on_embedded: Deployment) -> None:
     on_embedded.worker().start()
     wait_for(lambda: OWN in owns(on_embedded), "the worker says what it has")
-    refused = adopt(on_embedded, {}, "0123456789abcdef")
+    refused = run_cli(on_embedded, "config", "adopt", "0123456789abcdef")
     assert refused.returncode == 2
     assert OWN in refused.stderr.decode()
-    assert "is already current" in adopt(on_embedded, {}).stderr.decode()
+    assert "is already current" in run_cli(on_embedded, "config", "adopt").stderr.decode()
 
 
 # -----------------------------------------------------------------------------
@@ -407,7 +375,7 @@ def test_state_of_an_earlier_version_is_published_by_the_rules_of_this_one(on_em
     earlier = on_embedded.worker(module="tests.worker.earlier").start()
     on_embedded.publish(events())
     earlier.wait_until(lambda: len(on_embedded.latest("scored-trials")) == TRIALS, "all is published")
-    earlier.wait_until(lambda: on_embedded.committed() == TRIALS, "all offsets are committed")
+    on_embedded.wait_until_committed(earlier)
     assert (versions(on_embedded), grades(on_embedded)) == ({1}, {"A"})
     earlier.kill()
     on_embedded.make_current(made_with(PriceTable.default()))
@@ -425,15 +393,11 @@ RUNS_WITH_ORACLE = {"fc-nop-oracle-gpt5", "fc-rough", "fc-two-attempts"}
 WITHOUT_ORACLE = "fc-no-oracle-same-framework"
 
 
-def test_run_directories_through_a_worker_give_the_digests_of_a_fold(
-    on_embedded: Deployment, tmp_path: Path
-) -> None:
+def test_run_directories_through_a_worker_equal_the_fold(on_embedded: Deployment, tmp_path: Path) -> None:
     """Published backwards, so that every oracle comes after the agents it is the measure of (R9)."""
     converted = streamer("convert", "--harness", "fc-eval", unpacked(tmp_path / "fc-eval"))
     assert converted.returncode == 0, converted.stderr.decode()
-    worker = on_embedded.worker().start()
-    on_embedded.publish(converted.stdout.splitlines()[::-1])
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.begun(converted.stdout.splitlines()[::-1])
     changes = [orjson.loads(record.value) for record in on_embedded.records("grade-changes")]
     moved = [item for item in changes if item["type"] == "rescored"]
     by_oracle = [item for item in moved if item["because"]["agent"] == "oracle"]
@@ -473,8 +437,7 @@ def test_a_worker_that_joins_while_another_one_stops_takes_over(on_embedded: Dep
         successor = on_embedded.worker(environment={"STREAMER_LOG_LEVEL": "DEBUG"}).start(ready=False)
         successor.wait_until(partial(asked_to_join, successor), "it joins")
         assert leader.stop() == 0
-        on_embedded.publish(events[30 * join : 30 * (join + 1)])
-        on_embedded.wait_until_equal(successor)
+        on_embedded.go_on(successor, events[30 * join : 30 * (join + 1)])
         leader = successor
 
 
@@ -527,45 +490,3 @@ def test_a_backlog_four_times_as_long_takes_no_more_memory(on_embedded: Deployme
     few = growth(on_embedded, 0, EVENTS // 4)
     many = growth(on_embedded, EVENTS // 4, EVENTS)
     assert many < few + EVENTS * EVENT_BYTES / 3
-
-
-# -----------------------------------------------------------------------------
-# What a local disk still has of a changelog that lost its records must not stay there alone.
-
-
-pytest.importorskip("rocksdict", reason="SKIPPED LOUDLY: the extra `rocksdb` is not installed")
-
-
-async def delete_all_records(deployment: Deployment, topic: str) -> None:
-    """Delete every record of a topic."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=deployment.bootstrap)
-    await admin.start()
-    try:
-        numbers = range(deployment.partitions)
-        everything = {TopicPartition(topic, n): RecordsToDelete(before_offset=-1) for n in numbers}
-        await admin.delete_records(everything)
-    finally:
-        await admin.close()
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-def test_pages_that_only_a_local_disk_still_has_are_written_for_others_too(
-    on_kafka: Deployment, tmp_path: Path
-) -> None:
-    on_disk = {"STREAMER_STORE": "rocksdb", "STREAMER_DATA_DIR": str(tmp_path / "data")}
-    first, second = on_kafka.worker(environment=on_disk), on_kafka.worker()
-    first.start()
-    on_kafka.publish(trial_events(400))
-    on_kafka.wait_until_equal(first)
-    first.kill()
-    on_kafka.configure("trials-changelog", cleanup_policy="delete")
-    asyncio.run(delete_all_records(on_kafka, on_kafka.names.trials_changelog))
-    on_kafka.configure("trials-changelog", cleanup_policy="compact")
-    first.start()
-    on_kafka.publish(trial_events(10, seed=2))
-    on_kafka.wait_until_equal(first)
-    first.kill()
-    second.start()
-    on_kafka.publish(trial_events(10, seed=3))
-    on_kafka.wait_until_equal(second)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from zlib import crc32
 
 import orjson
 import pytest
-from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
-from streamer.folding.fold import Pipeline
 from streamer.schemas.wire import Record
 from streamer.storage.kafka import partition_of
 from streamer.storage.log import read_topic
 from tests.faults.kinds_workers import faketime, wrong_clock
 from tests.support.data import shared_data
 from tests.support.rows import read_rows, scylla_row_to_event, terminal_bench_row_to_event
-from tests.support.servers import KafkaServer, RedisServer, pause
-from tests.support.worker_process import WorkerProcess, wait_for
-from tests.worker.deployment import KINDS, Deployment, Digests, folded, redis_key, trial_events
+from tests.support.servers import KafkaServer, pause
+from tests.support.worker_process import WorkerProcess
+from tests.worker.deployment import KINDS, Deployment, Digests, fold, folded, redis_key, trial_events
 from tests.worker.sick_run import (
     EVERYWHERE,
     SICK,
@@ -38,6 +32,7 @@ from tests.worker.sick_run import (
     run_cli,
     sick_trial,
     summaries_of,
+    wait_until_apart,
 )
 
 FAULTY = "tests.worker.faulty"
@@ -48,47 +43,20 @@ def faulty(deployment: Deployment, fault: str) -> WorkerProcess:
     return deployment.worker(module=FAULTY, environment={"FAULT": fault})
 
 
-def test_a_crash_between_a_page_and_its_summary_heals_without_another_event(on_embedded: Deployment) -> None:
-    broken = faulty(on_embedded, "dies_after_pages").start()
-    on_embedded.publish(trial_events(400))
-    assert broken.wait() == -signal.SIGKILL
-    assert on_embedded.records("trials-changelog")
-    assert on_embedded.committed() == 0
-    on_embedded.wait_until_equal(on_embedded.worker().start())
-
-
 @pytest.mark.parametrize("fault", ["dies_after_pages", "dies_after_groups"])
-def test_a_publication_that_ended_halfway_is_no_lost_page(on_embedded: Deployment, fault: str) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(300))
-    on_embedded.wait_until_equal(worker)
-    worker.kill()
+def test_a_publication_ended_halfway_commits_nothing_and_heals(on_embedded: Deployment, fault: str) -> None:
+    worker = on_embedded.settled(trial_events(300))
     broken = faulty(on_embedded, fault).start(ready=False)
     on_embedded.publish(trial_events(300, seed=2))
     assert broken.wait() == -signal.SIGKILL
-    worker.start()
-    on_embedded.wait_until_equal(worker)
+    assert on_embedded.committed() == 300
+    on_embedded.wait_until_equal(worker.start())
     assert "PagesLost" not in worker.output
 
 
 @pytest.mark.slow
-def test_a_summary_lost_after_its_batch_was_committed_is_published_again(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(300))
-    on_embedded.wait_until_equal(worker)
-    worker.wait_until(lambda: on_embedded.committed() == 300, "all offsets committed")
-    assert worker.stop() == 0
-    stale = next(record for record in on_embedded.records("run-summaries") if record.key)
-    on_embedded.send_to("run-summaries", stale.partition, stale.key, None)
-    worker.start()
-    on_embedded.wait_until_equal(worker)
-
-
-@pytest.mark.slow
 def test_an_exception_in_the_rebuild_ends_the_worker_and_publishes_nothing(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(300))
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.begun(trial_events(300))
     worker.kill()
     on_embedded.publish(trial_events(300, seed=2))
     before = len(on_embedded.records("run-summaries"))
@@ -96,29 +64,23 @@ def test_an_exception_in_the_rebuild_ends_the_worker_and_publishes_nothing(on_em
     assert broken.wait(60) == 1
     assert "injected into the rebuild" in broken.output
     assert len(on_embedded.records("run-summaries")) == before
-    worker.start()
-    on_embedded.wait_until_equal(worker)
+    on_embedded.wait_until_equal(worker.start())
 
 
 @pytest.mark.slow
 def test_a_page_that_cannot_be_read_ends_the_worker_and_says_which(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(50))
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.begun(trial_events(50))
     worker.kill()
     on_embedded.send_to("trials-changelog", 0, b"run 0/later/1", b'{"v": 99}\n')
     worker.start(ready=False)
     assert worker.wait(60) == 1
     assert "state page run 0/later/1 has version 99" in worker.output
     on_embedded.send_to("trials-changelog", 0, b"run 0/later/1", None)
-    worker.start()
-    on_embedded.wait_until_equal(worker)
+    on_embedded.wait_until_equal(worker.start())
 
 
 @pytest.mark.kafka
-def test_a_page_write_that_the_broker_refuses_ends_the_worker_with_nothing_committed(
-    on_kafka: Deployment,
-) -> None:
+def test_a_page_that_the_broker_refuses_ends_the_worker_with_nothing_committed(on_kafka: Deployment) -> None:
     worker = on_kafka.worker().start()
     on_kafka.configure("trials-changelog", max_message_bytes=100)
     on_kafka.publish(trial_events(200))
@@ -127,32 +89,23 @@ def test_a_page_write_that_the_broker_refuses_ends_the_worker_with_nothing_commi
     assert on_kafka.committed() == 0
     assert not on_kafka.records("run-summaries")
     on_kafka.configure("trials-changelog", max_message_bytes=4 * 1024 * 1024)
-    worker.start()
-    on_kafka.wait_until_equal(worker)
+    on_kafka.wait_until_equal(worker.start())
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_worker_stopped_within_a_batch_and_overtaken_changes_nothing(on_kafka: Deployment) -> None:
-    overtaken_in_a_batch(on_kafka, faulty(on_kafka, "waits_after_pages"), exit_code=75)
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-def test_a_zombie_that_writes_after_it_was_overtaken_does_no_lasting_harm(on_kafka: Deployment) -> None:
-    overtaken_in_a_batch(on_kafka, faulty(on_kafka, "zombie"), exit_code=None)
-
-
-def overtaken_in_a_batch(on_kafka: Deployment, first: WorkerProcess, exit_code: int | None) -> None:
-    """Stop a worker within a batch, let another take over and go further, continue the first, restart all."""
+@pytest.mark.parametrize(("fault", "exit_code"), [("waits_after_pages", 75), ("zombie", None)])
+def test_a_worker_stopped_within_a_batch_and_overtaken_does_no_lasting_harm(
+    on_kafka: Deployment, fault: str, exit_code: int | None
+) -> None:
+    """Another one takes over and goes further. Then the first goes on: it ends, or writes as a zombie."""
+    first = faulty(on_kafka, fault)
     first.start()
     on_kafka.publish(trial_events(500, runs=16))
     first.wait_until(lambda: "pages written" in first.output, "pages are written")
     pause(first.process.pid)
     stopped = time.monotonic()
-    second = on_kafka.worker().start()
-    on_kafka.publish(trial_events(500, runs=16, seed=2))
-    on_kafka.wait_until_equal(second)
+    second = on_kafka.begun(trial_events(500, runs=16, seed=2))
     # its session began with its last heartbeat, so the second can be current before a whole one has passed
     time.sleep(max(0.0, stopped + on_kafka.session + 0.5 - time.monotonic()))
     first.signal(signal.SIGCONT)
@@ -168,43 +121,23 @@ def overtaken_in_a_batch(on_kafka: Deployment, first: WorkerProcess, exit_code: 
     assert (third.stop(), fourth.stop()) == (0, 0)
 
 
-@pytest.fixture
-def on_own_kafka(
-    tmp_path: Path, own_kafka: KafkaServer, redis_server: RedisServer, namespace: str
-) -> Iterator[Deployment]:
-    """A deployment on it."""
-    deployment = Deployment(tmp_path, own_kafka.bootstrap, redis_server.url, namespace, embedded=False)
-    yield deployment
-    deployment.kill_workers()
-
-
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_broker_that_stops_for_longer_than_a_session_is_waited_for(
-    on_own_kafka: Deployment, own_kafka: KafkaServer
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped for longer than a session", "killed"])
+def test_a_broker_that_is_away_and_comes_back_is_waited_for(
+    on_own_kafka: Deployment, own_kafka: KafkaServer, killed: bool
 ) -> None:
     worker = on_own_kafka.worker().start()
     on_own_kafka.publish(trial_events(3_000))
     worker.wait_until(lambda: on_own_kafka.latest("trials-changelog"), "a page is written")
-    own_kafka.pause()
-    asyncio.run(asyncio.sleep(4 * on_own_kafka.session))  # the pause itself is what is tested
-    own_kafka.resume()
+    if killed:
+        own_kafka.kill()
+        own_kafka.start()
+    else:
+        own_kafka.pause()
+        time.sleep(4 * on_own_kafka.session)  # the pause itself is what is tested
+        own_kafka.resume()
     on_own_kafka.publish(trial_events(300, seed=2))
-    on_own_kafka.wait_until_equal(worker, 90)
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-def test_a_broker_that_is_killed_and_comes_back_is_waited_for(
-    on_own_kafka: Deployment, own_kafka: KafkaServer
-) -> None:
-    worker = on_own_kafka.worker().start()
-    on_own_kafka.publish(trial_events(3_000))
-    worker.wait_until(lambda: on_own_kafka.latest("trials-changelog"), "a page is written")
-    own_kafka.kill()
-    own_kafka.start()
-    on_own_kafka.publish(trial_events(300, seed=2))
-    wait_for(lambda: own_kafka.child.alive, "the broker runs")
     on_own_kafka.wait_until_equal(worker, 90)
 
 
@@ -213,50 +146,18 @@ def test_a_broker_that_is_killed_and_comes_back_is_waited_for(
     not (faketime() or os.environ.get("CI")), reason="SKIPPED LOUDLY: install Debian's libfaketime"
 )
 def test_a_worker_whose_clock_is_three_hours_ahead_publishes_without_times(on_kafka: Deployment) -> None:
-    worker = on_kafka.worker(environment=wrong_clock(FAKETIME="+3h")).start()
-    on_kafka.publish(trial_events(400))
-    on_kafka.wait_until_equal(worker)
+    worker = on_kafka.go_on(
+        on_kafka.worker(environment=wrong_clock(FAKETIME="+3h")).start(), trial_events(400)
+    )
     assert "Compare the clocks of this machine and the broker" in worker.output
     assert worker.stop() == 0
-    worker = on_kafka.worker().start()
-    on_kafka.publish(trial_events(40, seed=2))
-    on_kafka.wait_until_equal(worker)
-
-
-@pytest.mark.kafka
-def test_a_new_event_topic_starts_the_next_epoch(on_kafka: Deployment) -> None:
-    worker = on_kafka.worker().start()
-    on_kafka.publish(trial_events(400))
-    on_kafka.wait_until_equal(worker)
-    assert worker.stop() == 0
-    asyncio.run(delete_topic(on_kafka, on_kafka.names.trial_events))
-    worker.start()
-    on_kafka.publish(trial_events(40, seed=2))
-    on_kafka.wait_until_equal(worker)
-    epochs = {orjson.loads(value)["epoch"] for value in on_kafka.latest("run-summaries").values()}
-    assert epochs == {2}
-
-
-async def delete_topic(deployment: Deployment, topic: str) -> None:
-    """Delete a topic and wait until it is gone."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=deployment.bootstrap)
-    await admin.start()
-    try:
-        await admin.delete_topics([topic])
-        async with asyncio.timeout(20):
-            while topic in await admin.list_topics():
-                await asyncio.sleep(0.05)
-    finally:
-        await admin.close()
+    worker = on_kafka.begun(trial_events(40, seed=2))
 
 
 def test_an_owner_publishes_again_what_others_put_older_values_over(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(50))
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.begun(trial_events(50))
     older = on_embedded.records("run-summaries")
-    on_embedded.publish(trial_events(50, seed=2))
-    on_embedded.wait_until_equal(worker)
+    on_embedded.go_on(worker, trial_events(50, seed=2))
     newest = on_embedded.latest("run-summaries")
     for record in older:
         on_embedded.send_to("run-summaries", record.partition, record.key, record.value)
@@ -298,31 +199,18 @@ def empty_changelog(deployment: Deployment) -> None:
 
 def lose(deployment: Deployment, topic: str, share: float) -> None:
     """Delete the older records of each partition of a topic."""
-    name = deployment.names.topic(topic)
-    ends = {record.partition: record.offset + 1 for record in read_topic(deployment.settings, name)}
-    cuts = {TopicPartition(name, number): RecordsToDelete(int(end * share)) for number, end in ends.items()}
-    asyncio.run(delete_records(deployment, cuts))
-
-
-async def delete_records(deployment: Deployment, cuts: dict[TopicPartition, RecordsToDelete]) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=deployment.bootstrap)
-    await admin.start()
-    try:
-        await admin.delete_records(cuts)
-    finally:
-        await admin.close()
+    records = read_topic(deployment.settings, deployment.names.topic(topic))
+    ends = {record.partition: record.offset + 1 for record in records}
+    deployment.delete_records(topic, {number: int(end * share) for number, end in ends.items()})
 
 
 def versions_never_fall(deployment: Deployment) -> bool:
     """Whether (epoch, state_version) of each run summary only grew, in the order of the topic."""
-    seen: dict[bytes, tuple[int, int]] = {}
+    seen: dict[bytes, list[tuple[int, int]]] = {}
     for record in deployment.records("run-summaries"):
-        summary = orjson.loads(record.value or b"null")
-        version = (summary["epoch"], summary["state_version"]) if summary else (0, 0)
-        if version < seen.get(record.key, (0, 0)):
-            return False
-        seen[record.key] = version
-    return True
+        summary = orjson.loads(record.value or b'{"epoch":0,"state_version":0}')
+        seen.setdefault(record.key, []).append((summary["epoch"], summary["state_version"]))
+    return all(versions == sorted(versions) for versions in seen.values())
 
 
 def test_an_emptied_changelog_is_noticed_and_everything_folded_again(on_embedded: Deployment) -> None:
@@ -333,16 +221,14 @@ def test_an_emptied_changelog_is_noticed_and_everything_folded_again(on_embedded
     worker.start(ready=False)
     worker.wait_until(lambda: worker.output.count(REFOLDED) >= 4, "every partition is folded again")
     worker.wait_until(lambda: on_embedded.latest("trials-changelog"), "the pages are back")
-    on_embedded.publish([b'{"type": "trial_result", "run_id": "run 1", "task_id": "new"}'])
-    on_embedded.wait_until_equal(worker)
+    on_embedded.go_on(worker, [b'{"type": "trial_result", "run_id": "run 1", "task_id": "new"}'])
     assert versions_never_fall(on_embedded)
     assert len(on_embedded.records("trial-rejections")) == rejections
     assert len(on_embedded.records("trial-events")) == events + 1
     assert {k: v for k, v in on_embedded.latest("run-summaries").items() if k != "run 1"} == {
         k: v for k, v in summaries.items() if k != "run 1"
     }
-    assert worker.stop() == 0
-    worker.start()
+    worker.restart()
     on_embedded.wait_until_equal(worker)
     assert worker.output.count(REFOLDED) == 4
 
@@ -351,15 +237,12 @@ def test_an_emptied_changelog_is_noticed_and_everything_folded_again(on_embedded
 @pytest.mark.slow
 def test_a_changelog_that_lost_its_oldest_records_is_noticed(on_kafka: Deployment) -> None:
     worker = settled(on_kafka)
-    worker.start()
-    on_kafka.publish(trial_events(200, seed=2))
-    on_kafka.wait_until_equal(worker)
+    on_kafka.go_on(worker.start(), trial_events(200, seed=2))
     assert worker.stop() == 0
     assert REFOLDED not in worker.output
     on_kafka.configure("trials-changelog", cleanup_policy="compact,delete")
     lose(on_kafka, "trials-changelog", 0.6)
-    worker.start()
-    on_kafka.wait_until_equal(worker)
+    on_kafka.wait_until_equal(worker.start())
     assert REFOLDED in worker.output
     assert versions_never_fall(on_kafka)
 
@@ -402,12 +285,9 @@ def long_names() -> list[bytes]:
 def get_too_large(deployment: Deployment, worker: WorkerProcess, topic: str, events: list[bytes]) -> None:
     """The run had records of usual size, and gets a large one in this topic."""
     before = trial_events(300)
-    deployment.publish(before)
-    deployment.wait_until_equal(worker)
+    deployment.go_on(worker, before)
     deployment.publish([*events, *trial_events(600)[300:]])
-    worker.wait_until(lambda: SICK in in_quarantine(deployment), "it is set apart")
-    worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
-    worker.wait_until(lambda: degraded(deployment, SICK), "its last good summaries say so")
+    wait_until_apart(deployment, worker)
     assert f"a record for {deployment.names.topic(topic)} has" in in_quarantine(deployment)[SICK]
     everything = deployment.in_topics()
     last_good = only(SICK, everything)
@@ -439,9 +319,8 @@ def summary_keys(deployment: Deployment) -> set[str]:
 
 def states_of(run_id: str, before: list[bytes], events: list[bytes]) -> list[dict[str, Digests]]:
     """Digests of all of a run's summaries after `before`, and after each of the events that follow."""
-    pipeline, result, current = Pipeline(), [], dict[str, Digests]()
-    pipeline.fold(Record(value, offset) for offset, value in enumerate(of_run(run_id, before)))
-    current = folded(of_run(run_id, before))
+    mine = of_run(run_id, before)
+    pipeline, current, result = fold(mine), folded(mine), []
     topic_of = {kind: topic for topic, kind in KINDS.items()}
     pipeline.run(run_id).take_changes()
     for offset, event in enumerate([b"", *events], len(before)):
@@ -469,9 +348,7 @@ def test_a_record_that_is_too_large_sets_its_run_apart(on_embedded: Deployment, 
 @pytest.mark.kafka
 @pytest.mark.parametrize("topic", LARGE)
 @pytest.mark.in_turn(2)
-def test_a_record_that_the_broker_refuses_for_its_size_sets_its_run_apart(
-    on_kafka: Deployment, topic: str
-) -> None:
+def test_a_record_refused_for_its_size_sets_its_run_apart(on_kafka: Deployment, topic: str) -> None:
     worker = on_kafka.worker().start()
     on_kafka.configure(topic, max_message_bytes=20_000)
     get_too_large(on_kafka, worker, topic, LARGE[topic]())
@@ -516,7 +393,7 @@ def test_real_results_in_disorder_equal_the_fold(on_both: Deployment) -> None:
     on_both.send([rng.randrange(4) for _ in sent], sent)
     on_both.published = events
     on_both.wait_until_equal(worker, seconds=120)
-    rejections = [orjson.loads(record.value) for record in on_both.records("trial-rejections")]
+    rejections = on_both.rejections()
     assert len(rejections) == len(GARBAGE_OF_REAL_DATA)
     assert {rejection["code"] for rejection in rejections} == CODES
 
@@ -535,29 +412,21 @@ def test_repair_folds_the_run_again_from_the_log(on_both: Deployment, place: str
     worker.stop()
     upgraded = on_both.worker().start()
     assert run_cli(on_both, "runs", "repair", SICK).returncode == 0
-    on_both.publish([sick_trial("after")])
-    on_both.wait_until_equal(upgraded)
+    on_both.go_on(upgraded, [sick_trial("after")])
     assert not any(summary["degraded"] for summary in summaries_of(on_both, SICK))
     assert in_quarantine(on_both) == {}
     upgraded.stop()
-    third = on_both.worker().start()
-    on_both.publish([sick_trial("at last")])
-    on_both.wait_until_equal(third)
+    on_both.begun([sick_trial("at last")])
 
 
 def test_a_run_in_good_order_can_be_folded_again_too(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(300))
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.begun(trial_events(300))
     before = {record.key for record in on_embedded.records("trials-changelog")}
     assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
     assert {record.key for record in on_embedded.records("trials-changelog")} > before
-    on_embedded.publish(trial_events(360)[300:])
-    on_embedded.wait_until_equal(worker)
+    on_embedded.go_on(worker, trial_events(360)[300:])
     worker.kill()
-    second = on_embedded.worker().start()
-    on_embedded.publish(trial_events(420)[360:])
-    on_embedded.wait_until_equal(second)
+    on_embedded.begun(trial_events(420)[360:])
     unknown = run_cli(on_embedded, "runs", "repair", "run 77")
     assert unknown.returncode == 1
     assert "There is no run 'run 77'" in unknown.stderr.decode()
@@ -576,8 +445,7 @@ def test_a_request_to_repair_waits_for_the_next_worker(on_embedded: Deployment) 
 @pytest.mark.kafka
 def test_a_repair_that_the_log_does_not_allow_changes_nothing(on_kafka: Deployment) -> None:
     worker, before = fall_sick(on_kafka, "score")
-    place = TopicPartition(on_kafka.names.trial_events, partition_of(SICK, on_kafka.partitions))
-    asyncio.run(delete_records(on_kafka, {place: RecordsToDelete(3)}))
+    on_kafka.delete_records("trial-events", {partition_of(SICK, on_kafka.partitions): 3})
     refused = run_cli(on_kafka, "runs", "repair", SICK)
     assert refused.returncode == 1
     assert "the log has lost its events before offset 3" in refused.stderr.decode()
@@ -587,9 +455,7 @@ def test_a_repair_that_the_log_does_not_allow_changes_nothing(on_kafka: Deployme
     assert worker.alive
 
 
-def test_a_rebuild_keeps_the_last_good_summaries_and_an_upgraded_worker_replaces_them(
-    on_embedded: Deployment,
-) -> None:
+def test_a_rebuild_keeps_the_last_good_summaries_until_a_worker_is_upgraded(on_embedded: Deployment) -> None:
     worker, before = fall_sick(on_embedded, "cut")
     worker.stop()
     assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0

@@ -73,20 +73,6 @@ NO_PAGES = [
 ]
 
 
-@pytest.mark.parametrize(("key", "value"), NO_PAGES)
-def test_what_is_no_row_of_the_state_pages_is_left_out_and_named_once(
-    key: bytes | None, value: bytes | None, caplog: pytest.LogCaptureFixture
-) -> None:
-    tables, topic = Bench().tables, NAMES.trials_changelog
-    good = [a_record(topic, 0, b"run/w/1", b"page"), a_record(topic, 2, b"run/w/2", b"page")]
-    for _ in range(2):
-        read_into(tables, topic, [good[0], a_record(topic, 1, key, value), good[1]])
-    assert dict(tables.trials.of_partition(0)) == {"run/w/1": b"page", "run/w/2": b"page"}
-    assert tables.trials.rows.persisted_offset(TP(topic, 0)) == 2
-    [line] = caplog.messages
-    assert line.startswith("Topic trials-changelog: The record at offset 1 of partition 0 has ")
-
-
 def test_a_checkpoint_that_says_nothing_leaves_the_one_before_it() -> None:
     tables, topic = Bench().tables, NAMES.trials_changelog
     known = Checkpoint(complete_from=5).encoded()
@@ -107,17 +93,30 @@ NO_SUMMARIES: list[tuple[SummaryKind, bytes | None, bytes | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "key", "value"), NO_SUMMARIES)
-def test_what_is_no_row_of_the_summaries_is_left_out_and_named_once(
-    kind: SummaryKind, key: bytes | None, value: bytes | None, caplog: pytest.LogCaptureFixture
+GOOD_ROWS: dict[SummaryKind | None, tuple[bytes, bytes]] = {
+    None: (b"run/w/1", b"page"),
+    "run": (b"run", SUMMARY),
+    "agent_model": (b"run|a:m", SUMMARY),
+    "tier": (b"run|T", SUMMARY),
+    "comparison": (b"run", SUMMARY),
+}
+"""Of each table of summaries, and of the table of pages."""
+
+
+@pytest.mark.parametrize(("kind", "key", "value"), [*((None, *row) for row in NO_PAGES), *NO_SUMMARIES])
+def test_what_is_no_row_of_a_table_is_left_out_and_named_once(
+    kind: SummaryKind | None, key: bytes | None, value: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     tables = Bench().tables
-    table = tables.summaries[kind]
+    table = tables.summaries[kind] if kind else tables.trials
+    good, content = GOOD_ROWS[kind]
+    rows = [a_record(table.topic, offset, good, content) for offset in (0, 2)]
     for _ in range(2):
-        read_into(tables, table.topic, [a_record(table.topic, 4, key, value)])
-    assert list(table.of_partition(0)) == []
+        read_into(tables, table.topic, [rows[0], a_record(table.topic, 1, key, value), rows[1]])
+    assert dict(table.of_partition(0)) == {good.decode(): content}
+    assert table.rows.persisted_offset(TP(table.topic, 0)) == 2
     [line] = caplog.messages
-    assert line.startswith(f"Topic {table.topic}: The record at offset 4 of partition 0 has ")
+    assert line.startswith(f"Topic {table.topic}: The record at offset 1 of partition 0 has ")
 
 
 VALUES_OF_NO_SUMMARY = [b"", b"\xff", b"null", b"[]", b"{}", SUMMARY.replace(b"3", HUGE), b'{"x":' * 5_000]
@@ -217,9 +216,7 @@ def taken_over(bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch, e
     return partition
 
 
-def test_an_epoch_that_cannot_be_read_is_none(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_false_epoch_is_none(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     values = [b'{"epoch":3}', b"no JSON", b"7", b'{"epoch":"9"}', b'{"epoch":0}', b'{"epoch":' + HUGE + b"}"]
     meta = [a_record("streamer-meta", offset, EPOCH_KEY, value) for offset, value in enumerate(values)]
     assert taken_over(Bench(), meta, monkeypatch).epoch == 3
@@ -335,12 +332,8 @@ FOREIGN = [
 
 
 @pytest.mark.stack
-def test_a_worker_starts_on_topics_with_records_of_others_and_names_each_once(
-    on_embedded: Deployment,
-) -> None:
-    first = on_embedded.worker().start()
-    on_embedded.publish(trial_events(100))
-    on_embedded.wait_until_equal(first)
+def test_a_worker_starts_on_topics_with_records_of_others_and_names_each(on_embedded: Deployment) -> None:
+    first = on_embedded.begun(trial_events(100))
     first.kill()
     names = on_embedded.names
     for topic, partition, key, value in [*FOREIGN, ("streamer-meta", 0, b"\xff", b"\xff")]:
@@ -374,37 +367,33 @@ def wait_without_reading(deployment: Deployment, worker: WorkerProcess, events: 
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize("junk", [b"no summary", b"{}"])
-@pytest.mark.in_turn(2)
+@pytest.mark.parametrize("junk", [b"no summary", b"{}", None])
+@pytest.mark.in_turn(3)
 def test_a_summary_that_somebody_wrote_over_is_published_again_at_the_next_start(
-    junk: bytes, on_embedded: Deployment
+    junk: bytes | None, on_embedded: Deployment
 ) -> None:
-    first = on_embedded.worker().start()
-    on_embedded.publish(trial_events(100))
-    on_embedded.wait_until_equal(first)
-    first.kill()
-    for key in on_embedded.latest("run-summaries"):
+    on_embedded.settled(trial_events(100))
+    keys = on_embedded.latest("run-summaries").keys()
+    for key in keys:
         place = on_embedded.place(orjson.dumps({"run_id": key}))
         on_embedded.send_to("run-summaries", place, key.encode(), junk)
     second = on_embedded.worker().start()
-    again = lambda: junk not in on_embedded.latest("run-summaries").values()  # noqa: E731
+
+    def again() -> bool:
+        latest = on_embedded.latest("run-summaries")
+        return latest.keys() == keys and junk not in latest.values()
+
     second.wait_until(again, "all are published again")
     on_embedded.wait_until_equal(second)
 
 
 @pytest.mark.stack
-def test_a_changelog_that_ends_in_a_batch_that_cannot_be_read_keeps_no_worker_waiting(
-    on_embedded: Deployment,
-) -> None:
-    first = on_embedded.worker().start()
-    on_embedded.publish(trial_events(100))
-    on_embedded.wait_until_equal(first)
+def test_an_unreadable_end_of_a_changelog_keeps_no_worker_waiting(on_embedded: Deployment) -> None:
+    first = on_embedded.begun(trial_events(100))
     first.kill()
     topic = on_embedded.names.trials_changelog
     for partition in range(on_embedded.partitions):
         false = a_batch_at("none", (1000, 1001, 2))
         send_batches(on_embedded.bootstrap, topic, partition, [(false, 3)])
-    second = on_embedded.worker().start()
-    on_embedded.publish(trial_events(200)[100:])
-    on_embedded.wait_until_equal(second)
+    second = on_embedded.begun(trial_events(200)[100:])
     assert f"Topic {topic}: The record batch at offsets " in second.output

@@ -9,11 +9,8 @@ from collections.abc import Mapping
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
-from streamer.folding.prices import PriceTable
 from streamer.operate.health import read_health, read_lags
-from streamer.operate.verify import Verification
 from tests.support.servers import pause
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
@@ -27,93 +24,65 @@ def problems(deployment: Deployment, words: str) -> list[str]:
     return [problem for problem in read_health(deployment.settings).problems if words in problem]
 
 
-def outcomes(deployment: Deployment) -> set[str]:
-    verification = Verification(
-        deployment.settings, prices=PriceTable.default(), wait_seconds=20, topics=True
-    )
-    return {verdict.outcome for verdict in verification.verify(None)}
+def ends(deployment: Deployment) -> dict[int, int]:
+    return {p.partition: p.end for p in asyncio.run(read_lags(deployment.settings))}
 
 
-def ends(deployment: Deployment) -> dict[TopicPartition, int]:
-    topic = deployment.names.trial_events
-    return {TopicPartition(topic, p.partition): p.end for p in asyncio.run(read_lags(deployment.settings))}
-
-
-async def commit(deployment: Deployment, offsets: Mapping[TopicPartition, int]) -> None:
+async def commit(deployment: Deployment, offsets: Mapping[int, int]) -> None:
     """As `kafka-consumer-groups.sh --reset-offsets` does."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=deployment.bootstrap, group_id=deployment.names.group, enable_auto_commit=False
     )
     await consumer.start()
-    consumer.assign(list(offsets))
-    await consumer.commit(dict(offsets))
+    topic = deployment.names.trial_events
+    places = {TopicPartition(topic, number): offset for number, offset in offsets.items()}
+    consumer.assign(list(places))
+    await consumer.commit(places)
     await consumer.stop()
 
 
-async def administer(
-    deployment: Deployment, *, cut: Mapping[TopicPartition, int] = {}, delete: str = ""
-) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=deployment.bootstrap)
-    await admin.start()
-    if cut:
-        await admin.delete_records({place: RecordsToDelete(offset) for place, offset in cut.items()})
-    if delete:
-        await admin.delete_topics([deployment.names.topic(delete)])
-    await admin.close()
+def settled(deployment: Deployment) -> WorkerProcess:
+    """A worker that has folded and committed the first events, and ended."""
+    deployment.session = SESSION
+    return deployment.settled(trial_events(120))
 
 
 def begun(deployment: Deployment) -> WorkerProcess:
-    """A worker that has folded and committed the first events."""
-    deployment.session = SESSION
-    worker = deployment.worker().start()
-    deployment.publish(trial_events(120))
-    deployment.wait_until_equal(worker)
-    worker.wait_until(lambda: deployment.committed() == 120, "all offsets are committed")
-    return worker
+    """The same, running again."""
+    return settled(deployment).start()
 
 
 def test_offsets_reset_to_the_latest_are_noticed_and_lose_nothing(on_kafka: Deployment) -> None:
-    worker = begun(on_kafka)
-    assert worker.stop() == 0
+    worker = settled(on_kafka)
     on_kafka.publish(trial_events(200, seed=2))
     asyncio.run(commit(on_kafka, ends(on_kafka)))
-    worker.start()
-    on_kafka.wait_until_equal(worker)
+    on_kafka.wait_until_equal(worker.start())
     assert "its committed offset was moved to" in worker.output
     worker.wait_until(lambda: problems(on_kafka, "its committed offset was moved forward"), "status tells")
-    assert outcomes(on_kafka) == {"equal"}
-    worker.wait_until(lambda: on_kafka.committed() == 320, "all offsets are committed")
-    assert worker.stop() == 0
-    worker.start()
-    on_kafka.publish(trial_events(20, seed=3))
-    on_kafka.wait_until_equal(worker)
+    assert on_kafka.outcomes() == {"equal"}
+    on_kafka.wait_until_committed(worker)
+    worker.restart()
+    on_kafka.go_on(worker, trial_events(20, seed=3))
     worker.wait_until(
         lambda: not problems(on_kafka, "its committed offset was moved forward"), "a restart ends it"
     )
 
 
 def test_offsets_set_back_and_offsets_that_are_gone_are_no_problem(on_kafka: Deployment) -> None:
-    worker = begun(on_kafka)
-    assert worker.stop() == 0
+    worker = settled(on_kafka)
     asyncio.run(commit(on_kafka, {place: min(3, end) for place, end in ends(on_kafka).items()}))
-    worker.start()
-    on_kafka.publish(trial_events(20, seed=3))
-    on_kafka.wait_until_equal(worker)
+    on_kafka.go_on(worker.start(), trial_events(20, seed=3))
     assert problems(on_kafka, "partition") == []
 
 
 def test_events_deleted_while_no_worker_ran_are_told_from_then_on(on_kafka: Deployment) -> None:
-    worker = begun(on_kafka)
-    assert worker.stop() == 0
+    worker = settled(on_kafka)
     on_kafka.publish(trial_events(200, seed=2))
-    asyncio.run(
-        administer(on_kafka, cut={place: end - 2 for place, end in ends(on_kafka).items() if end > 2})
-    )
+    on_kafka.delete_records("trial-events", {n: end - 2 for n, end in ends(on_kafka).items() if end > 2})
     worker.start()
     worker.wait_until(lambda: problems(on_kafka, "before they were folded"), "status tells")
     assert "before they were folded" in worker.output
-    assert worker.stop() == 0
-    worker.start()
+    worker.restart()
     worker.wait_until(lambda: problems(on_kafka, "before they were folded"), "it is told after a restart")
 
 
@@ -123,7 +92,7 @@ def test_events_deleted_in_front_of_a_worker_that_lags_are_told(on_kafka: Deploy
     try:
         on_kafka.publish(trial_events(200, seed=2))  # a fetch that is under way may bring these
         on_kafka.publish(trial_events(200, seed=4))
-        asyncio.run(administer(on_kafka, cut=ends(on_kafka)))
+        on_kafka.delete_records("trial-events", ends(on_kafka))
     finally:
         worker.signal(signal.SIGCONT)
     on_kafka.publish(trial_events(20, seed=3))
@@ -132,13 +101,10 @@ def test_events_deleted_in_front_of_a_worker_that_lags_are_told(on_kafka: Deploy
 
 def test_events_deleted_after_they_were_folded_are_no_loss(on_kafka: Deployment) -> None:
     worker = begun(on_kafka)
-    asyncio.run(administer(on_kafka, cut={place: end - 1 for place, end in ends(on_kafka).items() if end}))
-    on_kafka.publish(trial_events(20, seed=3))
-    on_kafka.wait_until_equal(worker)
-    assert worker.stop() == 0
-    worker.start()
-    on_kafka.publish(trial_events(20, seed=4))
-    on_kafka.wait_until_equal(worker)
+    on_kafka.delete_records("trial-events", {n: end - 1 for n, end in ends(on_kafka).items() if end})
+    on_kafka.go_on(worker, trial_events(20, seed=3))
+    worker.restart()
+    on_kafka.go_on(worker, trial_events(20, seed=4))
     assert problems(on_kafka, "partition") == []
 
 
@@ -151,27 +117,18 @@ def test_a_finite_retention_of_the_event_topic_is_told(on_kafka: Deployment) -> 
     worker.wait_until(lambda: "loses events: retention.ms=604800000" in worker.output, "the worker tells", 40)
 
 
-def test_a_deleted_topic_of_scored_trials_is_seen_and_filled_again(on_kafka: Deployment) -> None:
-    worker = begun(on_kafka)
+@pytest.mark.parametrize("running", [False, True])
+def test_a_deleted_topic_of_scored_trials_is_filled_again(on_kafka: Deployment, running: bool) -> None:
+    """Its deletion ends a running worker, and the next one fills it."""
+    worker = begun(on_kafka) if running else settled(on_kafka)
     before = set(on_kafka.latest("scored-trials"))
-    assert worker.stop() == 0
-    asyncio.run(administer(on_kafka, delete="scored-trials"))
+    on_kafka.delete_topics("scored-trials")
+    if running:
+        assert worker.wait(90) == 1
+        assert "scored-trials were deleted" in worker.output
     worker.start()
     worker.wait_until(lambda: on_kafka.latest("scored-trials").keys() == before, "all of them are back")
-    assert outcomes(on_kafka) == {"equal"}
-
-
-def test_a_topic_deleted_under_a_running_worker_ends_it_and_the_next_one_fills_it(
-    on_kafka: Deployment,
-) -> None:
-    worker = begun(on_kafka)
-    before = set(on_kafka.latest("scored-trials"))
-    asyncio.run(administer(on_kafka, delete="scored-trials"))
-    assert worker.process.wait(90) == 1
-    assert "scored-trials were deleted" in worker.output
-    worker.start()
-    worker.wait_until(lambda: on_kafka.latest("scored-trials").keys() == before, "all of them are back")
-    assert outcomes(on_kafka) == {"equal"}
+    assert on_kafka.outcomes() == {"equal"}
 
 
 # -----------------------------------------------------------------------------
@@ -227,10 +184,8 @@ def test_aborted_transactions_do_not_count_and_leave_no_lag(on_kafka: Deployment
     asyncio.run(publish_and_abort(on_kafka))
     on_kafka.wait_until_equal(worker)
     worker.wait_until(lambda: not any(lags(on_kafka)), "nothing lags, not even the markers of transactions")
-    verification = Verification(on_kafka.settings, prices=PriceTable.default(), wait_seconds=30, topics=True)
-    assert {verdict.outcome for verdict in verification.verify(None)} == {"equal"}
-    assert worker.stop() == 0
-    worker.start()
+    assert on_kafka.outcomes() == {"equal"}
+    worker.restart()
     on_kafka.wait_until_equal(worker)
 
 
@@ -238,11 +193,7 @@ async def leave_one_open(deployment: Deployment) -> None:
     async with Transactions(deployment) as committed, Transactions(deployment) as left:
         await committed.send(trial_events(60), commit=True)
         await left.begin(trial_events(90)[60:])
-        verification = Verification(
-            deployment.settings, prices=PriceTable.default(), wait_seconds=30, topics=True
-        )
-        verdicts = await asyncio.to_thread(verification.verify, None)
-        assert {verdict.outcome for verdict in verdicts} == {"equal"}
+        assert await asyncio.to_thread(deployment.outcomes) == {"equal"}
 
 
 def test_a_transaction_that_is_open_holds_up_no_verification(on_kafka: Deployment) -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from streamer.folding.fold import Pipeline
 from streamer.folding.slots import SummaryChange
 from streamer.schemas.wire import Quarantine, Record
-from streamer.storage.kafka import Names
 from streamer.storage.log import BY_DELETION, BY_LOSS, quarantine_key
 from streamer.worker.batches import BACKLOG_SECONDS, Together
 from streamer.worker.partition import (
@@ -27,100 +26,16 @@ from streamer.worker.partition import (
     checkpoint_key,
 )
 from streamer.worker.process import Watchdog
-from streamer.worker.publisher import RUNS_AT_ONCE, RUNS_PER_WRITE, CheckpointWriter, _shares
+from streamer.worker.publisher import RUNS_AT_ONCE, RUNS_PER_WRITE, _shares
 from streamer.worker.transport import FetchedBatch
 from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import a_start, a_trial
 from tests.support.eventually import eventually
-from tests.worker.deployment import folded, trial_events
-from tests.worker.processor_bench import Bench, Broker
+from tests.worker.deployment import KINDS, folded, summaries_of_fold, trial_events
+from tests.worker.processor_bench import Bench, Broker, a_batch
 
 RUNS = 6
 """Of `Bench.batch`; event n belongs to run n modulo 6."""
-
-
-class Producing:
-    """Takes writes, and says how far the scored trials were published."""
-
-    def __init__(self) -> None:
-        self.written: list[Checkpoint] = []
-        self.scored_end = 0
-
-    async def write(self, records: list[Any]) -> None:
-        assert [record.key for record in records] == [checkpoint_key(0).encode()]
-        self.written += [Checkpoint.decoded(record.value) for record in records]
-
-    def answered_to(self, topic: str, partition: int) -> int:
-        return self.scored_end
-
-
-class Given:
-    """A writer of checkpoints, for a partition whose log begins at 10."""
-
-    def __init__(self) -> None:
-        self.bench, self.producer, self.asked = Bench(), Producing(), 0
-        self.bench.broker = self.producer  # type: ignore[assignment]
-        self.partition: Partition = self.bench.partition
-        self.partition.checkpoint = Checkpoint(complete_from=0)
-        self.writer = CheckpointWriter(
-            self.bench.tables,
-            self.producer,
-            "scored-trials",
-            self._log_start,  # type: ignore[arg-type]
-        )
-
-    async def _log_start(self, _: int) -> int:
-        self.asked += 1
-        return 10
-
-
-@pytest.fixture
-def given() -> Given:
-    return Given()
-
-
-async def test_events_that_were_deleted_before_they_were_folded_are_noted(given: Given) -> None:
-    await given.writer.note_deleted(given.partition, 4, 12)
-    assert [checkpoint.lost for checkpoint in given.producer.written] == [((4, 10),)]
-
-
-@pytest.mark.parametrize(("expected", "offset", "asked"), [(4, 4, 0), (10, 12, 1)])
-async def test_a_gap_behind_the_start_of_the_log_loses_nothing(
-    given: Given, expected: int, offset: int, asked: int
-) -> None:
-    """The broker is asked at a gap only: a transaction's marker is one, too."""
-    await given.writer.note_deleted(given.partition, expected, offset)
-    assert (given.producer.written, given.asked) == ([], asked)
-
-
-async def test_the_end_of_the_scored_trials_is_written_when_it_has_moved(given: Given) -> None:
-    await given.writer.note_scored(given.partition)
-    given.producer.scored_end = 7
-    await given.writer.note_scored(given.partition)
-    await given.writer.note_scored(given.partition)
-    assert [checkpoint.scored_to for checkpoint in given.producer.written] == [7]
-
-
-async def test_while_a_partition_catches_up_its_checkpoint_waits(given: Given) -> None:
-    given.partition.caught_up = False
-    given.producer.scored_end = 7
-    await given.writer.note_scored(given.partition)
-    assert given.producer.written == []
-    assert not given.writer.can_note_scored(given.partition)
-    await given.writer.write_pending(given.partition)
-    await given.writer.write_pending(given.partition)
-    assert [checkpoint.scored_to for checkpoint in given.producer.written] == [7]
-
-
-async def test_pages_that_are_not_complete_have_no_checkpoint(given: Given) -> None:
-    given.partition.checkpoint = Checkpoint()
-    given.producer.scored_end = 7
-    await given.writer.note_scored(given.partition)
-    assert (given.producer.written, given.partition.pending_checkpoint) == ([], None)
-
-
-# -----------------------------------------------------------------------------
-# The processor's order of writes, with the broker replaced by a list.
 
 
 @pytest.fixture
@@ -129,9 +44,66 @@ def bench() -> Bench:
     return Bench()
 
 
-async def test_pages_are_acknowledged_before_all_else_and_the_rest_before_the_summaries_of_runs(
-    bench: Bench,
+@pytest.fixture
+def shortened(bench: Bench) -> Bench:
+    """One that holds everything of a log whose first ten events were deleted."""
+    bench.partition.checkpoint = Checkpoint(complete_from=0)
+    bench.log_start = 10
+    return bench
+
+
+def checkpoints(bench: Bench) -> list[Checkpoint]:
+    """All that were written."""
+    key = checkpoint_key(0).encode()
+    return [Checkpoint.decoded(out.value) for outs in bench.broker.writes for out in outs if out.key == key]
+
+
+async def test_events_that_were_deleted_before_they_were_folded_are_noted(shortened: Bench) -> None:
+    await shortened.processor.checkpoints.note_deleted(shortened.partition, 4, 12)
+    assert [checkpoint.lost for checkpoint in checkpoints(shortened)] == [((4, 10),)]
+
+
+@pytest.mark.parametrize(("expected", "offset", "asked"), [(4, 4, 0), (10, 12, 1)])
+async def test_a_gap_behind_the_start_of_the_log_loses_nothing(
+    shortened: Bench, expected: int, offset: int, asked: int
 ) -> None:
+    """The broker is asked at a gap only: a transaction's marker is one, too."""
+    await shortened.processor.checkpoints.note_deleted(shortened.partition, expected, offset)
+    assert (shortened.broker.writes, shortened.log_start_asked) == ([], asked)
+
+
+async def test_the_end_of_the_scored_trials_is_written_when_it_has_moved(shortened: Bench) -> None:
+    writer = shortened.processor.checkpoints
+    for end in (0, 7, 7):
+        shortened.broker.scored_end = end
+        await writer.note_scored(shortened.partition)
+    assert [checkpoint.scored_to for checkpoint in checkpoints(shortened)] == [7]
+
+
+async def test_while_a_partition_catches_up_its_checkpoint_waits(shortened: Bench) -> None:
+    writer, partition = shortened.processor.checkpoints, shortened.partition
+    partition.caught_up = False
+    shortened.broker.scored_end = 7
+    await writer.note_scored(partition)
+    assert shortened.broker.writes == []
+    assert not writer.can_note_scored(partition)
+    for _ in range(2):
+        await writer.write_pending(partition)
+    assert [checkpoint.scored_to for checkpoint in checkpoints(shortened)] == [7]
+
+
+async def test_pages_that_are_not_complete_have_no_checkpoint(bench: Bench) -> None:
+    bench.partition.checkpoint = Checkpoint()
+    bench.broker.scored_end = 7
+    await bench.processor.checkpoints.note_scored(bench.partition)
+    assert (bench.broker.writes, bench.partition.pending_checkpoint) == ([], None)
+
+
+# -----------------------------------------------------------------------------
+# The processor's order of writes, with the broker replaced by a list.
+
+
+async def test_pages_are_acknowledged_before_all_else_and_the_rest_before_run_summaries(bench: Bench) -> None:
     batch = bench.batch(0, 40)
     await bench.handle(batch)
     assert bench.broker.topics[0] == {"trials-changelog"}
@@ -140,19 +112,6 @@ async def test_pages_are_acknowledged_before_all_else_and_the_rest_before_the_su
     assert "run-summaries" not in bench.broker.topics[1]
     assert bench.sink.updates
     assert batch.done
-
-
-@pytest.mark.parametrize("topic", ["trials-changelog", "run-summaries", "scored-trials"])
-async def test_a_batch_is_not_done_when_a_write_fails(bench: Bench, topic: str) -> None:
-    bench.broker.refuses = topic
-    batch = bench.batch(0, 40)
-    handling = asyncio.ensure_future(bench.handle(batch))
-    while not bench.app.crashes:
-        await asyncio.sleep(0)
-    assert not batch.done
-    assert not handling.done()
-    handling.cancel()
-    assert all("run-summaries" not in topics for topics in bench.broker.topics)
 
 
 async def test_a_worker_that_stood_still_for_its_session_writes_nothing_more(bench: Bench) -> None:
@@ -188,9 +147,7 @@ async def test_runs_in_quarantine_keep_no_batch_waiting_and_count_no_event(bench
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_a_run_that_fails_and_is_deleted_before_that_is_written_keeps_both(
-    bench: Bench, lost: bool
-) -> None:
+async def test_a_run_that_fails_and_is_deleted_at_once_keeps_both(bench: Bench, lost: bool) -> None:
     await bench.handle(bench.batch(0, 40))
     partition, run_id = bench.partition, bench.partition.pipeline.runs()[0]
     if lost:
@@ -242,8 +199,7 @@ async def test_the_start_of_the_log_is_asked_for_at_a_gap_only(bench: Bench) -> 
 
 async def test_batches_that_are_there_at_once_share_their_writes(bench: Bench) -> None:
     other = bench.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
-    first, second, third = bench.batch(0, 40), bench.batch(40, 40), bench.batch(0, 40)
-    third.partition = 1
+    first, second, third = bench.batch(0, 40), bench.batch(40, 40), bench.batch(0, 40, partition=1)
     bench.behind = True
     await bench.handle(first, second, third)
     assert [batch.done for batch in (first, second, third)] == [True] * 3
@@ -279,9 +235,7 @@ class Stream:
         return self.queue.empty()
 
 
-async def test_nothing_waits_for_a_batch_that_is_not_there(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_waits_for_a_batch_not_there(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.worker.batches.RECORDS_TOGETHER", 90)
     handled: list[list[int]] = []
 
@@ -294,8 +248,7 @@ async def test_nothing_waits_for_a_batch_that_is_not_there(
 
 
 async def test_batches_from_before_a_rebalance_are_left_to_be_read_again(bench: Bench) -> None:
-    old, new = bench.batch(0, 40), bench.batch(40, 40)
-    old.partition = 7  # which is somebody else's now
+    old, new = bench.batch(0, 40, partition=7), bench.batch(40, 40)  # 7 is somebody else's now
     stream = Stream(old, new)
     taken = stream.queue.empty
 
@@ -319,13 +272,13 @@ async def test_batches_from_before_a_rebalance_are_left_to_be_read_again(bench: 
     assert bench.partition.position == before
 
 
-def last_values(broker: Broker) -> dict[tuple[str, bytes | None], Any]:
-    """The last digest of each summary and scored trial of partition 0."""
+def last_values(broker: Broker, *topics: str) -> dict[tuple[str, bytes | None], Any]:
+    """The last digest of each summary and scored trial of partition 0, or of these topics alone."""
     values = {
         (out.topic, out.key): out.value
         for outs in broker.writes
         for out in outs
-        if out.partition == 0 and out.topic not in ("trials-changelog", "grade-changes")
+        if out.partition == 0 and out.topic in (topics or (*KINDS, "scored-trials"))
     }
     return {place: value and orjson.loads(value)["digest"] for place, value in values.items()}
 
@@ -355,8 +308,7 @@ async def test_partitions_with_a_backlog_share_the_rest_between_two_rounds(bench
         1, 1, Pipeline(writer="w"), 0, 0, caught_up=True, publish_queue=PublishQueue(lambda: bench.seconds)
     )
     bench.seconds, bench.behind = 100.0, True
-    first, second = bench.batch(0, 40), bench.batch(0, 40)
-    second.partition = 1
+    first, second = bench.batch(0, 40), bench.batch(0, 40, partition=1)
     await bench.handle(first)
     assert first.done, "nothing was published before"
     await bench.handle(second)
@@ -417,7 +369,7 @@ async def test_once_a_rebalance_begins_the_clock_writes_nothing_more(
 async def test_a_batch_without_a_run_is_done_though_it_came_in_a_backlog(bench: Bench) -> None:
     bench.seconds, bench.behind = 100.0, True
     await bench.handle(bench.batch(0, 40))
-    broken = FetchedBatch("trial-events", 0, [bench.record(40, b"no event")])
+    broken = a_batch(40, [b"no event"])
     await bench.handle(broken)
     assert not broken.done
     bench.behind = False
@@ -437,9 +389,7 @@ async def test_when_a_backlog_is_over_what_waits_is_published_at_once(bench: Ben
     assert [batch.done for batch in batches] == [True, True, True]
 
 
-async def test_scored_trials_do_not_pile_up_while_summaries_wait(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_few_scored_trials_wait_for_summaries(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.worker.batches.MOST_SCORED_WAITING", 50)
     monkeypatch.setattr("streamer.worker.publisher.SCORED_PER_WRITE", 7)
     bench.seconds, bench.behind = 100.0, True
@@ -456,19 +406,10 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
     assert bench.broker.topics.index({"trials-changelog"}) < bench.broker.topics.index({"scored-trials"})
     assert all("run-summaries" not in topics for topics in bench.broker.topics)
     await bench.processor.publish_last(9.0)
-    latest = {
-        out.key: out.value for outs in bench.broker.writes for out in outs if out.topic == "scored-trials"
-    }
     at_once = Bench()
     await at_once.handle(at_once.batch(0, 200))
-    expected = {
-        out.key: out.value for outs in at_once.broker.writes for out in outs if out.topic == "scored-trials"
-    }
-    digests = {key: value and orjson.loads(value)["digest"] for key, value in latest.items()}
-    assert (
-        digests.items()
-        <= {key: value and orjson.loads(value)["digest"] for key, value in expected.items()}.items()
-    )
+    latest, expected = (last_values(one.broker, "scored-trials") for one in (bench, at_once))
+    assert latest.items() <= expected.items()
 
 
 # -----------------------------------------------------------------------------
@@ -573,16 +514,6 @@ def test_no_batch_waits_for_more_than_one_turn_of_all_runs(touched: list[int], m
     assert queue.seconds_left() == math.inf
 
 
-async def test_without_a_backlog_everything_is_published_at_once(in_parts: Bench) -> None:
-    in_parts.behind = False
-    batch = in_parts.batch(0, 40)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streamer.worker.batches.ROUND_SECONDS", 1.0)
-        await in_parts.handle(batch)
-    assert sorted(published(in_parts)) == names(*range(RUNS))
-    assert batch.done
-
-
 async def test_a_round_that_takes_long_ends_and_the_rest_follows_at_the_end(in_parts: Bench) -> None:
     batch = in_parts.batch(0, 40)
     await in_parts.handle(batch)
@@ -595,9 +526,7 @@ async def test_a_round_that_takes_long_ends_and_the_rest_follows_at_the_end(in_p
 
 async def test_partitions_take_turns(in_parts: Bench) -> None:
     other = in_parts.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
-    theirs = in_parts.batch(0, 40)
-    theirs.partition = 1
-    await in_parts.handle(in_parts.batch(0, 40), theirs)
+    await in_parts.handle(in_parts.batch(0, 40), in_parts.batch(0, 40, partition=1))
     assert [len(one.publish_queue.runs) for one in (other, in_parts.partition)] == [RUNS - 1, RUNS - 1]
 
 
@@ -612,10 +541,7 @@ async def test_what_is_published_in_parts_is_what_is_published_at_once(in_parts:
         for out in outs
         if out.value is not None and out.topic.endswith("-summaries")
     }
-    pipeline = Pipeline()
-    pipeline.fold(Record(value, offset) for offset, value in enumerate(trial_events(400)))
-    expected = [change for run_id in pipeline.runs() for change in pipeline.run(run_id).summaries()]
-    assert told == {change.key: change.digest for change in expected}
+    assert told == {change.key: change.digest for change in summaries_of_fold(trial_events(400))}
 
 
 async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs(
@@ -631,46 +557,42 @@ async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs
         assert sum(pipeline.run(run_id).state.counts.waiting for run_id in waiting) <= 10
 
 
-def batch_of(bench: Bench, at: int, *events: dict[str, Any]) -> FetchedBatch:
+def batch_of(at: int, *events: dict[str, Any]) -> FetchedBatch:
     """A batch of these events, from offset `at` on."""
-    values = enumerate(map(orjson.dumps, events), at)
-    return FetchedBatch("trial-events", 0, [bench.record(offset, value) for offset, value in values])
+    return a_batch(at, map(orjson.dumps, events))
 
 
 async def test_starts_and_results_alike_are_published_once_in_each_rest(bench: Bench) -> None:
     starts = [a_start(task_id=f"t{number}") for number in range(30)]
-    batches = [batch_of(bench, at, starts[at]) for at in range(30)]
+    batches = [batch_of(at, starts[at]) for at in range(30)]
     for batch in batches:
         await bench.handle(batch)
         bench.seconds += PUBLISH_SECONDS / 5.5
     assert len(published(bench)) == 1 + 29 // 6
     await bench.settle()
     assert all(batch.done for batch in batches)
-    await bench.handle(batch_of(bench, 30, a_trial(task_id="t0")))
+    await bench.handle(batch_of(30, a_trial(task_id="t0")))
     await bench.settle()
     assert published(bench) == ["run-1"] * 2
     [summary] = [u for u in bench.sink.updates[-1].summaries if u.kind == "run"]
     assert (summary.summary or {})["in_flight"] == 29
 
 
-async def test_at_the_end_of_a_worker_what_rests_is_published_too(bench: Bench) -> None:
+async def test_at_the_end_what_rests_is_published_and_from_then_on_each_batch_at_once(bench: Bench) -> None:
+    def comparisons() -> dict[str, str]:
+        return {change.key: change.digest for change in bench.current() if change.kind == "comparison"}
+
     for at in (0, 120):
         await bench.handle(bench.batch(at, 120))
     assert bench.partition.publish_queue.runs
     await bench.processor.publish_last(60.0)
     assert not bench.partition.publish_queue
-    current = {change.key: change.digest for change in bench.current() if change.kind == "comparison"}
-    assert current == folded(trial_events(240))["run-comparisons"]
-
-
-async def test_after_the_last_publication_each_batch_is_published_at_once(bench: Bench) -> None:
-    await bench.processor.publish_last(60.0)
-    starts = [batch_of(bench, at, a_start(task_id=f"t{at}")) for at in (240, 241)]
-    for batch in (bench.batch(0, 120), bench.batch(120, 120), *starts):
+    assert comparisons() == folded(trial_events(240))["run-comparisons"]
+    starts = [batch_of(at, a_start(task_id=f"t{at}")) for at in (480, 481)]
+    for batch in (bench.batch(240, 120), bench.batch(360, 120), *starts):
         await bench.handle(batch)
         assert (batch.done, bool(bench.partition.publish_queue)) == (True, False)
-    current = {change.key: change.digest for change in bench.current() if change.kind == "comparison"}
-    assert current.items() >= folded(trial_events(240))["run-comparisons"].items()
+    assert comparisons().items() >= folded(trial_events(480))["run-comparisons"].items()
 
 
 async def test_what_is_due_is_waited_for_and_a_batch_that_is_queued_ends_the_wait(bench: Bench) -> None:
@@ -689,57 +611,34 @@ async def test_what_is_due_is_waited_for_and_a_batch_that_is_queued_ends_the_wai
 # What has to be published again: what differs from the tables, and what they hold beyond a run.
 
 
-class GivenOfRecordEncoding:
-    """An encoder whose records are acknowledged at once."""
-
-    def __init__(self) -> None:
-        self._bench = Bench()
-        self.encoder = RecordEncoder(Names(), self._bench.tables)
-
-    async def publish(self, *changes: SummaryChange) -> None:
-        await self._bench.broker.write(self.encoder.of_summaries(0, changes))
+async def write(bench: Bench, *changes: SummaryChange) -> RecordEncoder:
+    """Publish these changes; the encoder, which knows it."""
+    encoder = bench.processor.encoder
+    await bench.broker.write(encoder.of_summaries(0, changes))
+    return encoder
 
 
-@pytest.fixture
-def given_of_record_encoding() -> GivenOfRecordEncoding:
-    return GivenOfRecordEncoding()
+async def test_a_summary_differs_by_its_content_and_not_by_when_it_was_touched(bench: Bench) -> None:
+    change, tombstone = a_run_change(version=1), a_run_change(deleted=True)
+    assert bench.processor.encoder.differs(change)
+    assert not bench.processor.encoder.differs(tombstone), "it was never published"
+    encoder = await write(bench, change)
+    assert not encoder.differs(a_run_change(version=2))
+    others = (a_run_change(version=1, trials=2), a_run_change(version=1, epoch=2), tombstone)
+    assert all(map(encoder.differs, others))
 
 
-async def test_a_summary_differs_by_its_content_and_not_by_when_it_was_touched(
-    given_of_record_encoding: GivenOfRecordEncoding,
-) -> None:
-    change = a_run_change(version=1)
-    assert given_of_record_encoding.encoder.differs(change)
-    await given_of_record_encoding.publish(change)
-    assert not given_of_record_encoding.encoder.differs(a_run_change(version=2))
-    assert given_of_record_encoding.encoder.differs(a_run_change(version=1, trials=2))
-    assert given_of_record_encoding.encoder.differs(a_run_change(version=1, epoch=2))
-    assert given_of_record_encoding.encoder.differs(a_run_change(deleted=True))
-
-
-async def test_a_tombstone_of_what_was_never_published_says_nothing_new(
-    given_of_record_encoding: GivenOfRecordEncoding,
-) -> None:
-    assert not given_of_record_encoding.encoder.differs(a_run_change(deleted=True))
-
-
-async def test_groups_that_a_run_has_no_more_get_tombstones_of_their_own_version(
-    given_of_record_encoding: GivenOfRecordEncoding,
-) -> None:
-    await given_of_record_encoding.publish(
-        a_run_change(version=3), an_agent_model_change(version=3), an_agent_model_change("other", version=3)
-    )
-    encoder = given_of_record_encoding.encoder
+async def test_groups_that_a_run_has_no_more_get_tombstones_of_their_own_version(bench: Bench) -> None:
+    groups = [an_agent_model_change(version=3), an_agent_model_change("other", version=3)]
+    encoder = await write(bench, a_run_change(version=3), *groups)
     [orphan] = encoder.orphans(encoder.published_groups(0)["r1"], [("run", "r1")], epoch=2)
     assert (orphan.run_id, orphan.kind, orphan.value) == ("r1", "agent_model", None)
     assert (orphan.epoch, orphan.state_version) == (2, 3)
 
 
-async def test_what_the_tables_hold_of_a_run_reads_back(
-    given_of_record_encoding: GivenOfRecordEncoding,
-) -> None:
-    change, encoder = an_agent_model_change("a|b", version=3), given_of_record_encoding.encoder
-    await given_of_record_encoding.publish(change, a_run_change("other"))
+async def test_what_the_tables_hold_of_a_run_reads_back(bench: Bench) -> None:
+    change = an_agent_model_change("a|b", version=3)
+    encoder = await write(bench, change, a_run_change("other"))
     groups = encoder.published_groups(0)
     assert groups == {"a|b": [(change.kind, change.key)], "other": [("run", "other")]}
     assert encoder.stored_of([*groups["a|b"], ("tier", "a|b|never published")]) == [change]

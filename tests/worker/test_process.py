@@ -46,7 +46,10 @@ from streamer.worker.process import (
     plan,
 )
 from tests.support.eventually import eventually
-from tests.support.servers import KafkaServer, RedisServer
+from tests.support.layers import EMBEDDED_ALONE, KAFKA_ALONE
+from tests.support.online import bootstrap_of
+from tests.support.packed import CODECS
+from tests.support.servers import KafkaServer
 from tests.worker.deployment import Deployment, folded, trial_events
 from tests.worker.processor_bench import Bench
 from tests.worker.sick_run import (
@@ -64,27 +67,21 @@ from tests.worker.sick_run import (
     sick_trial,
     summaries_of,
     values,
+    wait_until_apart,
 )
 
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-"""By their numbers in a record batch's attributes."""
-
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_embedded_broker_gives_back_what_any_codec_packed(
-    codec: str, embedded_broker: str, namespace: str
+@pytest.mark.parametrize("engine", [*EMBEDDED_ALONE, *KAFKA_ALONE])
+def test_a_broker_gives_back_what_any_codec_packed(
+    request: pytest.FixtureRequest, codec: str, engine: str, namespace: str
 ) -> None:
-    comes_back(Settings(bootstrap=embedded_broker, namespace=namespace, compression=codec, embedded=True))
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("codec", CODECS)
-def test_kafka_gives_back_what_any_codec_packed(codec: str, kafka_bootstrap: str, namespace: str) -> None:
-    comes_back(Settings(bootstrap=kafka_bootstrap, namespace=namespace, compression=codec))
-
-
-def comes_back(settings: Settings) -> None:
-    """Publish and read."""
+    settings = Settings(
+        bootstrap=bootstrap_of(request, engine),
+        namespace=namespace,
+        compression=codec,
+        embedded=engine == "embedded",
+    )
     events = trial_events(300, runs=1)
     asyncio.run(publish(settings, events))
     result = read_topic(settings, Names(settings.namespace).trial_events)
@@ -101,20 +98,15 @@ async def publish(settings: Settings, events: list[bytes]) -> None:
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_all_that_a_worker_writes_is_packed_and_reads_as_what_a_fold_says(
-    own_kafka: KafkaServer, tmp_path: Path, redis_server: RedisServer
+    on_own_kafka: Deployment, own_kafka: KafkaServer
 ) -> None:
-    deployment = Deployment(tmp_path, own_kafka.bootstrap, redis_server.url, "", embedded=False)
-    try:
-        worker = deployment.worker().start()
-        deployment.publish(trial_events(600))
-        deployment.publish([b"no event"], place=lambda event: 0)
-        deployment.published.pop()
-        deployment.wait_until_equal(worker)
-        worker.wait_until(lambda: deployment.records("trial-rejections"), "the rejection is published")
-    finally:
-        deployment.kill_workers()
+    worker = on_own_kafka.begun(trial_events(600))
+    on_own_kafka.send([0], [b"no event"])
+    worker.wait_until(lambda: on_own_kafka.records("trial-rejections"), "the rejection is published")
+    worker.kill()
     own_kafka.stop()
-    written = {topic: codecs(own_kafka.directory / "data", topic) for topic in WRITTEN}
+    directory, names = own_kafka.directory / "data", on_own_kafka.names
+    written = {topic: codecs(directory, names.topic(topic)) for topic in WRITTEN}
     assert written == {topic: {CODECS["zstd"]} for topic in WRITTEN}
 
 
@@ -352,12 +344,9 @@ def test_a_run_that_fails_is_set_apart_and_all_others_go_on(on_both: Deployment,
     worker, before = fall_sick(on_both, place)
     assert in_quarantine(on_both) == {SICK: "Poisoned: cannot be divided"}
     good = folded(before)
-    mine = {k: d for topic in good for k, d in on_both.in_topics()[topic].items()}
-    assert {k: mine[k] for topic in good for k in good[topic]} == {
-        k: d for result in good.values() for k, d in result.items()
-    }, "the last good summaries stand"
-    in_redis = on_both.in_redis(good)
-    assert in_redis == good
+    topics = on_both.in_topics()
+    in_topics = {topic: {key: topics[topic][key] for key in digests} for topic, digests in good.items()}
+    assert in_topics == on_both.in_redis(good) == good, "the last good summaries stand"
     second = poisoned(on_both, place).start()
     second.wait_until(lambda: len(owners(on_both)) == 2, "both have partitions")
     on_both.publish([sick_trial("later"), *trial_events(660)[600:]])
@@ -380,14 +369,6 @@ def test_a_run_that_was_never_published_gets_the_summaries_of_when_it_was_well(o
     worker.wait_until(lambda: others_are_current(on_both), "all other runs are current")
 
 
-def test_the_event_at_which_a_run_failed_is_rejected_with_its_bytes(on_embedded: Deployment) -> None:
-    fall_sick(on_embedded, "score")
-    [rejection] = [orjson.loads(record.value) for record in on_embedded.records("trial-rejections")]
-    assert (rejection["code"], rejection["run_id"]) == ("quarantined", SICK)
-    assert base64.b64decode(rejection["source_value_base64"]) == sick_trial()
-    assert "streamer runs repair" in rejection["message"]
-
-
 def test_a_run_in_quarantine_can_be_deleted(on_embedded: Deployment) -> None:
     worker, _ = fall_sick(on_embedded, "score")
     assert run_cli(on_embedded, "delete", SICK, "--yes").returncode == 0
@@ -398,10 +379,7 @@ def test_a_run_in_quarantine_can_be_deleted(on_embedded: Deployment) -> None:
     with StateReader(on_embedded.settings) as reader, pytest.raises(UnknownRun):
         reader.run(SICK)
     assert in_quarantine(on_embedded) == {}
-    verification = Verification(
-        on_embedded.settings, prices=PriceTable.default(), wait_seconds=9, topics=True
-    )
-    assert {verdict.outcome for verdict in verification.verify(None)} == {"equal"}
+    assert on_embedded.outcomes() == {"equal"}
 
 
 def test_a_run_that_failed_at_its_first_event_can_be_deleted(on_embedded: Deployment) -> None:
@@ -413,30 +391,17 @@ def test_a_run_that_failed_at_its_first_event_can_be_deleted(on_embedded: Deploy
 
 
 def test_a_page_that_cannot_be_loaded_sets_its_run_apart(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish([sick_trial(), *trial_events(300)])
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.begun([sick_trial(), *trial_events(300)])
     worker.kill()
     second = poisoned(on_embedded, "load").start()
     second.wait_until(lambda: SICK in in_quarantine(on_embedded), "it is set apart")
     on_embedded.publish(trial_events(330)[300:])
-    second.wait_until(lambda: others_are_current(on_embedded), "all other runs are current")
-    second.wait_until(lambda: degraded(on_embedded, SICK), "its last good summaries stand and say so")
+    wait_until_apart(on_embedded, second)
     second.kill()
     third = on_embedded.worker().start()
     third.wait_until(lambda: SICK in in_quarantine(on_embedded), "it stays apart until somebody repairs it")
     assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
     on_embedded.wait_until_equal(third)
-
-
-def test_redis_that_lost_its_data_gets_the_degraded_summaries_back(on_embedded: Deployment) -> None:
-    worker, before = fall_sick(on_embedded, "score")
-    good = folded(before)
-    with redis.Redis.from_url(on_embedded.redis_url) as client:
-        client.flushall()
-    worker.wait_until(lambda: on_embedded.in_redis(good) == good, "Redis has the last good summaries")
-    with StateReader(on_embedded.settings) as reader:
-        assert reader.run(SICK).degraded == "Poisoned: cannot be divided"
 
 
 def test_a_run_in_quarantine_lists_no_trials_in_flight_until_it_is_repaired(on_embedded: Deployment) -> None:
@@ -455,57 +420,50 @@ def test_a_run_in_quarantine_lists_no_trials_in_flight_until_it_is_repaired(on_e
         healthy.wait_until(lambda: client.hkeys(key) == [b"|slow|1|a|m||"], "the trial is in flight again")
 
 
-def test_topic_and_redis_say_degraded_in_the_same_bytes(on_embedded: Deployment) -> None:
-    fall_sick(on_embedded, "cut")
-    value = on_embedded.latest("run-summaries")[encode_id(SICK)]
-    with redis.Redis.from_url(on_embedded.redis_url) as client:
-        assert client.get(on_embedded.keys.of_run(SICK, "run")) == value
-
-
 def test_an_emptied_redis_gets_the_bytes_of_the_topics_back_in_quarantine_and_after_the_repair(
     on_embedded: Deployment,
 ) -> None:
     poisoned_worker, _ = fall_sick(on_embedded, "score")
     poisoned_worker.kill()
     worker = on_embedded.worker().start()
-    with redis.Redis.from_url(on_embedded.redis_url) as client:
-        client.flushall()
+    on_embedded.empty_redis()
     worker.wait_until(lambda: same_bytes(on_embedded, SICK), "Redis has what the topics hold")
     assert degraded(on_embedded, SICK)
+    with StateReader(on_embedded.settings) as reader:
+        assert reader.run(SICK).degraded == "Poisoned: cannot be divided"
     assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
     on_embedded.wait_until_equal(worker)
     assert same_bytes(on_embedded, SICK)
-    with redis.Redis.from_url(on_embedded.redis_url) as client:
-        client.flushall()
+    on_embedded.empty_redis()
     worker.wait_until(lambda: same_bytes(on_embedded, SICK), "Redis has what the topics hold")
     assert not any(orjson.loads(value)["degraded"] for value in values(on_embedded, SICK)[1].values())
-    verification = Verification(
-        on_embedded.settings, prices=PriceTable.default(), wait_seconds=30, topics=True
-    )
-    assert [v.differences for v in verification.verify(None) if v.outcome != "equal"] == []
+    assert on_embedded.outcomes() == {"equal"}
 
 
-def test_verify_with_topics_tells_of_a_run_in_quarantine(on_embedded: Deployment) -> None:
-    fall_sick(on_embedded, "score")
-    prices, settings = PriceTable.default(), on_embedded.settings
-    verdicts = Verification(settings, prices=prices, wait_seconds=9, topics=True).verify(None)
-    assert [verdict.run_id for verdict in verdicts if verdict.outcome != "equal"] == [SICK]
-    [sick] = [verdict for verdict in verdicts if verdict.run_id == SICK]
-    assert sick.outcome == "unverifiable"
-    assert "in quarantine (Poisoned: cannot be divided)" in (sick.reason or "")
-
-
-def test_status_query_and_verify_tell_of_a_run_in_quarantine(on_embedded: Deployment) -> None:
-    fall_sick(on_embedded, "score")
+@pytest.mark.parametrize("place", ["score", "cut"])
+def test_everything_tells_of_a_run_in_quarantine(on_embedded: Deployment, place: str) -> None:
+    """An event is rejected, with its bytes, where the run fails at one event."""
+    fall_sick(on_embedded, place)
+    assert same_bytes(on_embedded, SICK)
+    rejections = on_embedded.rejections()
+    assert len(rejections) == (place == "score")
+    for rejection in rejections:
+        assert (rejection["code"], rejection["run_id"]) == ("quarantined", SICK)
+        assert base64.b64decode(rejection["source_value_base64"]) == sick_trial()
+        assert "streamer runs repair" in rejection["message"]
     said = run_cli(on_embedded, "query", "run", SICK, "--json").stderr.decode()
     assert "in quarantine (Poisoned: cannot be divided)" in said
     problems = read_health(on_embedded.settings).problems
     assert any(SICK in problem and "streamer runs repair" in problem for problem in problems)
-    verification = Verification(on_embedded.settings, prices=PriceTable.default(), wait_seconds=9)
-    verdicts = {verdict.run_id: verdict for verdict in verification.verify(None)}
-    assert verdicts[SICK].outcome == "unverifiable"
-    assert "quarantine" in (verdicts[SICK].reason or "")
-    assert {verdict.outcome for run, verdict in verdicts.items() if run != SICK} == {"equal"}
+    for topics in (False, True):
+        verification = Verification(
+            on_embedded.settings, prices=PriceTable.default(), wait_seconds=9, topics=topics
+        )
+        verdicts = verification.verify(None)
+        assert {verdict.outcome for verdict in verdicts if verdict.run_id != SICK} == {"equal"}
+        [sick] = [verdict for verdict in verdicts if verdict.run_id == SICK]
+        assert sick.outcome == "unverifiable"
+        assert "in quarantine (Poisoned: cannot be divided)" in (sick.reason or "")
 
 
 # -----------------------------------------------------------------------------
@@ -552,9 +510,7 @@ async def test_a_broker_that_is_away_is_waited_for(answers: list[Any]) -> None:
     assert answers == []
 
 
-async def test_a_retention_that_deletes_events_is_said_once(
-    answers: list[Any], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_finite_retention_is_said_once(answers: list[Any], caplog: pytest.LogCaptureFixture) -> None:
     answers += [COUNTS, COUNTS]
     watch = TopicWatch(SETTINGS)
     with pytest.raises(asyncio.CancelledError):

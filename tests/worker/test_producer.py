@@ -22,25 +22,28 @@ from streamer.storage.outbox import MAX_RECORD_BYTES, ProducerRecord
 from streamer.worker.process import ensure_topics
 from streamer.worker.producer import MAX_POLL_RECORDS, MAX_UNDONE_RECORDS, Producer, RecordTooLarge, fitting
 from tests.client.publish.publishing import settings_of
+from tests.support.layers import EMBEDDED_ALONE, KAFKA_ALONE
+from tests.support.online import bootstrap_of
 from tests.worker.processor_bench import Bench
 
 # -----------------------------------------------------------------------------
 # What was cut and not published is published by nobody else in this process, and no batch of it is done.
 
 
-def hang_on(bench: Bench, topic: str) -> asyncio.Event:
-    """Writes to this topic hang from now on; the event is set when one does."""
-    write, hangs = bench.broker.write, asyncio.Event()
+def hang_on(bench: Bench, topic: str) -> tuple[asyncio.Event, asyncio.Event]:
+    """Writes to this topic hang, which sets the first event, and are refused when the second one is set."""
+    write, hangs, refused = bench.broker.write, asyncio.Event(), asyncio.Event()
 
     async def hanging(records: Iterable[ProducerRecord]) -> None:
         outs = list(records)
         if any(out.topic == topic for out in outs):
             hangs.set()
-            await asyncio.Event().wait()
+            await refused.wait()
+            raise OSError("refused")
         await write(outs)
 
     bench.broker.write = hanging  # type: ignore[method-assign]
-    return hangs
+    return hangs, refused
 
 
 async def pay(bench: Bench) -> None:
@@ -61,7 +64,7 @@ async def owing_bench() -> Bench:
 
 async def test_a_publication_that_was_cancelled_leaves_its_batches_undone() -> None:
     bench = await owing_bench()
-    hangs, write = hang_on(bench, "run-summaries"), bench.broker.write
+    write, (hangs, _) = bench.broker.write, hang_on(bench, "run-summaries")
     paying = asyncio.ensure_future(pay(bench))
     await hangs.wait()
     paying.cancel()
@@ -82,10 +85,10 @@ async def test_whoever_waits_for_the_lock_while_a_write_fails_counts_nothing_as_
     batch = bench.batch(0, 40)
     handling = asyncio.ensure_future(bench.handle(batch))
     paying = asyncio.ensure_future(pay(bench))
-    while not bench.app.crashes:
-        await asyncio.sleep(0)
+    await bench.app.until_crashed()
     bench.broker.refuses = None
     await paying
+    assert not handling.done()
     handling.cancel()
     written = {out.topic for outs in bench.broker.writes for out in outs}
     assert "run-summaries" not in written
@@ -93,13 +96,10 @@ async def test_whoever_waits_for_the_lock_while_a_write_fails_counts_nothing_as_
     assert not batch.done
 
 
-async def test_a_worker_that_ends_for_a_refused_time_names_the_clocks(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_worker_that_ends_for_a_false_time_names_the_clocks(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     ending = asyncio.ensure_future(bench.processor.give_up(InvalidTimestampError()))
-    while not bench.app.crashes:
-        await asyncio.sleep(0)
+    await bench.app.until_crashed()
     ending.cancel()
     assert "Compare the clocks of this machine and the broker" in caplog.text
 
@@ -111,7 +111,7 @@ async def test_a_recovery_whose_publication_was_cancelled_withdraws_nothing() ->
     bench.tables = before.tables
     for kind, table in before.tables.summaries.items():
         bench.processor.encoder._tables.summaries[kind].rows = table.rows
-    hangs = hang_on(bench, "run-summaries")
+    hangs, _ = hang_on(bench, "run-summaries")
     handling = asyncio.ensure_future(bench.handle(bench.batch(0, 40)))
     await hangs.wait()
     handling.cancel()
@@ -167,9 +167,7 @@ async def test_records_beyond_one_batch_are_written_in_order_and_told_with_their
     assert [record.key for record in result] == [record.key for record in records]
 
 
-async def test_what_others_write_among_ours_is_found_and_told_once(
-    settings: Settings, producer: Producer
-) -> None:
+async def test_what_others_write_among_ours_is_found_once(settings: Settings, producer: Producer) -> None:
     topic = Names(settings.namespace).run_summaries
     producer.note_ends({(topic, 0): 0})
     await producer.write(some(topic, 2))
@@ -209,9 +207,7 @@ def test_a_record_that_fits_no_message_is_named_with_its_size() -> None:
 
 
 @pytest.mark.parametrize("other_basis", [False, True])
-async def test_after_a_recovery_scored_trials_come_last_unless_they_follow_from_another_basis(
-    other_basis: bool,
-) -> None:
+async def test_after_a_recovery_scored_trials_come_last_unless_from_another_basis(other_basis: bool) -> None:
     bench = Bench(catch_up_to=40, caught_up=False)
     bench.partition.pending_checkpoint = b"{}" if other_basis else None
     batch = bench.batch(0, 40)
@@ -235,33 +231,11 @@ async def test_after_a_recovery_scored_trials_come_last_unless_they_follow_from_
 
 
 @pytest.mark.parametrize("topic", ["run-summaries", "scored-trials"])
-async def test_no_batch_is_done_when_what_was_recovered_cannot_be_published(topic: str) -> None:
+async def test_who_waits_while_what_was_recovered_cannot_be_published_counts_nothing_done(topic: str) -> None:
     bench = Bench(catch_up_to=40, caught_up=False)
-    bench.broker.refuses = topic
-    batch = bench.batch(0, 40)
+    batch, (hangs, refused) = bench.batch(0, 40), hang_on(bench, topic)
     handling = asyncio.ensure_future(bench.handle(batch))
-    while not bench.app.crashes:
-        await asyncio.sleep(0)
-    handling.cancel()
-    assert not batch.done
-
-
-async def test_who_waits_for_the_lock_counts_nothing_as_done_that_was_not_published() -> None:
-    bench = Bench(catch_up_to=40, caught_up=False)
-    batch, refuse, waits = bench.batch(0, 40), asyncio.Event(), asyncio.Event()
-    write = bench.broker.write
-
-    async def refusing(records: Iterable[ProducerRecord]) -> None:
-        outs = list(records)
-        if any(out.topic == "scored-trials" for out in outs):
-            waits.set()
-            await refuse.wait()
-            raise OSError("refused")
-        await write(outs)
-
-    bench.broker.write = refusing  # type: ignore[method-assign]
-    handling = asyncio.ensure_future(bench.handle(batch))
-    await waits.wait()
+    await hangs.wait()
 
     async def pays() -> None:
         async with bench.processor.lock:
@@ -269,10 +243,9 @@ async def test_who_waits_for_the_lock_counts_nothing_as_done_that_was_not_publis
 
     paying = asyncio.ensure_future(pays())
     await asyncio.sleep(0)
-    refuse.set()
+    refused.set()
     await paying
-    while not bench.app.crashes:
-        await asyncio.sleep(0)
+    await bench.app.until_crashed()
     handling.cancel()
     assert not batch.done
 
@@ -304,27 +277,18 @@ def probe(
     return json.loads(done.stdout.splitlines()[0])
 
 
-def check_first_alone_then_thousands(seen: Any, count: int) -> None:
-    """The first record alone, later ones in large batches, all committed, never too many at once."""
-    assert seen["sizes"][0] == 1
-    assert sum(seen["sizes"]) == count
+@pytest.mark.parametrize("engine", [*EMBEDDED_ALONE, *KAFKA_ALONE])
+def test_the_first_record_travels_alone_then_thousands(
+    request: pytest.FixtureRequest, engine: str, namespace: str
+) -> None:
+    """All are committed, and never too many are there at once."""
+    bootstrap, count = bootstrap_of(request, engine), 60_000
+    seen = probe(bootstrap, namespace, embedded=engine == "embedded", count=count, seconds=0.05)
+    assert (seen["sizes"][0], sum(seen["sizes"]), seen["committed"]) == (1, count, count)
     assert max(seen["sizes"]) >= 1_000
-    assert seen["committed"] == count
     assert seen["peak"] <= MAX_UNDONE_RECORDS + MAX_POLL_RECORDS
-
-
-def test_the_first_record_travels_alone_then_thousands(embedded_broker: str, namespace: str) -> None:
-    seen = probe(embedded_broker, namespace, embedded=True, count=60_000, seconds=0.05)
-    check_first_alone_then_thousands(seen, 60_000)
-
-
-@pytest.mark.kafka
-def test_the_first_record_travels_alone_then_thousands_on_kafka(kafka_bootstrap: str, namespace: str) -> None:
-    seen = probe(kafka_bootstrap, namespace, embedded=False, count=60_000, seconds=0.05)
-    check_first_alone_then_thousands(seen, 60_000)
 
 
 def test_a_batch_that_raised_is_not_committed(embedded_broker: str, namespace: str) -> None:
     seen = probe(embedded_broker, namespace, embedded=True, count=3_000, seconds=0.0, raise_after=1)
-    assert seen["sizes"] == [1]
-    assert seen["committed"] == 1
+    assert (seen["sizes"], seen["committed"]) == ([1], 1)

@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 import pytest
 import redis
-from aiokafka.admin import AIOKafkaAdminClient
 
 from streamer.folding.fold import Pipeline
 from streamer.folding.slots import SummaryChange
@@ -96,40 +95,20 @@ def renewable(
             renew = lambda: setattr(deployment, "bootstrap", start())  # noqa: E731
         else:
             deployment = request.getfixturevalue("on_kafka")
-            renew = lambda: asyncio.run(delete_topics(deployment))  # noqa: E731
-        stack.callback(deployment.kill_workers)
-        yield deployment, renew
-
-
-async def delete_topics(deployment: Deployment, names: tuple[str, ...] = ("",)) -> None:
-    """Delete the topics of the namespace whose names begin so, and wait for that."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=deployment.bootstrap)
-    await admin.start()
-    beginnings = tuple(map(deployment.names.topic, names))
-    try:
-        await admin.delete_topics([name for name in await admin.list_topics() if name.startswith(beginnings)])
-        async with asyncio.timeout(30):
-            while any(name.startswith(beginnings) for name in await admin.list_topics()):
-                await asyncio.sleep(0.05)
-    finally:
-        await admin.close()
+            renew = deployment.delete_topics
+        yield stack.enter_context(deployment), renew
 
 
 def with_events(deployment: Deployment, count: int, seed: int = 1) -> WorkerProcess:
     """A worker that has published what follows from these events."""
-    worker = deployment.worker().start()
-    deployment.publish(trial_events(count, seed=seed))
-    deployment.wait_until_equal(worker)
-    return worker
+    return deployment.begun(trial_events(count, seed=seed))
 
 
 def epochs(deployment: Deployment) -> set[int]:
     return {orjson.loads(value)["epoch"] for value in deployment.latest("run-summaries").values()}
 
 
-def test_a_log_that_begins_anew_replaces_what_redis_has_of_the_one_before(
-    renewable: tuple[Deployment, Renew],
-) -> None:
+def test_a_new_log_replaces_what_redis_has_of_the_one_before(renewable: tuple[Deployment, Renew]) -> None:
     deployment, renew = renewable
     assert with_events(deployment, 400).stop() == 0
     renew()
@@ -137,17 +116,15 @@ def test_a_log_that_begins_anew_replaces_what_redis_has_of_the_one_before(
     worker = with_events(deployment, 40, seed=2)
     assert "Redis holds the state of another log" in worker.output
     assert epochs(deployment) == {2}
-    assert worker.stop() == 0
-    worker.start()
-    deployment.publish(trial_events(10, seed=3))
-    deployment.wait_until_equal(worker)
+    worker.restart()
+    deployment.go_on(worker, trial_events(10, seed=3))
     assert epochs(deployment) == {2}, "the log is the same as before"
     assert read_health(deployment.settings).problems == []
 
 
 def test_an_event_topic_that_a_worker_creates_again_begins_another_log(on_kafka: Deployment) -> None:
     assert with_events(on_kafka, 400).stop() == 0
-    asyncio.run(delete_topics(on_kafka, ("trial-events", "trials-changelog")))
+    on_kafka.delete_topics("trial-events", "trials-changelog")
     on_kafka.published.clear()
     worker = on_kafka.worker().start()
     on_kafka.publish(trial_events(40, seed=2))
@@ -155,14 +132,20 @@ def test_an_event_topic_that_a_worker_creates_again_begins_another_log(on_kafka:
     worker.wait_until(lambda: on_kafka.in_redis(current) == current, "Redis has the new values")
 
 
+def test_a_new_event_topic_starts_the_next_epoch(on_kafka: Deployment) -> None:
+    worker = with_events(on_kafka, 400)
+    assert worker.stop() == 0
+    on_kafka.delete_topics("trial-events")
+    on_kafka.go_on(worker.start(), trial_events(40, seed=2))
+    assert epochs(on_kafka) == {2}
+
+
 def test_state_without_the_name_of_a_log_is_taken_over(on_embedded: Deployment) -> None:
     worker = with_events(on_embedded, 100)
     assert worker.stop() == 0
     with redis.Redis.from_url(on_embedded.redis_url, decode_responses=True) as client:
         name = client.getdel(on_embedded.keys.log)
-        worker.start()
-        on_embedded.publish(trial_events(10, seed=2))
-        on_embedded.wait_until_equal(worker)
+        on_embedded.go_on(worker.start(), trial_events(10, seed=2))
         assert epochs(on_embedded) == {1}
         assert name is not None
         assert client.get(on_embedded.keys.log) == name
@@ -184,8 +167,7 @@ def test_newer_versions_in_redis_are_told_until_a_rebuild(on_embedded: Deploymen
     assert "Redis holds newer values of run 'run 0'" in worker.output
     assert worker.stop() == 0
     assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0
-    worker.start()
-    on_embedded.wait_until_equal(worker)
+    on_embedded.wait_until_equal(worker.start())
     assert epochs(on_embedded) == {5}
     worker.wait_until(lambda: not read_health(on_embedded.settings).problems, "all is well")
 
@@ -241,12 +223,7 @@ def pages_of(deployment: Deployment, run_id: str) -> list[tuple[int, bytes]]:
 
 def settled(deployment: Deployment) -> WorkerProcess:
     """A worker that has published and committed events of runs with several pages, and ended."""
-    worker = deployment.worker().start()
-    deployment.publish(trial_events(40, runs=2, padding=LARGE))
-    deployment.wait_until_equal(worker)
-    worker.wait_until(lambda: deployment.committed() == 40, "all offsets are committed")
-    assert worker.stop() == 0
-    return worker
+    return deployment.settled(trial_events(40, runs=2, padding=LARGE))
 
 
 def lose(deployment: Deployment, pages: slice) -> None:
@@ -265,27 +242,21 @@ def test_a_run_that_lost_state_pages_is_folded_again(on_both: Deployment, pages:
     worker.wait_until(lambda: "run 'run 1': folded again from the log" in worker.output, "it is folded again")
     on_both.wait_until_equal(worker)
     worker.wait_until(lambda: not read_health(on_both.settings).problems, "all is well")
-    assert worker.stop() == 0
-    worker.start()
-    on_both.publish(trial_events(4, runs=2, seed=2))
-    on_both.wait_until_equal(worker)
+    worker.restart()
+    on_both.go_on(worker, trial_events(4, runs=2, seed=2))
     assert worker.output.count("in quarantine: PagesLost") == 1
     told = [orjson.loads(row.value).get("degraded") for row in on_both.records("run-summaries") if row.value]
     assert set(told) == {None}
 
 
 def test_a_lost_page_with_the_last_event_is_noticed(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(8, runs=2))
-    on_embedded.wait_until_equal(worker)
-    worker.wait_until(lambda: on_embedded.committed() == 8, "all offsets are committed")
-    on_embedded.publish(trial_events(10, runs=2)[-1:])
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.begun(trial_events(8, runs=2))
+    on_embedded.wait_until_committed(worker)
+    on_embedded.go_on(worker, trial_events(10, runs=2)[-1:])
     worker.kill()
     [(partition, key)] = pages_of(on_embedded, "run 1")
     on_embedded.send_to("trials-changelog", partition, key, None)
-    worker.start()
-    on_embedded.wait_until_equal(worker)
+    on_embedded.wait_until_equal(worker.start())
     assert "PagesLost" in worker.output
 
 
@@ -297,8 +268,7 @@ def test_pages_lost_beside_unpublished_events_are_noticed_by_fewer_results(on_em
     on_embedded.publish(trial_events(60, runs=2)[-1:])
     assert dying.wait() != 0
     lose(on_embedded, slice(2, 6))
-    worker.start()
-    on_embedded.wait_until_equal(worker)
+    on_embedded.wait_until_equal(worker.start())
     assert "PagesLost" in worker.output
 
 
@@ -306,29 +276,20 @@ def test_pages_lost_beside_unpublished_events_are_noticed_by_fewer_results(on_em
 # A dead worker's late writes stand last in a topic: the owner publishes what is right again.
 
 
-@pytest.fixture(params=ENGINES)
-def deployed(request: pytest.FixtureRequest) -> Deployment:
-    return request.getfixturevalue(f"on_{request.param}")
-
-
 @pytest.mark.parametrize("way", ["open", "closed", "restarted"])
-def test_scored_trials_that_others_put_older_ones_over_are_published_again(
-    deployed: Deployment, way: str
-) -> None:
+def test_scored_trials_with_older_ones_put_over_are_published_again(on_both: Deployment, way: str) -> None:
     idle = {"STREAMER_RUN_IDLE_SECONDS": "0.5"} if way == "closed" else {}
-    worker = deployed.worker(environment=idle).start()
+    worker = on_both.worker(environment=idle).start()
     trial = {"type": "trial_result", "run_id": "r|1", "agent": "a", "model": "m/1", "tier": "T0"}
     slots = [trial | {"task_id": f"task {number}"} for number in range(3)]
-    deployed.publish([orjson.dumps(slot | {"resolved": False, "revision": 0}) for slot in slots])
-    deployed.wait_until_equal(worker)
-    older = deployed.latest("scored-trials")
-    number = deployed.place(orjson.dumps(trial))
-    worker.wait_until(lambda: is_noted(deployed, number), "how far scored trials are published is noted")
+    on_both.go_on(worker, [orjson.dumps(slot | {"resolved": False, "revision": 0}) for slot in slots])
+    older = on_both.latest("scored-trials")
+    number = on_both.place(orjson.dumps(trial))
+    worker.wait_until(lambda: is_noted(on_both, number), "how far scored trials are published is noted")
     missing = slots[2] | {"type": "trial_retracted", "revision": 2}
-    deployed.publish([orjson.dumps(slot | {"resolved": True, "revision": 1}) for slot in slots])
-    deployed.publish([orjson.dumps(missing)])
-    deployed.wait_until_equal(worker)
-    digests = scored_digests(deployed)
+    on_both.publish([orjson.dumps(slot | {"resolved": True, "revision": 1}) for slot in slots])
+    on_both.go_on(worker, [orjson.dumps(missing)])
+    digests = scored_digests(on_both)
     first, second, third = sorted(older)
     assert digests.keys() == {first, second}
     assert digests[first] != orjson.loads(older[first])["digest"]
@@ -337,22 +298,22 @@ def test_scored_trials_that_others_put_older_ones_over_are_published_again(
     if way == "restarted":
         worker.kill()
     for key, value in ((first, older[first]), (second, None), (third, older[third])):
-        deployed.send_to("scored-trials", number, key.encode(), value)
-    deployed.send_to("scored-trials", number, b"r%7C1|no slot", None)
+        on_both.send_to("scored-trials", number, key.encode(), value)
+    on_both.send_to("scored-trials", number, b"r%7C1|no slot", None)
     if way == "restarted":
         worker.start()
-    worker.wait_until(lambda: scored_digests(deployed) == digests, "the topic has the newer ones again")
+    worker.wait_until(lambda: scored_digests(on_both) == digests, "the topic has the newer ones again")
     assert worker.alive
 
 
-def scored_digests(deployed: Deployment) -> dict[str, str]:
+def scored_digests(deployment: Deployment) -> dict[str, str]:
     """The digest of each scored trial that stands last in its topic."""
-    return {key: orjson.loads(value)["digest"] for key, value in deployed.latest("scored-trials").items()}
+    return {key: orjson.loads(value)["digest"] for key, value in deployment.latest("scored-trials").items()}
 
 
-def is_noted(deployed: Deployment, number: int) -> bool:
+def is_noted(deployment: Deployment, number: int) -> bool:
     """Whether the last checkpoint of a partition says how far its scored trials are published."""
-    rows = read_topic(deployed.settings, deployed.names.trials_changelog)
+    rows = read_topic(deployment.settings, deployment.names.trials_changelog)
     told = [row.value for row in rows if row.key == checkpoint_key(number).encode()]
     return bool(told) and Checkpoint.decoded(told[-1]).scored_to > 0
 
@@ -399,9 +360,7 @@ def test_what_was_published_from_these_pages_agrees_with_them() -> None:
 
 
 @pytest.mark.parametrize(("whole_log", "lost"), [(True, True), (False, False)])
-def test_an_older_summary_of_a_group_counts_if_the_run_can_be_folded_again(
-    whole_log: bool, lost: bool
-) -> None:
+def test_an_older_summary_of_a_group_counts_if_the_run_can_be_folded(whole_log: bool, lost: bool) -> None:
     """A late worker may have written it; without the log the pages are believed."""
     left = Left(a_trial())
     older = dict(left.published)
@@ -454,19 +413,13 @@ def test_a_lost_page_that_only_an_agents_speedups_show_is_noticed(on_embedded: D
     differing = {kind for kind in all_of_it if all_of_it[kind] != without[kind]}
     assert differing == {"agent-model-summaries"}
 
-    worker = on_embedded.worker().start()
-    on_embedded.publish(encoded(before))
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.begun(encoded(before))
     assert worker.stop() == 0
     pages = set(pages_of(on_embedded, "run 1"))
-    worker.start()
-    on_embedded.publish(encoded([corrected]))
-    on_embedded.wait_until_equal(worker)
+    on_embedded.go_on(worker.start(), encoded([corrected]))
     [(partition, key)] = [page for page in pages_of(on_embedded, "run 1") if page not in pages]
-    assert worker.stop() == 0
-    worker.start()
-    on_embedded.publish(encoded([later]))
-    on_embedded.wait_until_equal(worker)
+    worker.restart()
+    on_embedded.go_on(worker, encoded([later]))
     worker.kill()
     on_embedded.send_to("trials-changelog", partition, key, None)
     worker.start()

@@ -43,9 +43,7 @@ def test_a_price_table_that_cannot_be_used_is_named(
 
 
 @pytest.mark.parametrize("port", [None, 99_999])
-def test_an_address_for_probes_that_cannot_be_used_is_named(
-    caplog: pytest.LogCaptureFixture, port: int | None
-) -> None:
+def test_an_unusable_address_for_probes_is_named(caplog: pytest.LogCaptureFixture, port: int | None) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

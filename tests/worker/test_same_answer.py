@@ -3,61 +3,30 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import signal
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
 import pytest
 import redis
 
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import made_with
-from tests.support.servers import KafkaServer, RedisServer, pause
+from tests.support.servers import KafkaServer, RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for
 from tests.worker.deployment import Deployment, trial_events
 from tests.worker.record_volume import NAMESPACE, RUNS
 
 
-def test_topics_and_redis_say_what_a_fold_says(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(1))
-    on_embedded.wait_until_equal(worker)
-    on_embedded.publish(trial_events(3_000))
-    on_embedded.wait_until_equal(worker)
-    worker.wait_until(lambda: on_embedded.committed() == 3_001, "all offsets committed")
-    assert worker.stop() == 0
-
-
-def test_garbage_duplicates_and_misplaced_records_add_nothing_but_rejections(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    events = trial_events(600)
-    rng = random.Random(3)
-    copies = events * 3
-    rng.shuffle(copies)
-    garbage = [b"\xff\x00", b"{", b"[]", b'{"type": "trial_result"}', b'{"type": "?", "run_id": "r"}']
-    on_embedded.send([rng.randrange(4) for _ in copies], copies)
-    on_embedded.send([n % 4 for n in range(len(garbage))], garbage)
-    on_embedded.published = events
-    on_embedded.wait_until_equal(worker)
-    rejections = [orjson.loads(record.value) for record in on_embedded.records("trial-rejections")]
-    codes = ["invalid_field", "missing_field", "not_an_object", "not_json", "not_json", "unknown_type"]
-    assert len(rejections) == len(garbage)
-    assert {rejection["code"] for rejection in rejections} <= set(codes)
-
-
 @pytest.mark.slow
-def test_a_worker_killed_in_the_middle_loses_nothing(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(4_000))
-    worker.wait_until(lambda: on_embedded.latest("run-summaries"), "something is published")
-    worker.kill()
-    on_embedded.publish(trial_events(500, seed=2))
-    worker.start()
-    on_embedded.wait_until_equal(worker)
+def test_topics_and_redis_say_what_a_fold_says(on_both: Deployment) -> None:
+    count, runs = (3_000, 6) if on_both.embedded else (20_000, 32)
+    worker = on_both.begun(trial_events(1))
+    on_both.go_on(worker, trial_events(count, runs=runs))
+    on_both.wait_until_committed(worker)
+    assert worker.stop() == 0
 
 
 @pytest.mark.slow
@@ -66,36 +35,19 @@ def test_a_worker_told_to_stop_commits_what_it_did(on_embedded: Deployment) -> N
     on_embedded.publish(trial_events(4_000))
     worker.wait_until(lambda: on_embedded.latest("run-summaries"), "something is published")
     assert worker.stop() == 0
-    done = on_embedded.committed()
-    assert done > 0
-    worker.start()
-    on_embedded.wait_until_equal(worker)
+    assert on_embedded.committed() > 0
+    on_embedded.wait_until_equal(worker.start())
 
 
 @pytest.mark.slow
 def test_two_megabytes_of_slots_in_one_run_survive_a_restart(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(140, runs=1, padding=16_000))
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.begun(trial_events(140, runs=1, padding=16_000))
     worker.kill()
     on_embedded.publish(trial_events(3, runs=1, seed=5, padding=900_000))
-    worker.start()
-    on_embedded.wait_until_equal(worker)
+    on_embedded.wait_until_equal(worker.start())
     assert (
         max(len(record.value) for record in on_embedded.records("trials-changelog") if record.value) < 1 << 20
     )
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-def test_twenty_thousand_events_through_kafka_equal_the_fold(on_kafka: Deployment) -> None:
-    worker = on_kafka.worker().start()
-    on_kafka.publish(trial_events(1))
-    on_kafka.wait_until_equal(worker)
-    on_kafka.publish(trial_events(20_000, runs=32))
-    on_kafka.wait_until_equal(worker)
-    worker.wait_until(lambda: on_kafka.committed() == 20_001, "all offsets committed")
-    assert worker.stop() == 0
 
 
 @pytest.mark.kafka
@@ -107,9 +59,8 @@ def test_a_worker_killed_between_two_parts_of_a_fleet_loses_nothing(on_kafka: De
     worker.kill()
     assert len(on_kafka.latest("run-summaries")) < runs
     on_kafka.publish(trial_events(runs, runs=runs, seed=2))
-    worker.start()
-    on_kafka.wait_until_equal(worker)
-    worker.wait_until(lambda: on_kafka.committed() == 7 * runs, "all offsets committed")
+    on_kafka.wait_until_equal(worker.start())
+    on_kafka.wait_until_committed(worker)
     assert worker.stop() == 0
 
 
@@ -123,39 +74,15 @@ def test_one_of_two_workers_killed_and_a_third_started_equal_the_fold(on_kafka: 
     second.wait_until(lambda: on_kafka.latest("run-summaries"), "something is published")
     first.kill()
     on_kafka.publish(trial_events(3_000, runs=16, seed=2))
-    third.start()
-    on_kafka.wait_until_equal(third)
-    on_kafka.publish(trial_events(300, runs=16, seed=3))
-    on_kafka.wait_until_equal(third)
+    on_kafka.wait_until_equal(third.start())
+    on_kafka.go_on(third, trial_events(300, runs=16, seed=3))
     assert second.stop() == 0
-    on_kafka.publish(trial_events(300, runs=16, seed=4))
-    on_kafka.wait_until_equal(third)
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-def test_a_worker_stopped_in_a_batch_and_overtaken_ends_before_it_writes_again(on_kafka: Deployment) -> None:
-    first, second = on_kafka.worker(), on_kafka.worker()
-    first.start()
-    on_kafka.publish(trial_events(9_000, runs=16))
-    first.wait_until(lambda: on_kafka.latest("trials-changelog"), "a page is written")
-    pause(first.process.pid)
-    second.start()
-    on_kafka.publish(trial_events(2_000, runs=16, seed=2))
-    on_kafka.wait_until_equal(second)
-    first.signal(signal.SIGCONT)
-    assert first.wait() == 75
-    assert second.stop() == 0
-    first.start()
-    second.start()
-    on_kafka.wait_until_equal(second)
+    on_kafka.go_on(third, trial_events(300, runs=16, seed=4))
 
 
 @pytest.mark.slow
 def test_a_deleted_run_leaves_topics_and_redis_also_after_a_crash(on_embedded: Deployment) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(300))
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.begun(trial_events(300))
     on_embedded.publish([b'{"type": "run_deleted", "run_id": "run 1", "revision": 9}'])
     worker.wait_until(lambda: on_embedded.redis_keys("run 1") == {"versions"}, "run 1 has left Redis")
     on_embedded.wait_until_equal(worker)
@@ -170,15 +97,11 @@ def test_a_deleted_run_leaves_topics_and_redis_also_after_a_crash(on_embedded: D
     on_embedded.wait_until_equal(worker)
 
 
-def test_redis_that_went_away_and_came_back_empty_converges(
-    on_embedded: Deployment, redis_server: RedisServer
-) -> None:
-    worker = on_embedded.worker().start()
-    on_embedded.publish(trial_events(300))
-    on_embedded.wait_until_equal(worker)
+def test_redis_that_came_back_empty_converges(on_embedded: Deployment, redis_server: RedisServer) -> None:
+    worker = on_embedded.begun(trial_events(300))
     redis_server.stop()
     on_embedded.publish(trial_events(300, seed=2))
-    worker.wait_until(lambda: on_embedded.committed() == 600, "the worker goes on without Redis")
+    on_embedded.wait_until_committed(worker)
     redis_server.start()
     on_embedded.wait_until_equal(worker)
 
@@ -187,54 +110,34 @@ def test_redis_that_went_away_and_came_back_empty_converges(
 # Standby copies: another worker follows the tables of a partition, and takes over from there.
 
 
-def with_standby(deployment: Deployment, **environment: str) -> WorkerProcess:
-    """A worker of a deployment that keeps one standby copy of everything."""
-    return deployment.worker(environment={"STREAMER_STANDBY_REPLICAS": "1", **environment})
-
-
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_standby_copy_takes_over_where_a_killed_worker_was(on_kafka: Deployment) -> None:
-    first, second = with_standby(on_kafka), with_standby(on_kafka)
-    taken_over(on_kafka, first, second)
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_a_standby_copy_on_disk_takes_over_too(on_kafka: Deployment, tmp_path: Path) -> None:
-    first, second = (
-        with_standby(on_kafka, STREAMER_STORE="rocksdb", STREAMER_DATA_DIR=str(tmp_path / "shared"))
-        for _ in range(2)
-    )
-    taken_over(on_kafka, first, second)
-
-
-def taken_over(deployment: Deployment, first: WorkerProcess, second: WorkerProcess) -> None:
+@pytest.mark.parametrize("store", ["memory", "rocksdb"])
+def test_a_standby_copy_replaces_a_killed_worker(on_kafka: Deployment, tmp_path: Path, store: str) -> None:
     """Kill one of two in a stream; what the other had copied it does not read again."""
-    first.start()
-    second.start()
-    deployment.publish(trial_events(3_000, runs=16))
-    deployment.wait_until_equal(second)
+    environment = {
+        "STREAMER_STANDBY_REPLICAS": "1",
+        "STREAMER_STORE": store,
+        "STREAMER_DATA_DIR": str(tmp_path / "shared"),
+    }
+    first, second = (on_kafka.worker(environment=environment).start() for _ in range(2))
+    on_kafka.go_on(second, trial_events(3_000, runs=16))
     second.wait_until(lambda: has_followed(second), "the second worker follows the first")
-    first.wait_until(lambda: deployment.committed() == 3_000, "all offsets committed")
+    on_kafka.wait_until_committed(first)
     takeovers = len(recoveries(second))
-    changelogs = sum(len(deployment.records(topic)) for topic in CHANGELOGS)
-    deployment.publish(trial_events(1_000, runs=16, seed=2))
+    changelogs = sum(len(on_kafka.records(topic)) for topic in CHANGELOGS)
+    on_kafka.publish(trial_events(1_000, runs=16, seed=2))
     first.kill()
-    deployment.publish(trial_events(1_000, runs=16, seed=3))
+    on_kafka.publish(trial_events(1_000, runs=16, seed=3))
     second.wait_until(lambda: len(recoveries(second)) > takeovers, "the second worker takes over")
-    deployment.wait_until_equal(second)
+    on_kafka.wait_until_equal(second)
     unread, partitions = recoveries(second)[takeovers]
-    assert partitions == len(CHANGELOGS) * deployment.partitions
+    assert partitions == len(CHANGELOGS) * on_kafka.partitions
     assert unread < changelogs
-    first.start()
-    deployment.publish(trial_events(300, runs=16, seed=4))
-    deployment.wait_until_equal(first)
+    on_kafka.go_on(first.start(), trial_events(300, runs=16, seed=4))
     assert second.stop() == 0
-    deployment.publish(trial_events(300, runs=16, seed=5))
-    deployment.wait_until_equal(first)
+    on_kafka.go_on(first, trial_events(300, runs=16, seed=5))
 
 
 CHANGELOGS = (
@@ -280,10 +183,9 @@ def left_behind(commit: str, tmp_path: Path, redis_server: RedisServer) -> Itera
                 client.zadd(key, dict(value))
     server = KafkaServer(tmp_path / "kafka")
     server.start()
-    deployment = Deployment(tmp_path, server.bootstrap, redis_server.url, NAMESPACE, embedded=False)
-    deployment.published = (tmp_path / "events.ndjson").read_bytes().splitlines()
-    yield deployment
-    deployment.kill_workers()
+    with Deployment(tmp_path, server.bootstrap, redis_server.url, NAMESPACE, embedded=False) as deployment:
+        deployment.published = (tmp_path / "events.ndjson").read_bytes().splitlines()
+        yield deployment
     server.stop()
 
 
@@ -296,9 +198,7 @@ def test_a_volume_of_an_earlier_version_left_in_mid_batch_goes_on(left_behind: D
     left_behind.make_current(made_with(PriceTable.default()))  # as `streamer config adopt`
     worker = left_behind.worker().start()
     left_behind.wait_until_equal(worker)
-    left_behind.publish(trial_events(200, runs=RUNS, seed=99))
-    left_behind.wait_until_equal(worker)
-    everything = len(left_behind.published)
-    worker.wait_until(lambda: left_behind.committed() == everything, "all offsets committed")
+    left_behind.go_on(worker, trial_events(200, runs=RUNS, seed=99))
+    left_behind.wait_until_committed(worker)
     assert worker.stop() == 0
     assert not re.search("fold(ed|ing) .*again", worker.output)

@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,9 +54,7 @@ def test_what_was_recovered_from_another_log_is_removed(tmp_path: Path) -> None:
         assert not old.exists()
 
 
-def test_without_the_package_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with (
         pytest.raises(StateUnavailable, match=r"pip install \'trialstream\[rocksdb\]\'"),
@@ -144,9 +143,7 @@ def test_rows_without_an_offset_are_dropped(tmp_path: Path) -> None:
     assert reopened(tmp_path) == {}
 
 
-def test_rows_that_were_not_kept_current_for_long_are_dropped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_not_kept_current_for_long_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with a_store(tmp_path) as store:
         store.wrote(CHANGELOG, 0, [(b"a", b"1")])
     assert reopened(tmp_path) == {b"a": b"1"}
@@ -169,41 +166,29 @@ def many_rows(where: Path) -> None:
     assert reopened(where) == dict(ROWS)  # RocksDB writes the files when it opens what was only in its log
 
 
-def spoil(file: Path, share: float) -> None:
-    """Write over some bytes, at this share of the file."""
-    content = bytearray(file.read_bytes())
-    at = int(len(content) * share)
-    content[at : at + 8] = b"no block"
-    file.write_bytes(content)
-
-
-def spoil_first_block(directory: Path) -> None:
-    """The block with the offset up to which the rows are complete."""
-    for file in directory.glob("*.sst"):
-        spoil(file, 0.001)
-
-
-def spoil_middle(directory: Path) -> None:
-    for file in directory.glob("*.sst"):
-        spoil(file, 0.5)
-
-
-def spoil_manifest(directory: Path) -> None:
-    (manifest,) = directory.glob("MANIFEST-*")
-    spoil(manifest, 0.5)
+def spoil(directory: Path, pattern: str = "*.sst", share: float = 0.5) -> None:
+    """Write over some bytes of these files, at this share of each."""
+    for file in directory.glob(pattern):
+        content = bytearray(file.read_bytes())
+        at = int(len(content) * share)
+        content[at : at + 8] = b"no block"
+        file.write_bytes(content)
 
 
 def take_a_file(directory: Path) -> None:
     next(directory.glob("*.sst")).unlink()
 
 
-def spoil_current(directory: Path) -> None:
-    (directory / "CURRENT").write_text("nothing of the kind\n")
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "the block with the offset up to which the rows are complete": partial(spoil, share=0.001),
+    "the middle": spoil,
+    "the manifest": partial(spoil, pattern="MANIFEST-*"),
+    "a file that is gone": take_a_file,
+    "the name of the manifest": partial(spoil, pattern="CURRENT", share=0.0),
+}
 
 
-@pytest.mark.parametrize(
-    "damage", [spoil_first_block, spoil_middle, spoil_manifest, take_a_file, spoil_current]
-)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_database_is_set_aside_and_read_again(
     tmp_path: Path, directory: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -221,12 +206,10 @@ def test_a_damaged_database_is_set_aside_and_read_again(
     assert reopened(tmp_path) == dict(ROWS)
 
 
-def test_a_database_that_is_damaged_again_takes_the_place_of_the_one_set_aside(
-    tmp_path: Path, directory: Path
-) -> None:
+def test_a_database_damaged_again_replaces_the_one_set_aside(tmp_path: Path, directory: Path) -> None:
     for _ in range(2):
         many_rows(tmp_path)
-        spoil_middle(directory)
+        spoil(directory)
         assert reopened(tmp_path) == {}
     assert sorted(path.name for path in directory.parent.glob("table-3*")) == [
         "table-3.db",
@@ -239,35 +222,24 @@ def test_a_database_that_is_damaged_while_it_is_read_is_an_error_and_not_half_of
 ) -> None:
     many_rows(tmp_path)
     with a_store(tmp_path) as store:
-        spoil_middle(directory)
+        spoil(directory)
         with pytest.raises(Exception, match="Corruption"):
             dict(store.rows(3))
 
 
-def test_a_database_that_is_open_already_is_not_taken_for_a_damaged_one(
-    tmp_path: Path, directory: Path
-) -> None:
+def test_a_database_that_is_open_is_not_taken_for_a_damaged_one(tmp_path: Path, directory: Path) -> None:
     with a_store(tmp_path), pytest.raises(Exception, match="LOCK"), a_store(tmp_path):
         pass
     assert not directory.with_name("table-3.db.damaged").exists()
 
 
 @pytest.mark.slow
-def test_a_worker_with_damaged_tables_reads_them_again_from_kafka(
-    on_embedded: Deployment, tmp_path: Path
-) -> None:
-    worker = on_disk(on_embedded, tmp_path / "state").start()
-    on_embedded.publish(trial_events(1_000))
-    on_embedded.wait_until_equal(worker)
+def test_a_worker_with_damaged_tables_reads_them_from_kafka(on_embedded: Deployment, tmp_path: Path) -> None:
+    worker = on_embedded.go_on(on_disk(on_embedded, tmp_path / "state").start(), trial_events(1_000))
     for _ in range(2):
         assert worker.stop() == 0
-        files = list((tmp_path / "state").glob("state/*/*/0/**/trials-*.db/*.sst"))
-        for file in files:
-            spoil(file, 0.5)
-        worker.start()
-        on_embedded.publish(trial_events(100, seed=2))
-        on_embedded.wait_until_equal(worker)
-    assert files
+        spoil(tmp_path / "state", "state/*/*/0/**/trials-*.db/*.sst")
+        on_embedded.go_on(worker.start(), trial_events(100, seed=2))
     assert "is damaged (Corruption" in worker.output
     assert worker.stop() == 0
 
@@ -283,105 +255,86 @@ def read_at_start(worker: WorkerProcess) -> int:
 
 
 @pytest.mark.slow
-def test_tables_on_disk_give_the_same_answer_on_the_embedded_broker(
-    on_embedded: Deployment, tmp_path: Path
-) -> None:
-    killed_and_restarted(on_embedded, tmp_path / "state")
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_worker_killed_in_the_middle_goes_on_from_its_local_rows(
-    on_kafka: Deployment, tmp_path: Path
-) -> None:
-    killed_and_restarted(on_kafka, tmp_path / "state")
-
-
-def killed_and_restarted(deployment: Deployment, where: Path) -> None:
+def test_a_worker_killed_in_the_middle_goes_on_from_local_rows(on_both: Deployment, tmp_path: Path) -> None:
     """Kill a worker in a stream, restart it, stop it, restart it."""
-    worker = on_disk(deployment, where).start()
-    deployment.publish(trial_events(4_000))
-    worker.wait_until(lambda: deployment.latest("run-summaries"), "something is published")
+    worker = on_disk(on_both, tmp_path / "state").start()
+    on_both.publish(trial_events(4_000))
+    worker.wait_until(lambda: on_both.latest("run-summaries"), "something is published")
     worker.kill()
-    deployment.publish(trial_events(500, seed=2))
-    worker.start()
-    deployment.wait_until_equal(worker)
+    on_both.publish(trial_events(500, seed=2))
+    on_both.wait_until_equal(worker.start())
     assert worker.stop() == 0
-    deployment.publish(trial_events(500, seed=3))
+    on_both.publish(trial_events(500, seed=3))
     worker.start()
-    assert read_at_start(worker) < len(deployment.records("trials-changelog"))
-    deployment.wait_until_equal(worker)
+    assert read_at_start(worker) < len(on_both.records("trials-changelog"))
+    on_both.wait_until_equal(worker)
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_killed_worker_need_not_wait_until_its_group_has_given_it_up(
-    on_kafka: Deployment, tmp_path: Path
-) -> None:
+def test_a_killed_worker_need_not_wait_until_it_is_given_up(on_kafka: Deployment, tmp_path: Path) -> None:
     on_kafka.session = 250.0
-    worker = on_disk(on_kafka, tmp_path / "state").start()
-    on_kafka.publish(trial_events(300))
-    on_kafka.wait_until_equal(worker)
+    worker = on_kafka.go_on(on_disk(on_kafka, tmp_path / "state").start(), trial_events(300))
     worker.kill()
     on_kafka.publish(trial_events(300, seed=2))
-    worker.start()
-    on_kafka.wait_until_equal(worker)
+    on_kafka.wait_until_equal(worker.start())
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_local_rows_that_are_lost_or_old_are_completed_from_the_changelog(
+def test_lost_or_old_local_rows_are_completed_from_the_changelog(
     on_kafka: Deployment, tmp_path: Path
 ) -> None:
     where, copy = tmp_path / "state", tmp_path / "copy"
-    worker = on_disk(on_kafka, where).start()
-    on_kafka.publish(trial_events(600))
-    on_kafka.wait_until_equal(worker)
+    worker = on_kafka.go_on(on_disk(on_kafka, where).start(), trial_events(600))
     assert worker.stop() == 0
     shutil.copytree(where, copy)
-    worker.start()
-    on_kafka.publish(trial_events(600, seed=2))
-    on_kafka.wait_until_equal(worker)
+    on_kafka.go_on(worker.start(), trial_events(600, seed=2))
     worker.kill()
     shutil.rmtree(where)
     copy.rename(where)
     worker.start()
     assert read_at_start(worker) > 0
-    on_kafka.publish(trial_events(100, seed=3))
-    on_kafka.wait_until_equal(worker)
+    on_kafka.go_on(worker, trial_events(100, seed=3))
     worker.kill()
     shutil.rmtree(where)
-    worker.start()
-    on_kafka.publish(trial_events(100, seed=4))
-    on_kafka.wait_until_equal(worker)
+    on_kafka.go_on(worker.start(), trial_events(100, seed=4))
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_partition_that_comes_back_has_lost_what_was_deleted_meanwhile(
-    on_kafka: Deployment, tmp_path: Path
-) -> None:
-    first = on_disk(on_kafka, tmp_path / "first").start()
-    on_kafka.publish(trial_events(600))
-    on_kafka.wait_until_equal(first)
+def test_a_partition_that_comes_back_lacks_what_was_deleted(on_kafka: Deployment, tmp_path: Path) -> None:
+    first = on_kafka.go_on(on_disk(on_kafka, tmp_path / "first").start(), trial_events(600))
     assert first.stop() == 0
     second = on_disk(on_kafka, tmp_path / "second").start()
     on_kafka.publish([b'{"type": "run_deleted", "run_id": "run 1", "revision": 9}'])
-    on_kafka.publish(trial_events(600, seed=2))
-    on_kafka.wait_until_equal(second)
+    on_kafka.go_on(second, trial_events(600, seed=2))
     tombstones = [record for record in on_kafka.records("trials-changelog") if record.value is None]
     assert tombstones
     assert second.stop() == 0
-    first.start()
-    on_kafka.publish(trial_events(100, seed=3))
-    on_kafka.wait_until_equal(first)
+    on_kafka.go_on(first.start(), trial_events(100, seed=3))
     assert on_kafka.redis_keys("run 1") == {"versions"}
     assert first.stop() == 0
     assert page_keys(tmp_path / "first").isdisjoint(record.key for record in tombstones)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_pages_only_a_local_disk_has_are_written_for_others(on_kafka: Deployment, tmp_path: Path) -> None:
+    """A local disk still has what a changelog has lost. It must not stay there alone."""
+    first, second = on_disk(on_kafka, tmp_path / "data"), on_kafka.worker()
+    on_kafka.go_on(first.start(), trial_events(400))
+    first.kill()
+    on_kafka.configure("trials-changelog", cleanup_policy="delete")
+    on_kafka.delete_records("trials-changelog", dict.fromkeys(range(on_kafka.partitions), -1))
+    on_kafka.configure("trials-changelog", cleanup_policy="compact")
+    on_kafka.go_on(first.start(), trial_events(10, seed=2))
+    first.kill()
+    on_kafka.go_on(second.start(), trial_events(10, seed=3))
 
 
 def page_keys(where: Path) -> set[bytes]:
@@ -446,9 +399,7 @@ def test_a_value_stands_in_the_table_when_it_is_acknowledged(tables: Tables, run
     assert list(runs.of_partition(0)) == [("r1", b"one")]
 
 
-def test_an_acknowledgement_of_an_older_value_leaves_the_newer_one_published(
-    tables: Tables, runs: StateTable
-) -> None:
+def test_an_older_acknowledgement_leaves_the_newer_value_published(tables: Tables, runs: StateTable) -> None:
     old = runs.publish(0, "r1", b"old")
     runs.publish(0, "r1", b"new")
     tables.written(old.topic, 0, 0, [old])

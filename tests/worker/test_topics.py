@@ -10,15 +10,7 @@ from streamer.settings import Settings
 from streamer.worker.process import TopicMismatch, ensure_topics, plan
 
 
-async def test_topics_are_created_once_and_found_again(embedded_broker: str, namespace: str) -> None:
-    settings = Settings(bootstrap=embedded_broker, namespace=namespace, partitions=3, embedded=True)
-    await ensure_topics(settings)
-    await ensure_topics(settings)
-
-
-async def test_another_partition_count_is_an_error_that_says_what_to_do(
-    embedded_broker: str, namespace: str
-) -> None:
+async def test_another_partition_count_says_what_to_do(embedded_broker: str, namespace: str) -> None:
     settings = Settings(bootstrap=embedded_broker, namespace=namespace, partitions=3, embedded=True)
     await ensure_topics(settings)
     with pytest.raises(TopicMismatch, match=r"have 3 partitions; the settings say 5.*STREAMER_PARTITIONS=3"):

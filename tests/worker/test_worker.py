@@ -20,28 +20,16 @@ from streamer.storage.kafka import KafkaError, Names
 from streamer.worker import partition
 from streamer.worker.partition import StateLost
 from streamer.worker.recovery import Fencing
-from streamer.worker.transport import FetchedBatch
 from tests.support.events import a_trial
 from tests.support.servers import RedisServer
-from tests.worker.deployment import KINDS, Deployment, trial_events
-from tests.worker.processor_bench import Bench
+from tests.worker.deployment import KINDS, Deployment, summaries_of_fold, trial_events
+from tests.worker.processor_bench import Bench, a_batch
 
 IDLE = 60.0
 SESSION = 6.0
 """Longer than a busy machine may keep a worker from running."""
 
 EVENTS = trial_events(1_200)
-
-
-def a_batch(first: int, values: list[bytes]) -> FetchedBatch:
-    """A batch of these events, offsets from `first` on."""
-    return FetchedBatch("trial-events", 0, [a_record(first + n, value) for n, value in enumerate(values)])
-
-
-def a_record(offset: int, value: bytes) -> Any:
-    return SimpleNamespace(
-        topic="trial-events", partition=0, offset=offset, timestamp=0, key=None, value=value, headers=()
-    )
 
 
 def published(bench: Bench) -> list[tuple[str, bytes | None, bytes | None]]:
@@ -57,10 +45,7 @@ def digests(bench: Bench) -> dict[tuple[str, str], str]:
 
 
 def folded_digests(values: list[bytes]) -> dict[tuple[str, str], str]:
-    pipeline = Pipeline()
-    pipeline.fold(Record(value, offset) for offset, value in enumerate(values))
-    changes = [change for run_id in pipeline.runs() for change in pipeline.run(run_id).summaries()]
-    return {(change.kind, change.key): change.digest for change in changes}
+    return {(change.kind, change.key): change.digest for change in summaries_of_fold(values)}
 
 
 async def close_all(bench: Bench) -> None:
@@ -163,9 +148,7 @@ async def test_pages_of_a_run_that_came_back_are_joined_after_a_restart() -> Non
     assert {(change.kind, change.key): change.digest for change in changes} == folded_digests(EVENTS[:900])
 
 
-async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_run_whose_pages_are_gone_is_folded_from_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     await bench.handle(a_batch(0, EVENTS[:600]))
     await close_all(bench)
@@ -175,7 +158,7 @@ async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
 
     async def log(_: Any, place: Any, start: Any, stop: int) -> AsyncGenerator[list[Any]]:
         asked.append((place.topic, place.partition, start, stop))
-        yield [a_record(offset, value) for offset, value in enumerate(EVENTS[:stop])]
+        yield a_batch(0, EVENTS[:stop]).records
 
     monkeypatch.setattr(partition, "records_between", log)
     await bench.handle(a_batch(600, EVENTS[600:660]))
@@ -187,9 +170,7 @@ async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
     assert b"run 2/w." in b"".join(key or b"" for key in written)
 
 
-async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_with_pages_and_log_gone_nothing_less_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     await bench.handle(a_batch(0, EVENTS[:60]))
     await close_all(bench)
@@ -197,7 +178,7 @@ async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
     bench.tables.written("trials-changelog", 0, 0, [bench.tables.trials.put(0, missing, None)])
 
     async def log(*_: Any) -> AsyncGenerator[list[Any]]:
-        yield [a_record(7, EVENTS[7])]
+        yield a_batch(7, EVENTS[7:8]).records
 
     monkeypatch.setattr(partition, "records_between", log)
     with pytest.raises(StateLost, match="begins at offset 7"):
@@ -255,24 +236,21 @@ def runs_in_memory(deployment: Deployment) -> tuple[int, int]:
 def test_closed_runs_come_back_whole(on_both: Deployment, redis_server: RedisServer) -> None:
     """The life of runs that are closed after a second."""
     on_both.session = SESSION
-    worker = on_both.worker(environment={"STREAMER_RUN_IDLE_SECONDS": "1"}).start()
-    on_both.publish(trial_events(400))
-    on_both.wait_until_equal(worker)
+    worker = on_both.go_on(
+        on_both.worker(environment={"STREAMER_RUN_IDLE_SECONDS": "1"}).start(), trial_events(400)
+    )
     current = {topic: on_both.latest(topic) for topic in KINDS}
     worker.wait_until(lambda: runs_in_memory(on_both) == (0, 6), "every run is closed")
     assert {topic: on_both.latest(topic) for topic in KINDS} == current
     late = [event for event in trial_events(400, seed=2) if b'"run 1"' in event or b'"run 3"' in event]
-    on_both.publish([*late, b'{"type":"run_deleted","run_id":"run 2","revision":9}'])
-    on_both.wait_until_equal(worker)
+    on_both.go_on(worker, [*late, b'{"type":"run_deleted","run_id":"run 2","revision":9}'])
     worker.wait_until(lambda: runs_in_memory(on_both) == (0, 6), "every run is closed again")
     redis_server.restart_empty()
     worker.wait_until(lambda: on_both.redis_keys("run 0"), "Redis hears of closed runs")
     on_both.wait_until_equal(worker)
-    assert worker.stop() == 0
-    worker.start()
+    worker.restart()
     worker.wait_until(lambda: runs_in_memory(on_both) == (0, 6), "every run is closed after a restart")
-    on_both.publish(trial_events(100, seed=3))
-    on_both.wait_until_equal(worker)
+    on_both.go_on(worker, trial_events(100, seed=3))
     assert on_both.redis_keys("run 2") <= {"versions"}
 
 
@@ -280,12 +258,11 @@ def test_closed_runs_come_back_whole(on_both: Deployment, redis_server: RedisSer
 def test_closed_runs_whose_pages_are_gone_come_back_from_the_event_log(on_embedded: Deployment) -> None:
     on_embedded.session = SESSION
     environment = {"STREAMER_RUN_IDLE_SECONDS": "1", "FAULT": "loses_pages"}
-    worker = on_embedded.worker(module="tests.worker.faulty", environment=environment).start()
-    on_embedded.publish(trial_events(300))
-    on_embedded.wait_until_equal(worker)
+    worker = on_embedded.go_on(
+        on_embedded.worker(module="tests.worker.faulty", environment=environment).start(), trial_events(300)
+    )
     worker.wait_until(lambda: runs_in_memory(on_embedded) == (0, 6), "every run is closed")
-    on_embedded.publish(trial_events(60, seed=2))
-    on_embedded.wait_until_equal(worker)
+    on_embedded.go_on(worker, trial_events(60, seed=2))
     assert worker.output.count("folding it again from the event log") >= 6
 
 

@@ -24,7 +24,6 @@ EPISODE_SECONDS = 100.0
 
 
 def main() -> int:
-    """Run it; the exit code."""
     given = _arguments()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # brokers refuse records and come and go
     ends = time.monotonic() + 60 * given.minutes

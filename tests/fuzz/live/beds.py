@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
@@ -36,39 +36,8 @@ ANY_TIMESTAMP = {
 """With this configuration Apache Kafka takes records of any timestamp; all else is as the worker wants it."""
 
 
-class Bed(Protocol):
-    """What an episode publishes to."""
-
-    @property
-    def settings(self) -> Settings:
-        """Where broker and Redis are."""
-
-    def processes(self) -> dict[str, int]:
-        """Name and process id of everything that has to go on."""
-
-    keeps_topics: bool
-    """Whether private topics outlive a restart."""
-
-    def restart(self, meanwhile: Callable[[], None] = lambda: None, clock: str = "+0") -> None:
-        """End the worker, or all of it, and start it again; returns when it is at work.
-
-        Args:
-            meanwhile: called while no worker runs, if `keeps_topics`.
-            clock: of the next worker, as libfaketime says it, where that is here.
-        """
-
-    def log(self) -> str:
-        """The last that the worker has logged."""
-
-
 class OnBroker:
-    """A worker of a deployment.
-
-    Args:
-        deployment: with no worker yet.
-        module: what the worker runs.
-        environment: further variables of the worker.
-    """
+    """A worker of a deployment; private topics outlive its restart, for `meanwhile`."""
 
     keeps_topics = True
 
@@ -90,11 +59,10 @@ class OnBroker:
         self._worker = self._started()
 
     def processes(self) -> dict[str, int]:
-        """The worker, while it runs."""
         return {"worker": self._worker.process.pid} if self._worker.alive else {}
 
     def restart(self, meanwhile: Callable[[], None] = lambda: None, clock: str = "+0") -> None:
-        """SIGKILL, and another worker."""
+        """SIGKILL, and another worker, whose clock is as libfaketime says, where that is here."""
         self._worker.kill()
         meanwhile()
         if faketime():
@@ -102,7 +70,6 @@ class OnBroker:
         self._worker = self._started()
 
     def log(self) -> str:
-        """The last that the worker has logged."""
         return self._worker.output[-3_000:]
 
     def _started(self) -> WorkerProcess:
@@ -146,12 +113,10 @@ class OnUp:
         self._stack = self._started()
 
     def log(self) -> str:
-        """The last that the worker has logged."""
         worker = self._stack.data / "logs" / "worker.log"
         return worker.read_text(errors="replace")[-3_000:] if worker.exists() else self._stack.printed
 
     def end(self) -> None:
-        """End it, however it is."""
         if self._stack.process.poll() is None:
             self._stack.end(signal.SIGTERM)
 
@@ -170,6 +135,10 @@ class OnUp:
         )
         assert stack.process.poll() is None, stack.printed
         return stack
+
+
+Bed = OnBroker | OnUp
+"""What an episode publishes to."""
 
 
 @contextmanager

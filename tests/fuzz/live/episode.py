@@ -62,15 +62,7 @@ HARMFUL_REJECTIONS = ("cannot_be_read", "quarantined")
 
 @dataclass
 class Outcome:
-    """What an episode did, and the harm that it found.
-
-    Attributes:
-        refused: records that the broker did not take.
-        slowest_seconds: the longest time until the healthy runs were current.
-        rejected: rejections, by code.
-        false_batches: batches with false offsets that the broker took.
-        faults: what else happened, besides records.
-    """
+    """What an episode did, besides records also `faults`, and the harm that it found; rejections by code."""
 
     rounds: int = 0
     records: int = 0
@@ -83,21 +75,13 @@ class Outcome:
 
 
 class Episode:
-    """Publishes the rounds of one seed to a bed.
-
-    Args:
-        bed: at work, with an empty log.
-        seed: decides what is published, and in which order.
-        faults: whether anything but records comes between.
-        sort: of the runs that are published, see :class:`Stream`.
-    """
+    """Publishes the rounds of one seed to a bed with an empty log; `sort` is as in `Stream`."""
 
     def __init__(self, bed: Bed, seed: int, *, faults: bool = True, sort: str | None = None) -> None:
         self.outcome = Outcome()
         self._bed = bed
-        self._stream = Stream(
-            str(seed), bed.settings.partitions, Names(bed.settings.namespace), faults=faults, sort=sort
-        )
+        names = Names(bed.settings.namespace)
+        self._stream = Stream(str(seed), bed.settings.partitions, names, faults=faults, sort=sort)
         self._expected = Pipeline()
         self._processes = bed.processes()
 
@@ -248,11 +232,8 @@ async def _send(producer: AIOKafkaProducer, topic: str, publications: list[Publi
         batch, own = producer.create_batch(), left[-1].timestamp_ms is not None
         while left and (own or left[-1].timestamp_ms is None):
             one = left[-1]
-            headers = list(one.headers)
-            if (
-                batch.append(timestamp=one.timestamp_ms, key=one.key, value=one.value, headers=headers)
-                is None
-            ):
+            record = {"key": one.key, "value": one.value, "headers": list(one.headers)}
+            if batch.append(timestamp=one.timestamp_ms, **record) is None:
                 break
             left.pop()
             if own:
@@ -322,7 +303,6 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 def verified(settings: Settings) -> list[str]:
-    """What `streamer verify --all --topics` finds wrong."""
     environment = _environment(settings)
     done = streamer("verify", "--all", "--topics", "--json", "--wait", WAIT_SECONDS, environment=environment)
     wrong = [line for line in map(orjson.loads, done.stdout.splitlines()) if line["outcome"] != "equal"]
@@ -346,9 +326,5 @@ def unreadable(settings: Settings) -> list[str]:
 
 
 def rejections(settings: Settings) -> dict[str, int]:
-    """How many rejections have which code."""
-    result: dict[str, int] = {}
-    for record in read_topic(settings, Names(settings.namespace).topic("trial-rejections")):
-        code = orjson.loads(record.value or b"{}")["code"]
-        result[code] = result.get(code, 0) + 1
-    return result
+    records = read_topic(settings, Names(settings.namespace).topic("trial-rejections"))
+    return Counter(orjson.loads(record.value or b"{}")["code"] for record in records)

@@ -36,16 +36,7 @@ BEYOND = {"plain": 0.25, "wide": 0.4, "large plan": 0.4, "long names": 0.5}
 ODD: dict[str, dict[str, tuple[str, ...]]] = {
     "plain": {},
     "wide": {
-        "trial_result": (
-            "failure_mode",
-            "failure_mode",
-            "failure_mode",
-            "agent",
-            "model",
-            "tier",
-            "subtest",
-            "task_id",
-        ),
+        "trial_result": (*["failure_mode"] * 3, "agent", "model", "tier", "subtest", "task_id"),
         "run_started": ("agent_models", "tiers", "subtests", "labels"),
     },
     "large plan": {
@@ -91,7 +82,6 @@ class Events:
         assert named.keys() == KINDS.keys()
 
     def make(self, run: Run) -> Event:
-        """An event of a run."""
         kinds = KINDS_OF[run.sort]
         [kind] = self._rng.choices(list(kinds), list(kinds.values()))
         event = self._usual(kind, run.run_id)
@@ -115,13 +105,12 @@ class Events:
 
     def _usual(self, kind: str, run_id: str) -> Event:
         schema = self._schemas[kind]
-        chosen = [
-            name
-            for name in schema["properties"]
-            if name in schema["required"] or self._rng.random() < SHARES.get(name, SHARE)
-        ]
-        event = {name: self._of(kind, name, Reach.USUAL) for name in chosen}
-        return event | {"type": kind, "run_id": run_id}
+        required, shares = (
+            schema["required"],
+            {name: SHARES.get(name, SHARE) for name in schema["properties"]},
+        )
+        chosen = [n for n, share in shares.items() if n in required or self._rng.random() < share]
+        return {name: self._of(kind, name, Reach.USUAL) for name in chosen} | {"type": kind, "run_id": run_id}
 
     def _odd(self, kind: str, run: Run) -> list[str]:
         """Names of the fields that go to a limit or beyond. The run's id stays: it would be another run."""

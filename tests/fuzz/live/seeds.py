@@ -28,7 +28,6 @@ def a_seed() -> int:
 
 
 def told(on: str, seed: int, outcome: Outcome) -> str:
-    """What an episode did, what it found, and the command that repeats it."""
     rejected = sum(outcome.rejected.values())
     done = (
         f"seed {seed} on {on}: {outcome.rounds} rounds, {outcome.records:,} records, {rejected:,} rejected, "

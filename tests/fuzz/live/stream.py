@@ -12,6 +12,7 @@ from streamer.storage.kafka import Names, partition_of
 from tests.faults.poison import private_poison
 from tests.fuzz.live.events import Event, Events, Run
 from tests.fuzz.mutations import mutated
+from tests.support.events import a_trial
 from tests.support.packed import FALSE_OFFSETS
 
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
@@ -59,12 +60,7 @@ HEADERS: tuple[tuple[str, bytes | None], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A record to publish.
-
-    Attributes:
-        timestamp_ms: Unix milliseconds; None: now.
-        healthy: an event of a healthy run, which must be counted within seconds.
-    """
+    """A record to publish; `healthy`: an event of a healthy run, which must be counted within seconds."""
 
     partition: int
     key: bytes | None
@@ -78,10 +74,7 @@ class Publication:
 class Round:
     """Records that are published one after the other, packed by one codec, and what else is done meanwhile.
 
-    Attributes:
-        false: batches with offsets that they cannot have: partition and offsets of each.
-        private: records in private topics: topic, partition, key and value of each.
-        full: whether Redis is full while the records come.
+    Batches with `false` offsets and records in `private` topics, perhaps while Redis is `full`.
     """
 
     codec: str | None
@@ -93,14 +86,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """What happens while no worker runs.
-
-    Attributes:
-        another_log: Redis has the name of another log, and its versions.
-        clock: of the next worker, as libfaketime says it.
-        number: decides which run is set apart.
-        page: a state page of that run, which cannot be read; None: a record of quarantine.
-    """
+    """What happens while no worker runs: `page` is a state page that cannot be read, or a quarantine."""
 
     another_log: bool
     clock: str
@@ -146,22 +132,19 @@ class Stream:
         return Round(codec, publications, false, private, chance.random() < FULL)
 
     def restart(self) -> Restart:
-        """The next restart."""
         rng = self._chance
         return Restart(rng.random() < 0.5, rng.choice(CLOCKS), rng.randrange(2**32), rng.choice(PAGES))
 
     def _healthy(self, run_id: str) -> Publication:
         number = next(self._number)
-        event = {
-            "type": "trial_result",
-            "run_id": run_id,
-            "task_id": f"task {number % 700}",
-            "agent": f"agent {number % 3}",
-            "model": "claude-opus-4-5",
-            "resolved": number % 3 == 0,
-            "cost_usd": number / 8,
-            "revision": number,
-        }
+        event = a_trial(
+            run_id=run_id,
+            task_id=f"task {number % 700}",
+            agent=f"agent {number % 3}",
+            resolved=number % 3 == 0,
+            cost_usd=number / 8,
+            revision=number,
+        )
         value = json.dumps(event).encode()
         return Publication(partition_of(run_id, self._partitions), run_id.encode(), value, healthy=True)
 
@@ -211,5 +194,4 @@ class Stream:
 
 
 def _run_in(partition: int, partitions: int) -> str:
-    """The first healthy run of that partition, by number."""
     return next(name for n in count() if partition_of(name := f"healthy {n}", partitions) == partition)

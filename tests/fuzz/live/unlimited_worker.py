@@ -18,13 +18,8 @@ from typing import Any
 
 FAR = 2**53
 EVENTS: dict[str, dict[str, float]] = {
-    "numbers": {
-        "MAX_AMOUNT": sys.float_info.max,
-        "MAX_REVISION": 2**63 - 1,
-        "MAX_TASKS": FAR,
-        "MAX_PLANNED_ATTEMPTS": FAR,
-        "MAX_ORDINAL": FAR,
-    },
+    "numbers": {"MAX_AMOUNT": sys.float_info.max, "MAX_REVISION": 2**63 - 1}
+    | dict.fromkeys(("MAX_TASKS", "MAX_PLANNED_ATTEMPTS", "MAX_ORDINAL"), FAR),
     "times": {
         "FIRST_YEAR": 1,
         "YEAR_AFTER_LAST": 10_000,

@@ -14,16 +14,11 @@ Schema = Mapping[str, Any]
 
 
 class Reach(Enum):
-    """How far a value goes.
+    """How far a value goes."""
 
-    - `USUAL`: what harnesses send.
-    - `EDGE`: valid, at a limit or just under it.
-    - `BEYOND`: not valid, just over a limit or far over it.
-    """
-
-    USUAL = "usual"
-    EDGE = "edge"
-    BEYOND = "beyond"
+    USUAL = "what harnesses send"
+    EDGE = "valid, at a limit or just under it"
+    BEYOND = "not valid, just over a limit or far over it"
 
 
 USUAL: Mapping[str, Sequence[Any]] = {
@@ -102,11 +97,7 @@ MOST_ENTRIES = 10_001
 
 
 class Values:
-    """Makes values. The same random numbers give the same values.
-
-    Args:
-        definitions: what `$ref` refers to.
-    """
+    """Makes values. The same random numbers give the same values; `definitions` is what `$ref` refers to."""
 
     def __init__(self, rng: Random, definitions: Mapping[str, Schema]) -> None:
         self._rng = rng
@@ -114,7 +105,6 @@ class Values:
         self._serial = 0
 
     def of(self, name: str, schema: Schema, reach: Reach) -> Any:
-        """A value for the field of that name."""
         if reach is Reach.USUAL and name in USUAL:
             return self._rng.choice(USUAL[name])
         if "$ref" in schema:
@@ -129,14 +119,7 @@ class Values:
             return 99 if reach is Reach.BEYOND else self._rng.choice(allowed)
         if schema.get("format") == "date-time":
             return self._rng.choice(TIMES[reach])
-        make: Callable[[str, Schema, Reach], Any] = {
-            "string": self._string,
-            "integer": self._integer,
-            "number": self._number,
-            "array": self._array,
-            "object": self._object,
-            "boolean": self._boolean,
-        }.get(schema.get("type", ""), self._json)
+        make: Callable[[str, Schema, Reach], Any] = getattr(self, f"_{schema.get('type')}", self._json)
         return make(name, schema, reach)
 
     def text(self, characters: int, alphabet: Sequence[str] = ALPHABETS) -> str:
@@ -228,11 +211,7 @@ class Values:
         if way < 0.7:
             return {"agent/nop": round(rng.random() * 2, 3), "oracle/nop": round(rng.random() * 2, 3)}
         if way < 0.85:
-            return {
-                "agent_s": rng.choice(RATIOS),
-                "nop_s": rng.choice(RATIOS),
-                "oracle_s": rng.choice(RATIOS),
-            }
+            return {name: rng.choice(RATIOS) for name in ("agent_s", "nop_s", "oracle_s")}
         if way < 0.95:
             return {"agent/nop": rng.choice(RATIOS), "oracle/nop": rng.choice(RATIOS)}
         return self._json("", {}, Reach.EDGE)
@@ -240,11 +219,9 @@ class Values:
     def _section(self, schema: Schema, reach: Reach) -> dict[str, Any]:
         """Counts of tests or snapshots, an artifact, a metric's plan: usual values, but for one."""
         properties, rng = schema["properties"], self._rng
-        needed = {
-            *schema.get("required", ()),
-            *rng.choice(schema.get("oneOf", [{"required": []}]))["required"],
-        }
-        optional = properties.keys() - {part for one in schema.get("oneOf", ()) for part in one["required"]}
+        ways = schema.get("oneOf", [{"required": []}])
+        needed = {*schema.get("required", ()), *rng.choice(ways)["required"]}
+        optional = properties.keys() - {part for way in ways for part in way["required"]}
         chosen = [part for part in properties if part in needed or (part in optional and rng.random() < 0.6)]
         section = {part: self.of(part, properties[part], Reach.USUAL) for part in chosen}
         odd = rng.choice(chosen or [*properties])

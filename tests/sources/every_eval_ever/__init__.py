@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
-from tests.sources.builders import Event
+from tests.sources.builders import Event, unpacked
 
 EVALUATIONS = Path(__file__).parent / "evaluations.tar.gz"
 
 
 def unpack_evaluations(home: Path) -> Path:
     """The evaluations `arithmetic` (two epochs, two scorers, one error) and `with-tools`."""
-    with tarfile.open(EVALUATIONS) as archive:
-        archive.extractall(home, filter="data")
-    return home
+    return unpacked(EVALUATIONS, home)
 
 
 def rows_in(file: Path) -> list[Event]:

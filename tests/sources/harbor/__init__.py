@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from streamer.folding.fold import fold_records
 from streamer.schemas.wire import records_of_lines
-from tests.sources.builders import Event, converted, trials_of, write_json
+from tests.sources.builders import Event, converted, trials_of, unpacked, write_json
 
 JOBS = Path(__file__).parent / "jobs.tar.gz"
 
 
 def unpack_jobs(home: Path) -> Path:
     """The jobs `kinds`, `coins`, `cancelled` and, from before it was cancelled, `running`."""
-    with tarfile.open(JOBS) as archive:
-        archive.extractall(home, filter="data")
-    return home
+    return unpacked(JOBS, home)
 
 
 def summaries(events: Iterable[Event]) -> dict[str, dict[str, Any]]:

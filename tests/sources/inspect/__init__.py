@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import struct
-import tarfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
 import cramjam
+
+from tests.sources.builders import unpacked
 
 LOGS = Path(__file__).parent / "logs.tar.gz"
 
@@ -27,16 +28,13 @@ ZSTANDARD = 93
 
 def unpack_logs(home: Path) -> Path:
     """The folders `finished`, `json`, `growing`, `grown` and `retried`, as record.py says."""
-    with tarfile.open(LOGS) as archive:
-        archive.extractall(home, filter="data")
-    return home
+    return unpacked(LOGS, home)
 
 
 def unpack_older_logs(home: Path) -> Path:
     """A folder for each of the older versions, with the log of one eval."""
     for version in OLDER:
-        with tarfile.open(LOGS.with_name(f"logs-{version}.tar.gz")) as archive:
-            archive.extractall(home, filter="data")
+        unpacked(LOGS.with_name(f"logs-{version}.tar.gz"), home)
     return home
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.inspect import read_header
-from tests.sources.builders import converted, trials_of
+from tests.sources.builders import converted
 from tests.sources.harbor import summaries
 from tests.sources.inspect import the_log
 from tests.sources.inspect.running import Inspect, scores_of
@@ -52,23 +51,6 @@ def named(logs: Path) -> dict[str, dict[str, Any]]:
 
 def approximately(numbers: dict[str, Any]) -> Any:
     return pytest.approx(numbers, rel=1e-9, abs=1e-12)
-
-
-def test_totals_accuracy_and_standard_error_are_the_logs_own(inspect_ai: Inspect) -> None:
-    inspect_ai.eval("--sample-shuffle", "3")
-    log = the_log(inspect_ai.logs)
-    header, own, ours = read_header(log), scores_of(log), named(inspect_ai.logs)
-    trials = trials_of(converted(inspect_ai.logs)[0])
-    assert len(trials) == header["results"]["total_samples"] == header["results"]["completed_samples"] == 18
-    usage = header["stats"]["model_usage"]["mockllm/model"]
-    assert sum(trial["input_tokens"] for trial in trials) == usage["input_tokens"]
-    assert sum(trial["output_tokens"] for trial in trials) == usage["output_tokens"]
-    assert ours["graded"]["mean"] == pytest.approx(own["graded"]["accuracy"], rel=1e-12)
-    assert ours["quality/style"]["mean"] == pytest.approx(own["style"]["mean"], rel=1e-12)
-    assert ours["quality/length"]["mean"] == pytest.approx(own["length"]["mean"], rel=1e-12)
-    # Every sample has every epoch: the error over means of samples is the error clustered by sample.
-    assert ours["graded"]["standard_error"] == pytest.approx(own["graded"]["stderr"], rel=1e-12)
-    assert ours["quality/length"]["standard_error"] == pytest.approx(own["length"]["stderr"], rel=1e-12)
 
 
 def test_standard_errors_are_those_of_inspects_stderr_clustered_by_sample(inspect_ai: Inspect) -> None:

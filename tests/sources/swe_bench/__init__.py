@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
+
+from tests.sources.builders import unpacked
 
 RUNS = Path(__file__).parent / "runs.tar.gz"
 MODEL, OTHER = "acme__solver-1.5", "acme__other"
@@ -12,6 +13,4 @@ REPORT = f"{MODEL}.nightly.json"
 
 def unpack_runs(home: Path) -> Path:
     """The directory that the harness was started in: the report of one model, the logs of two."""
-    with tarfile.open(RUNS) as archive:
-        archive.extractall(home, filter="data")
-    return home
+    return unpacked(RUNS, home)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,26 +41,15 @@ def style(column: DrawnColumn[Any], row: object) -> str:
     return column.style(row)
 
 
-def test_the_first_head_counts_the_rows_and_the_others_are_the_titles() -> None:
+def test_columns_have_heads_marks_colours_and_directions() -> None:
     heads = [column.head for column in board_columns(AGENTS, NOW, heading(AGENTS, 3))]
     assert heads[:2] == ["agents (3)", "pass rate"]
     assert board_columns(AGENTS, NOW)[0].head == "agent:model"
-
-
-def test_marks_stand_beside_a_grade_and_it_has_a_colour() -> None:
-    grade = by_key(board_columns(AGENTS, NOW))["grade"]
-    waiting = an_agent(grade="B", provisional=True, grade_provisional=True)
-    assert (grade.text(waiting), style(grade, waiting)) == ("B*?", "cyan")
-    assert style(grade, an_agent(grade=None)) == ""
-
-
-def test_baselines_are_dim() -> None:
-    agent = by_key(board_columns(AGENTS, NOW))["agent"]
-    assert [style(agent, an_agent(name)) for name in ("nop", "claude")] == ["dim", ""]
-
-
-def test_costs_sort_from_the_least_and_rates_from_the_greatest() -> None:
     columns = by_key(board_columns(AGENTS, NOW))
+    waiting = an_agent(grade="B", provisional=True, grade_provisional=True)
+    assert (columns["grade"].text(waiting), style(columns["grade"], waiting)) == ("B*?", "cyan")
+    assert style(columns["grade"], an_agent(grade=None)) == ""
+    assert [style(columns["agent"], an_agent(name)) for name in ("nop", "claude")] == ["dim", ""]
     assert (columns["total_cost"].descending, columns["pass_rate"].descending) == (False, True)
     assert columns["pass@1"].value is None
 
@@ -72,17 +62,16 @@ def test_the_last_event_is_an_age_and_the_state_has_its_colour() -> None:
     assert style(columns["state"], run) in ("cyan", "green")
 
 
-def test_a_run_is_sorted_by_the_pass_rate_unless_its_plan_says_otherwise() -> None:
-    measured = [an_agent(formulacode=a_formulacode_summary())]
-    assert first_sort("pass_rate", measured) == Sort("pass_rate", True)
-
-
 def test_a_run_is_sorted_by_the_primary_metric_of_its_plan() -> None:
     latency = statistics_of(1.5) | {"direction": "lower", "unit": None, "label": None, "planned": True}
-    agents = [an_agent(metrics={"latency": latency})]
-    assert first_sort("metrics/latency", agents) == Sort("metrics/latency", False)
-    assert first_sort("mean_cost", agents) == Sort("mean_cost", False)
-    assert first_sort("metrics/unheard-of", agents) == Sort("pass_rate", True)
+    agents = [an_agent(metrics={"latency": latency}, formulacode=a_formulacode_summary())]
+    for metric, expected in (
+        ("pass_rate", Sort("pass_rate", True)),
+        ("metrics/latency", Sort("metrics/latency", False)),
+        ("mean_cost", Sort("mean_cost", False)),
+        ("metrics/unheard-of", Sort("pass_rate", True)),
+    ):
+        assert first_sort(metric, agents) == expected
 
 
 # -----------------------------------------------------------------------------
@@ -116,28 +105,24 @@ def test_what_was_chosen_fits(columns: list[DrawnColumn[int]], widths: list[int]
     assert [one.key for one in fitted] == [c.key for c in columns if c.key in {one.key for one in fitted}]
 
 
-def test_the_less_important_column_goes_first_and_the_sorted_one_stays() -> None:
-    columns = table(("name", 0, 8), ("cost", 1, 0), ("extra", 2, 0))
-    widest = {"name": 30, "cost": 8, "extra": 8}
-    assert [one.key for one in fit(columns, widest, 20)] == ["name", "cost"]
-    assert [one.key for one in fit(columns, widest, 20, frozenset(["extra"]))] == ["name", "extra"]
-
-
-def test_a_dispensable_column_gets_only_what_names_leave_and_very_long_names_leave_something() -> None:
-    columns = table(("name", 0, 8), ("cost", 1, 0), ("extra", 12, 0))
-    assert [one.key for one in fit(columns, {"name": 30, "cost": 8, "extra": 8}, 45)] == ["name", "cost"]
-    assert [one.key for one in fit(columns, {"name": 30, "cost": 8, "extra": 8}, 48)] == [
-        "name",
-        "cost",
-        "extra",
-    ]
-    assert [one.width for one in fit(columns, {"name": 512, "cost": 8, "extra": 8}, 90)] == [72, 8, 8]
-
-
-def test_a_name_gets_the_room_that_is_left_and_no_more_than_it_needs() -> None:
-    columns = table(("name", 0, 8), ("cost", 1, 0))
-    assert [one.width for one in fit(columns, {"name": 30, "cost": 8}, 30)] == [21, 8]
-    assert [one.width for one in fit(columns, {"name": 30, "cost": 8}, 90)] == [30, 8]
+@pytest.mark.parametrize(
+    ("rank", "name", "width", "kept", "expected"),
+    [
+        (2, 30, 20, [], {"name": 11, "cost": 8}),  # the less important column goes first
+        (2, 30, 20, ["extra"], {"name": 11, "extra": 8}),  # the sorted one stays
+        (12, 30, 45, [], {"name": 30, "cost": 8}),  # a dispensable one gets only what names leave
+        (12, 30, 48, [], {"name": 30, "cost": 8, "extra": 8}),
+        (12, 512, 90, [], {"name": 72, "cost": 8, "extra": 8}),  # very long names leave something
+        (None, 30, 30, [], {"name": 21, "cost": 8}),  # a name gets what is left, and no more than it needs
+        (None, 30, 90, [], {"name": 30, "cost": 8}),
+    ],
+)
+def test_columns_give_way_by_their_rank(
+    rank: int | None, name: int, width: int, kept: list[str], expected: dict[str, int]
+) -> None:
+    columns = table(("name", 0, 8), ("cost", 1, 0), *([] if rank is None else [("extra", rank, 0)]))
+    fitted = fit(columns, {"name": name, "cost": 8, "extra": 8}, width, frozenset(kept))
+    assert {one.key: one.width for one in fitted} == expected
 
 
 def test_unknown_values_come_last_in_both_directions_and_baselines_after_them() -> None:

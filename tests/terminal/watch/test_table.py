@@ -25,6 +25,8 @@ from tests.terminal.watch.driving import AT, LARGE, SMALL, a_board, watching
 from tests.web.feeding import Feed
 
 UNKNOWN = Eta(None, None, None, None)
+READING = {"done": 1, "planned": None, "plan_complete": False}
+AT_THREE = datetime(2026, 1, 2, 3, tzinfo=UTC)
 
 
 def a_run(**fields: Any) -> RunSummary:
@@ -34,55 +36,48 @@ def a_run(**fields: Any) -> RunSummary:
 def test_a_run_is_called_by_its_name_with_its_id_beside_it() -> None:
     assert title_of(a_run(display_name="Nightly", benchmark="tb"), "running").startswith("Nightly (r1) · tb")
     assert title_of(a_run(), "stalled") == "r1 · stalled"
-
-
-def test_nothing_in_a_title_acts_on_the_terminal() -> None:
     assert "\x1b" not in title_of(a_run(display_name="\x1b[31mred", harness="\x1b[1m"), "running")
 
 
-def test_without_a_plan_there_is_no_bar() -> None:
-    assert progress_line(a_run(), UNKNOWN, 80) == "1 trial in, no plan known"
-    reading = {"done": 1, "planned": None, "plan_complete": False}
-    assert progress_line(a_run(progress=reading), UNKNOWN, 80) == "1 trial in, plan not complete yet"
-    assert progress_line(a_run(progress=reading, in_flight=2), UNKNOWN, 80) == (
-        "1 trial, 2 running, plan not complete yet"
-    )
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "1 trial in, no plan known"),
+        ({"progress": READING}, "1 trial in, plan not complete yet"),
+        ({"progress": READING, "in_flight": 2}, "1 trial, 2 running, plan not complete yet"),
+        ({"in_flight": 2, "status": "aborted"}, "1 trial, no plan known"),
+    ],
+)
+def test_without_a_plan_there_is_no_bar(fields: dict[str, Any], said: str) -> None:
+    assert progress_line(a_run(**fields), UNKNOWN, 80) == said
 
 
 def test_the_bar_shrinks_to_its_least_and_the_text_stays() -> None:
     run = a_run(progress={"done": 1, "planned": 4})
-    wide, narrow = (
-        progress_line(run, Eta(0.25, Estimate(50.0, 60.0, 80.0), None, None), width) for width in (200, 1)
-    )
+    pace = Eta(0.25, Estimate(50.0, 60.0, 80.0), None, None)
+    wide, narrow = (progress_line(run, pace, width) for width in (200, 1))
     text = narrow.split("  ", 1)[1]
     assert text == "25.0 %  1 of 4 trials"
     assert wide.endswith(text)
     assert (len(wide) - len(text) - 2, len(narrow) - len(text) - 2) == (60, 10)
-
-
-def test_the_end_is_a_clock_time_with_its_range_and_says_that_it_is_a_forecast() -> None:
-    run = a_run(last_event_at="2026-01-02T03:00:00Z")
-    pace = Eta(0.5, Estimate(600.0, 2400.0, 5400.0), None, None)
-    at = datetime(2026, 1, 2, 3, tzinfo=UTC)
-    assert end_line(run, pace, at) == "forecast: ends about 03:40 UTC, 03:10 to 04:30"
-    ended = Eta(1.0, Estimate(0.0, 0.0, 0.0), None, None)
-    assert end_line(run, UNKNOWN, at) == end_line(run, ended, at) == ""
-
-
-def test_no_forecast_lies_in_the_past() -> None:
-    run = a_run(last_event_at="2026-01-02T03:00:00Z", total_cost=20.0)
-    pace = Eta(0.5, Estimate(60.0, 300.0, 5400.0), None, Estimate(41.0, 44.0, 47.0))
-    late, silent = (datetime(2026, 1, 2, 3, minute, tzinfo=UTC) for minute in (9, 11))
-    assert end_line(run, pace, late) == "forecast: ends about 03:09 UTC, 03:09 to 04:30"
-    assert end_line(run, pace, silent) == ""
-    assert budget_line(run, pace, 32.0, late) == "forecast: the budget of $32.00 is passed about 03:09 UTC"
-    assert budget_line(run, pace, 32.0, silent) == "forecast: the budget of $32.00 is passed"
-
-
-def test_running_trials_are_counted_beside_the_progress_until_the_run_ends() -> None:
     running = a_run(progress={"done": 1, "planned": 4}, in_flight=2)
-    assert progress_line(running, Eta(0.25, None, None, None), 80).endswith("1 of 4 trials, 2 running")
-    assert "running" not in progress_line(a_run(in_flight=2, status="aborted"), UNKNOWN, 80)
+    assert progress_line(running, pace, 80).endswith("1 of 4 trials, 2 running")
+
+
+def test_the_end_and_the_budget_are_forecasts_and_none_lies_in_the_past() -> None:
+    run = a_run(last_event_at=AT_THREE.isoformat(), total_cost=20.0)
+    pace = Eta(0.5, Estimate(60.0, 240.0, 5400.0), None, Estimate(41.0, 44.0, 47.0))
+    passed = "forecast: the budget of $32.00 is passed"
+    for minute, end, budget in (
+        (0, "forecast: ends about 03:04 UTC, 03:01 to 04:30", f"{passed} about 03:02 UTC"),
+        (9, "forecast: ends about 03:09 UTC, 03:09 to 04:30", f"{passed} about 03:09 UTC"),
+        (11, "", passed),
+    ):
+        now = AT_THREE.replace(minute=minute)
+        assert (end_line(run, pace, now), budget_line(run, pace, 32.0, now)) == (end, budget)
+    ended = Eta(1.0, Estimate(0.0, 0.0, 0.0), None, None)
+    assert end_line(run, UNKNOWN, AT_THREE) == end_line(run, ended, AT_THREE) == ""
+    assert budget_line(run, pace, None, AT_THREE) == ""
 
 
 def test_the_outcome_loses_its_last_parts_first_and_never_the_accuracy() -> None:
@@ -93,9 +88,6 @@ def test_the_outcome_loses_its_last_parts_first_and_never_the_accuracy() -> None
     assert whole.endswith("1 task")
     assert "1 task" not in outcome_line(run, len(whole) - 1)
     assert outcome_line(run, 1) == whole.split(" · ")[0]
-
-
-def test_a_run_of_several_agents_sends_the_reader_to_them_for_pass_at_k() -> None:
     assert "pass@k by agent only" in outcome_line(a_run(pass_at_k=None, agent_models=2), 500)
 
 
@@ -114,15 +106,6 @@ def test_a_run_of_several_agents_sends_the_reader_to_them_for_pass_at_k() -> Non
 )
 def test_the_cost_says_as_much_as_is_known(cost: float | None, pace: Eta, line: str) -> None:
     assert cost_line(a_run(total_cost=cost), pace) == line
-
-
-def test_a_budget_has_a_line_of_its_own_that_fits_80_columns() -> None:
-    run = a_run(last_event_at="2026-01-02T03:00:00Z", total_cost=20.0)
-    pace = Eta(0.5, Estimate(600.0, 2400.0, 5400.0), None, Estimate(41.0, 44.0, 47.0))
-    at = datetime(2026, 1, 2, 3, tzinfo=UTC)
-    said = budget_line(run, pace, 32.0, at)
-    assert said == "forecast: the budget of $32.00 is passed about 03:20 UTC"
-    assert budget_line(run, pace, None, at) == ""
 
 
 # -----------------------------------------------------------------------------

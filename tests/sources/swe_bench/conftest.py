@@ -1,3 +1,0 @@
-"""The recorder needs swebench itself, which the tests do without."""
-
-collect_ignore = ["record.py"]
