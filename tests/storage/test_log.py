@@ -90,6 +90,7 @@ def test_an_unreadable_batch_is_found_again_at_any_of_its_offsets() -> None:
         (a_bomb("zstd", 60 * MIB), 1, "at offsets 0 to 0 of partition 0 unpacks to more"),
         (a_batch_at("none", (1000, 1001, 2)), 3, "at offsets 0 to 2 of partition 0 has offset 1000"),
     ],
+    ids=["bomb", "false offsets"],
 )
 def test_in_other_topics_an_unreadable_batch_is_left_out_and_logged_once(
     caplog: pytest.LogCaptureFixture, unreadable: bytes, behind: int, place: str
