@@ -611,7 +611,8 @@ NO_ERROR: dict[str, Any] = dict.fromkeys(("standard_error", "low", "high"))
 
 def statistics(of: Subject[GroupState]) -> dict[str, Any]:
     """Statistics by metric; means on a board have an error and an interval."""
-    says = {name: part.summary(of.profile.ddof) for name, part in of.counted.distributions.items()}
+    parts = dict(of.counted.distributions)
+    says = {name: part.summary(of.profile.ddof) for name, part in parts.items()}
     with_error = ("pass_rate", *MEANS) if of.has_boards else ()
     return {
         name: part
