@@ -96,6 +96,14 @@ def events_of_the_run(settings: Settings) -> list[LogRecord]:
     return [one for one in records if one.value and orjson.loads(one.value).get("run_id") == RUN]
 
 
+@pytest.fixture
+def file(logged: Logged, tmp_path: Path) -> Path:
+    """The events of the run as the log has them."""
+    result = tmp_path / "events.ndjson"
+    result.write_bytes(b"\n".join(record.value or b"" for record in events_of_the_run(logged.stack.settings)))
+    return result
+
+
 @pytest.fixture(scope="module")
 def logged(stack: Online) -> Logged:
     for portion in history():
@@ -133,31 +141,26 @@ def test_query_answers_as_of_a_version_with_the_summaries_published_then(logged:
     [then] = logged.at("run_summary", version)
     assert (run["digest"], run["state_version"]) == (then["digest"], version)
     for command, kind in (("agents", "agent_model_summary"), ("tiers", "tier_summary")):
-        asked = {
-            (s.get("tier"), s["agent_model"]): s["digest"]
-            for s in logged.query(command, RUN, "--as-of", version)
-        }
-        told = {(s.get("tier"), s["agent_model"]): s["digest"] for s in logged.at(kind, version)}
+        asked, told = (
+            {(s.get("tier"), s["agent_model"]): s["digest"] for s in stored}
+            for stored in (logged.query(command, RUN, "--as-of", version), logged.at(kind, version))
+        )
         assert told
         assert told.items() <= asked.items()
-    [compared] = logged.query("comparisons", RUN, "--as-of", runs[-1])
-    assert compared["digest"] == logged.query("comparisons", RUN)[0]["digest"]
-    trials = logged.query("trials", RUN, "--as-of", version)
-    assert len(trials) == run["progress"]["done"]
-    now = logged.query("trials", RUN), logged.query("trials", RUN, "--as-of", runs[-1])
-    live, folded_again = ([trial["digest"] for trial in trials] for trials in now)
-    assert live == folded_again
+    assert len(logged.query("trials", RUN, "--as-of", version)) == run["progress"]["done"]
+    for question in ("comparisons", "trials"):
+        live, again = (
+            [one["digest"] for one in logged.query(question, RUN, *then_or_now)]
+            for then_or_now in ([], ["--as-of", runs[-1]])
+        )
+        assert live == again
     assert "as-of/1" in call(logged.stack, "query", "run", RUN, "--as-of", version).stdout.decode()
 
 
 def test_every_question_has_one_answer_from_redis_from_the_log_and_from_a_file(
-    logged: Logged, tmp_path: Path
+    logged: Logged, file: Path
 ) -> None:
     [run] = logged.query("run", RUN)
-    settings = logged.stack.settings
-    events = events_of_the_run(settings)
-    file = tmp_path / "events.ndjson"
-    file.write_bytes(b"\n".join(record.value or b"" for record in events))
     report = call(logged.stack, "report", RUN, "--from", file, "--format", "json").stdout
     summaries = lines(call(logged.stack, "fold", file, "--json").stdout)
     compared = [one for one in summaries if one["type"] == "run_comparison" and one["run_id"] == RUN]
@@ -175,13 +178,9 @@ def test_every_question_has_one_answer_from_redis_from_the_log_and_from_a_file(
 
 
 def test_what_trials_were_made_with_is_the_same_from_redis_and_from_a_file(
-    logged: Logged, tmp_path: Path
+    logged: Logged, file: Path
 ) -> None:
     """R36: the hash `tasks` has the provenance of trials as a fold of the events has it."""
-    settings = logged.stack.settings
-    events = events_of_the_run(settings)
-    file = tmp_path / "events.ndjson"
-    file.write_bytes(b"\n".join(record.value or b"" for record in events))
     agents = ("--a-agent", "good:m", "--b-agent", "bad:m", "--json")
     live = call(logged.stack, "compare", RUN, RUN, *agents)
     of_file = call(logged.stack, "compare", "--files", file, file, *agents)
@@ -257,7 +256,6 @@ def test_a_log_that_lost_its_beginning_is_said_so(
 
 
 async def lose_the_first(stack: Online, count: int) -> None:
-    """Delete the first events of the run's partition."""
     place = TopicPartition(Names(stack.settings.namespace).trial_events, partition_of(RUN, PARTITIONS))
     admin = AIOKafkaAdminClient(**stack.settings.kafka_options())
     await admin.start()
@@ -290,11 +288,8 @@ def test_records_whose_times_are_out_of_order_count_by_their_times() -> None:
     given = [Record(b"{}", offset, timestamp=at) for offset, at in enumerate((1000, 3000, 2000, 4000))]
     position = Position(at=datetime.fromtimestamp(2.5, UTC))
     assert [record.offset for record in up_to(given, position)] == [0, 2]
-
-
-def test_records_without_a_time_have_no_place_before_a_time() -> None:
     with pytest.raises(BadPosition, match="has no timestamp"):
-        list(up_to([Record(b"{}", 0)], Position(at=datetime(2026, 1, 1, tzinfo=UTC))))
+        list(up_to([Record(b"{}", 0)], position))
 
 
 def test_of_a_file_the_offset_is_the_line_from_0_as_its_summaries_say_it(tmp_path: Path) -> None:
@@ -345,9 +340,7 @@ def converted_within(most_bytes: int, run: Path) -> tuple[list[str], str]:
     """Tasks of the trials that `convert` made within so much memory, and what it said."""
     ended = streamer_within(most_bytes, "convert", run, "--explain")
     assert ended.returncode in (0, 1), ended.stderr.decode()[-2000:]
-    events = [json.loads(line) for line in ended.stdout.splitlines()]
-    tasks = [event["task_id"] for event in events if event["type"] == "trial_result"]
-    return tasks, ended.stderr.decode()
+    return [trial["task_id"] for trial in trials_of(lines(ended.stdout))], ended.stderr.decode()
 
 
 @pytest.mark.parametrize(
@@ -417,28 +410,22 @@ def test_a_line_too_long_for_an_event_is_a_rejection_and_the_rest_is_folded(tmp_
 # `streamer config`: which configuration is current, and how another one becomes it.
 
 
-@pytest.fixture
-def told(settings: Settings, environment: dict[str, str]) -> dict[str, str]:
+def test_a_configuration_is_adopted_once_and_one_that_nobody_has_is_refused(
+    settings: Settings, environment: dict[str, str]
+) -> None:
     """A deployment with topics, in which no worker has begun."""
     asyncio.run(ensure_topics(settings))
-    return environment | {"STREAMER_PARTITIONS": str(settings.partitions)}
-
-
-def test_a_configuration_is_adopted_once(told: dict[str, str]) -> None:
-    shown = json.loads(streamer("config", "show", "--json", environment=told).stdout)
+    config = partial(
+        streamer, "config", environment=environment | {"STREAMER_PARTITIONS": str(settings.partitions)}
+    )
+    shown = json.loads(config("show", "--json").stdout)
     assert (shown["current"], shown["workers"]) == (None, {})
-    first = streamer("config", "adopt", environment=told)
-    assert f"{shown['this_command']} is current now; 0 live workers have it" in first.stderr.decode()
-    again = streamer("config", "adopt", environment=told)
-    assert "is already current" in again.stderr.decode()
-    table = streamer("config", "show", environment=told).stdout.decode()
-    assert table.count(shown["this_command"]) == 2
-
-
-def test_a_configuration_that_nobody_has_is_refused_with_those_there_are(told: dict[str, str]) -> None:
-    done = streamer("config", "adopt", "0123456789abcdef", environment=told)
-    assert done.returncode == 2
-    assert b"no live worker, nor this command, has the configuration" in done.stderr
+    for said in (f"{shown['this_command']} is current now; 0 live workers have it", "is already current"):
+        assert said in config("adopt").stderr.decode()
+    assert config("show").stdout.decode().count(shown["this_command"]) == 2
+    unknown = config("adopt", "0123456789abcdef")
+    assert unknown.returncode == 2
+    assert b"no live worker, nor this command, has the configuration" in unknown.stderr
 
 
 # -----------------------------------------------------------------------------
@@ -507,31 +494,22 @@ SECONDS_OF_DEMO_VIEW = 120
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_on_a_terminal_the_boards_stay_after_the_end_until_q_is_pressed() -> None:
+@pytest.mark.parametrize("to_the_end", [True, False])
+def test_on_a_terminal_the_boards_of_the_demo_stay_until_q_is_pressed(to_the_end: bool) -> None:
+    """After its end or before it: what there is by then is verified."""
     tmux()
     with tempfile.TemporaryDirectory(prefix="watch-") as folder:
-        arguments = ("demo", "--fast", "--no-browser", "--out", f"{folder}/out")
+        arguments = ("demo", *["--fast"] * to_the_end, "--no-browser", "--out", f"{folder}/out")
         with Terminal(Path(folder), *arguments, environment={}, size=LARGE) as terminal:
-            seen = terminal.shows(
-                "The benchmark is over. q ends the demo", "aspen:simulated/large", "240 of 240"
-            )
-            assert "http://127.0.0.1:" in seen
-            assert "#/run/demo" in seen
-            terminal.still()
-            assert terminal.exit_code is None
-            terminal.press("q")
-            terminal.shows("demo: equal, 8 summaries", "Written: ")
-            wait_for(lambda: terminal.exit_code == 0, "it ends well", SECONDS_OF_DEMO_VIEW)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_q_ends_the_demo_before_its_end_too_and_verifies_what_there_is() -> None:
-    tmux()
-    with tempfile.TemporaryDirectory(prefix="watch-") as folder:
-        arguments = ("demo", "--no-browser", "--out", f"{folder}/out")
-        with Terminal(Path(folder), *arguments, environment={}, size=LARGE) as terminal:
-            terminal.shows("In a browser: http", "q ends the demo", "agents (6)")
+            if to_the_end:
+                over = "The benchmark is over. q ends the demo"
+                seen = terminal.shows(over, "aspen:simulated/large", "240 of 240")
+                assert "http://127.0.0.1:" in seen
+                assert "#/run/demo" in seen
+                terminal.still()
+                assert terminal.exit_code is None
+            else:
+                terminal.shows("In a browser: http", "q ends the demo", "agents (6)")
             terminal.press("q")
             terminal.shows("demo: equal, 8 summaries", "Written: ")
             wait_for(lambda: terminal.exit_code == 0, "it ends well", SECONDS_OF_DEMO_VIEW)
@@ -542,30 +520,33 @@ def test_q_ends_the_demo_before_its_end_too_and_verifies_what_there_is() -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "code", "said"),
     [
-        (["--all"], "no URL. Give"),
-        (["--notify", "json://x"], "name the runs to watch, or use --all"),
-        (["r", "--all", "--notify", "json://x"], "name the runs to watch, or use --all"),
+        (["--all"], 2, "no URL. Give"),
+        (["--notify", "json://x"], 2, "name the runs to watch, or use --all"),
+        (["r", "--all", "--notify", "json://x"], 2, "name the runs to watch, or use --all"),
         (
             ["--all", "--notify", "json://x", "--notify", f"nosuch://{SECRET}"],
+            2,
             "apprise does not know notification URL 2",
         ),
-        (["--all", "--budget", "5"], "need --notify URL, or STREAMER_NOTIFY"),
-        (["--all", "--notify", "json://x", "--stalled-after", "0"], "stalled-after"),
+        (["--all", "--budget", "5"], 2, "need --notify URL, or STREAMER_NOTIFY"),
+        (["--all", "--notify", "json://x", "--stalled-after", "0"], 2, "stalled-after"),
+        (
+            ["--all", "--notify", f"json://{SECRET}", "--redis", "redis://127.0.0.1:1"],
+            1,
+            "Redis at 127.0.0.1:1 does not answer",
+        ),
     ],
 )
-def test_wrong_use_is_one_line_without_the_url(arguments: list[str], said: str) -> None:
+def test_wrong_use_and_an_absent_redis_are_one_line_without_the_url(
+    arguments: list[str], code: int, said: str
+) -> None:
     done = streamer("notify", *arguments)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert said.encode() in done.stderr
+    *begun, line = done.stderr.decode().splitlines()
+    assert (done.returncode, begun) == (code, ["telling 1 service; Ctrl-C ends it"] * (code == 1))
+    assert said in line
     assert SECRET.encode() not in done.stderr
-
-
-def test_without_redis_it_ends_and_says_so() -> None:
-    done = streamer("notify", "--all", "--notify", "json://x", "--redis", "redis://127.0.0.1:1")
-    assert done.returncode == 1
-    assert b"Redis at 127.0.0.1:1 does not answer" in done.stderr
 
 
 # -----------------------------------------------------------------------------
@@ -573,42 +554,31 @@ def test_without_redis_it_ends_and_says_so() -> None:
 
 
 def test_a_run_is_named_and_labelled_field_by_field(stack: Online) -> None:
-    published(
-        stack,
-        [
-            *a_published_run("named"),
-            a_plan(run_id="named", benchmark="b", display_name="old", labels={"a": "1"}),
-        ],
-    )
-    assert call(stack, "runs", "set", "named", "--name", "New name").returncode == 0
-    assert call(stack, "runs", "set", "named", "--label", "b=2", "--label", "c=3=4").returncode == 0
-    wait_for(
-        lambda: the_run(stack, "named").get("labels") == {"a": "1", "b": "2", "c": "3=4"}, "labels", SECONDS
-    )
+    plan = a_plan(run_id="named", benchmark="b", display_name="old", labels={"a": "1"})
+    published(stack, [*a_published_run("named"), plan])
+    for options in (["--name", "New name"], ["--label", "b=2", "--label", "c=3=4"]):
+        assert call(stack, "runs", "set", "named", *options).returncode == 0
+    labels = {"a": "1", "b": "2", "c": "3=4"}
+    wait_for(lambda: the_run(stack, "named").get("labels") == labels, "labels", SECONDS)
     run = the_run(stack, "named")
     assert (run["display_name"], run["benchmark"]) == ("New name", "b")
-    assert call(stack, "runs", "set", "named").returncode == 2
-    assert call(stack, "runs", "set", "named", "--label", "novalue").returncode == 2
+    for wrong in ([], ["--label", "novalue"]):
+        assert call(stack, "runs", "set", "named", *wrong).returncode == 2
 
 
 # -----------------------------------------------------------------------------
 # `streamer simulate` on the command line.
 
 
-def test_a_run_directory_is_written_and_named_after_the_run(tmp_path: Path) -> None:
+def test_a_run_directory_is_written_and_named_after_the_run_and_no_other_is_touched(tmp_path: Path) -> None:
     done = streamer("simulate", "--out", tmp_path / "nightly", "--trials", 6)
     assert (done.returncode, done.stdout) == (0, b"")
     events, report = converted(tmp_path / "nightly")
     assert {event["run_id"] for event in trials_of(events)} == {"nightly"}
     assert report.unreadable == []
-
-
-def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "results.json").write_text("precious")
-    done = streamer("simulate", "--out", tmp_path)
-    assert done.returncode == 2
-    assert b"is not empty; name a new directory" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+    again = streamer("simulate", "--out", tmp_path)
+    assert (again.returncode, b"is not empty; name a new directory" in again.stderr) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["nightly"]
 
 
 # -----------------------------------------------------------------------------
@@ -618,8 +588,7 @@ def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 def test_verify_says_what_it_found_by_its_exit_code(stack: Online) -> None:
     published(stack, a_published_run("checked"))
     settled(stack, "checked")
-    equal = call(stack, "verify", "checked", "--json")
-    [verdict] = lines(equal.stdout)
+    [verdict] = lines(call(stack, "verify", "checked", "--json").stdout)
     assert (verdict["run_id"], verdict["outcome"], verdict["differences"]) == ("checked", "equal", [])
     assert call(stack, "verify", "--all").stdout.count(b": equal, ") >= 1
     unknown = call(stack, "verify", "chekced")
@@ -627,14 +596,9 @@ def test_verify_says_what_it_found_by_its_exit_code(stack: Online) -> None:
     away = call(stack, "verify", "checked", "--redis", f"redis://127.0.0.1:{free_port()}")
     assert (away.returncode, away.stderr[:34]) == (3, b"streamer: cannot be verified: Redi")
     assert call(stack, "verify").returncode == call(stack, "verify", "checked", "--all").returncode == 2
-
-
-def test_verify_shows_a_difference_and_exits_with_1(stack: Online) -> None:
-    published(stack, a_published_run("tampered"))
-    settled(stack, "tampered")
     with redis.Redis.from_url(stack.redis.url) as client:
-        client.delete(f"{stack.settings.namespace}:streamer:{{tampered}}:tier:T0")
-    done = call(stack, "verify", "tampered", "--wait", 5)
+        client.delete(f"{stack.settings.namespace}:streamer:{{checked}}:tier:T0")
+    done = call(stack, "verify", "checked", "--wait", 5)
     assert done.returncode == 1
-    assert b"tampered: 1 difference, 6 summaries compared" in done.stdout
+    assert b"checked: 1 difference, 6 summaries compared" in done.stdout
     assert b"tier:T0" in done.stdout

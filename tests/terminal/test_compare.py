@@ -25,7 +25,7 @@ from tests.house.repository import ROOT
 from tests.support.cli import COMMAND, DEADLINE_SECONDS, streamer
 from tests.support.events import Event, a_plan, a_retraction, a_trial
 from tests.support.layers import ENGINES
-from tests.terminal.calling import ndjson
+from tests.terminal.calling import lines, ndjson
 from tests.terminal.gating import on_verdict, run_of, written
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
@@ -404,25 +404,15 @@ def options(settings: Settings) -> tuple[str, ...]:
 
 def send(settings: Settings, run: str, *values: bytes) -> None:
     """Send records as they are into the partition of the run."""
+    key = run.encode()
+    topic, partition = Names(settings.namespace).trial_events, partition_of_key(key, PARTITIONS)
 
     async def producing() -> None:
         async with AIOKafkaProducer(**settings.kafka_options()) as producer:
             for value in values:
-                await producer.send_and_wait(
-                    Names(settings.namespace).trial_events,
-                    value,
-                    key=run.encode(),
-                    partition=partition_of_key(run.encode(), PARTITIONS),
-                )
+                await producer.send_and_wait(topic, value, key=key, partition=partition)
 
     asyncio.run(producing())
-
-
-def totals(folded: bytes) -> tuple[float, str]:
-    """Total cost in USD and digest of the run's summary."""
-    summaries = [json.loads(line) for line in folded.splitlines()]
-    [run] = [summary for summary in summaries if summary["type"] == "run_summary"]
-    return run["total_cost"], run["digest"]
 
 
 def test_a_finished_run_is_priced_anew_from_what_the_log_holds(
@@ -435,17 +425,20 @@ def test_a_finished_run_is_priced_anew_from_what_the_log_holds(
 
     printed = streamer("events", "run-1", *options(settings_of_events))
     assert printed.returncode == 0
-    assert [json.loads(line) for line in printed.stdout.splitlines()] == TRIALS
+    assert lines(printed.stdout) == TRIALS
     assert b"8 events of run-1; 0 rejected" in printed.stderr
 
-    before = streamer("fold", "-", "--json", stdin=printed.stdout)
-    after = streamer("fold", "-", "--prices", prices, "--json", stdin=printed.stdout)
-    assert (before.returncode, after.returncode) == (0, 0)
-    assert totals(before.stdout)[0] == 1.25 + 7 + 10
-    assert totals(after.stdout)[0] == 100 + 7 + 200
-    assert totals(after.stdout) == totals(
-        streamer("fold", "-", "--prices", prices, "--json", stdin=ndjson(TRIALS)).stdout
-    )
+    def folded(stdin: bytes, *priced: object) -> tuple[float, str]:
+        """Total cost in USD and digest of the run's summary."""
+        done = streamer("fold", "-", *priced, "--json", stdin=stdin)
+        assert done.returncode == 0
+        [run] = [summary for summary in lines(done.stdout) if summary["type"] == "run_summary"]
+        return run["total_cost"], run["digest"]
+
+    assert folded(printed.stdout)[0] == 1.25 + 7 + 10
+    again = folded(printed.stdout, "--prices", prices)
+    assert again[0] == 100 + 7 + 200
+    assert again == folded(ndjson(TRIALS), "--prices", prices)
 
 
 def test_each_event_is_one_line_and_what_was_rejected_is_counted(settings_of_events: Settings) -> None:
@@ -464,25 +457,17 @@ def test_each_event_is_one_line_and_what_was_rejected_is_counted(settings_of_eve
 def test_a_run_that_the_log_does_not_hold_is_exit_code_1_with_the_names_like_it(
     settings_of_events: Settings,
 ) -> None:
-    empty = streamer("events", "run-1", *options(settings_of_events))
-    assert (empty.returncode, empty.stdout) == (1, b"")
-    assert b"nor of any other run" in empty.stderr
+    here = options(settings_of_events)
+    for where, said in (
+        (here, b"nor of any other run"),
+        ((*here[:2], "--namespace", "nobody-here"), b"topic 'nobody-here.trial-events' does not exist"),
+        (("--bootstrap", "127.0.0.1:1"), b"no Kafka broker answers at 127.0.0.1:1"),
+    ):
+        done = streamer("events", "run-1", *where)
+        assert (done.returncode, done.stdout, said in done.stderr) == (1, b"", True)
     send(settings_of_events, "run-1", ndjson(TRIALS[:1]))
-    assert b"Did you mean run-1?" in streamer("events", "run-2", *options(settings_of_events)).stderr
-    assert (
-        b"The latest of 1 runs in it: run-1" in streamer("events", "zzz", *options(settings_of_events)).stderr
-    )
-
-
-def test_a_missing_topic_and_a_missing_broker_are_explained(settings_of_events: Settings) -> None:
-    elsewhere = streamer(
-        "events", "r", "--bootstrap", settings_of_events.bootstrap, "--namespace", "nobody-here"
-    )
-    assert elsewhere.returncode == 1
-    assert b"topic 'nobody-here.trial-events' does not exist" in elsewhere.stderr
-    nowhere = streamer("events", "r", "--bootstrap", "127.0.0.1:1")
-    assert nowhere.returncode == 1
-    assert b"no Kafka broker answers at 127.0.0.1:1" in nowhere.stderr
+    for run, said in (("run-2", b"Did you mean run-1?"), ("zzz", b"The latest of 1 runs in it: run-1")):
+        assert said in streamer("events", run, *here).stderr
 
 
 # -----------------------------------------------------------------------------
@@ -628,18 +613,18 @@ EXTREMES = (0.0, 1.0, 5e-324, 1e154, 1e300, LARGEST)
 def extreme_run(run_id: str, seed: int) -> list[Event]:
     """Twelve shuffled tasks of two agents; metrics of both signs, and some values missing."""
     rng = random.Random(f"{run_id} {seed}")
-    tasks, agents = [f"t{n}" for n in range(12)], ("a", "b")
+    tasks = [f"t{n}" for n in range(12)]
     plan = {"tasks": rng.sample(tasks, len(tasks)), "attempts": 1, "order_kind": "shuffled"}
-    plan |= {"agent_models": [f"{agent}:x" for agent in agents], "primary_metric": "metrics/m"}
+    plan |= {"agent_models": ["a:x", "b:x"], "primary_metric": "metrics/m"}
     values = rng.sample(EXTREMES, 3)
-    result: list[Event] = [{"type": "run_started", "run_id": run_id, **plan}]
-    for agent, task in itertools.product(agents, tasks):
+    result = [a_plan(run_id=run_id, **plan)]
+    for agent, task in itertools.product("ab", tasks):
         known = {"cost_usd": rng.choice(values), "duration_seconds": rng.choice(values)}
         known |= {"metrics": {"m": rng.choice(values) * rng.choice([-1, 1])}, "resolved": rng.random() < 0.5}
         kept = {name: value for name, value in known.items() if rng.random() < 0.95}
         slot = {"run_id": run_id, "task_id": task, "agent": agent, "model": "x"}
-        result.append({"type": "trial_result", **slot, **kept})
-    return [*result, {"type": "run_finished", "run_id": run_id, "revision": 1}]
+        result.append(a_trial(**slot, **{"resolved": None} | kept))
+    return [*result, ended(run_id) | {"revision": 1}]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -47,11 +47,6 @@ def folded(file: Path) -> Folding:
         return fold_records(records_of_lines(lines))
 
 
-def of_kind(folding: Folding, kind: str) -> list[dict[str, Any]]:
-    summaries = [change.summary or {} for change in folding.summaries()]
-    return [summary for summary in summaries if summary["type"] == kind]
-
-
 def check_output(out: Path, done: subprocess.CompletedProcess[bytes]) -> Folding:
     """What holds after every demo: exit code 0, equal digests, plain text."""
     assert done.returncode == 0, done.stdout + done.stderr
@@ -147,11 +142,12 @@ main()
 @pytest.mark.parametrize(
     ("fault", "code", "said"),
     [
-        pytest.param(CHANGED, 1, b"demo: 1 difference, ", id="a number in Redis is not that of the log"),
-        pytest.param(AWAY, 3, b"streamer: cannot be verified: ", id="Redis is away"),
-        pytest.param(UNACKNOWLEDGED, 1, b"has not acknowledged 2 events", id="events are not acknowledged"),
-        pytest.param(NO_JUDGE, 1, b"the judge is away", id="a part of it fails"),
+        (CHANGED, 1, b"demo: 1 difference, "),
+        (AWAY, 3, b"streamer: cannot be verified: "),
+        (UNACKNOWLEDGED, 1, b"has not acknowledged 2 events"),
+        (NO_JUDGE, 1, b"the judge is away"),
     ],
+    ids=["a number in Redis is not that of the log", "Redis is away", "not acknowledged", "a part fails"],
 )
 @pytest.mark.in_turn(2)
 def test_the_exit_code_of_the_demo_says_what_is_wrong(
@@ -170,15 +166,14 @@ def test_the_demo_streams_a_directory_of_real_results(tmp_path: Path) -> None:
     done = streamer("demo", "--fast", "--data", data, "--out", tmp_path)
     folding = check_output(tmp_path, done)
     assert folding.rejected == 0
-    [agent] = [row["agent_model"] for row in of_kind(folding, "agent_model_summary")]
+    summaries = [change.summary or {} for change in folding.summaries()]
+    [agent] = [one["agent_model"] for one in summaries if one["type"] == "agent_model_summary"]
     assert agent.encode() in done.stdout
-
-
-@pytest.mark.stack
-def test_a_directory_without_results_is_said_at_once(tmp_path: Path) -> None:
-    done = streamer("demo", "--data", tmp_path)
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert b"no run of a known harness found" in done.stderr
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    none = streamer("demo", "--data", empty)
+    assert (none.returncode, none.stdout) == (1, b"")
+    assert b"no run of a known harness found" in none.stderr
 
 
 @pytest.mark.stack
@@ -260,12 +255,9 @@ def test_six_agents_try_the_same_tasks_once_in_a_shuffled_order_for_about_a_minu
     comparison = prefixes[-1].comparison
     assert isinstance(comparison, RunComparison)
     assert comparison.order_kind == "shuffled"
-
-
-def test_trials_start_before_anything_else_happens(events: list[Event]) -> None:
-    started = list(takewhile(lambda event: event["type"] == "trial_started", events[1:]))
     assert events[0]["type"] == "run_started"
-    assert len(started) == AT_ONCE
+    first = takewhile(lambda event: event["type"] == "trial_started", events[1:])
+    assert len(list(first)) == AT_ONCE, "trials start before anything else happens"
 
 
 def test_the_agent_that_leads_at_first_is_overtaken(prefixes: list[RunAnswers]) -> None:

@@ -204,38 +204,33 @@ def test_the_leaderboard_leaves_baselines_out_and_puts_incomplete_ones_last(quer
 
 
 NARROWED_BOARDS = [
-    (["--benchmark", "bench"], ["good:m", "bad:m"]),
-    (["--run", DONE, "--limit", "1"], ["good:m"]),
-    (["--run", DONE, "--metric", "cost_of_pass"], ["good:m", "bad:m"]),  # less is better
-    (["--label", "team=red"], ["best [red]\u202e:m"]),
-    (["--label", "team=blue"], []),
+    ("--benchmark bench", ["good:m", "bad:m"]),
+    (f"--run {DONE} --limit 1", ["good:m"]),
+    (f"--run {DONE} --metric cost_of_pass", ["good:m", "bad:m"]),  # less is better
+    ("--label team=red", ["best [red]\u202e:m"]),
+    ("--label team=blue", []),
 ]
-
-
-def test_the_leaderboard_can_be_narrowed(query: Query) -> None:
-    for arguments, agents in NARROWED_BOARDS:
-        rows = objects(query("leaderboard", "--by-run", *arguments, "--json"))
-        assert [row["agent_model"] for row in rows] == agents, arguments
-    assert "lowest first" in query("leaderboard", "--by-run", "--metric", "cost_of_pass").stdout
-
-
 NARROWED_TRIALS = [
-    ([], 12),
-    (["--task", "t1"], 3),
-    (["--tier", "T0"], 6),
-    (["--agent", "good"], 4),
-    (["--agent", "bad:m", "--task", "t0", "--tier", "T0"], 1),
-    (["--agent", "nobody"], 0),
+    ("", 12),
+    ("--task t1", 3),
+    ("--tier T0", 6),
+    ("--agent good", 4),
+    ("--agent bad:m --task t0 --tier T0", 1),
+    ("--agent nobody", 0),
 ]
 
 
-def test_trials_can_be_narrowed(query: Query) -> None:
-    for arguments, count in NARROWED_TRIALS:
-        result = objects(query("trials", DONE, *arguments, "--json"))
-        assert len(result) == count, arguments
+def test_the_leaderboard_and_the_trials_can_be_narrowed(query: Query) -> None:
+    for options, agents in NARROWED_BOARDS:
+        rows = objects(query("leaderboard", "--by-run", *options.split(), "--json"))
+        assert [row["agent_model"] for row in rows] == agents, options
+    assert "lowest first" in query("leaderboard", "--by-run", "--metric", "cost_of_pass").stdout
+    for options, count in NARROWED_TRIALS:
+        result = objects(query("trials", DONE, *options.split(), "--json"))
+        assert len(result) == count, options
         assert {trial["type"] for trial in result} <= {"scored_trial"}
-        text = query("trials", DONE, *arguments).stdout
-        assert len(text.splitlines()) == (count + 4 if count else 1), arguments
+        text = query("trials", DONE, *options.split()).stdout
+        assert len(text.splitlines()) == (count + 4 if count else 1), options
 
 
 def test_a_run_shows_its_agents_and_tiers_and_an_unknown_one_is_one_line_and_exit_code_1(

@@ -60,41 +60,34 @@ def test_a_signal_publishes_what_is_complete_and_ends_with_0(tails: Tails, numbe
     assert "1 run, 2 trials; 3 events published, all acknowledged" in tails.printed
 
 
-def test_once_publishes_what_is_there_and_says_what_is_unreadable(tails: Tails) -> None:
-    run = a_run(tails.run, [a_result()])
-    with tails.running("--once") as process:
-        assert process.wait(DEADLINE_SECONDS) == 0
-    broken = write_json(run / "b" / "b.1-of-1.run1" / "results.json", "{")
-    with tails.running("--once") as process:
-        assert process.wait(DEADLINE_SECONDS) == 1
-    assert f"{broken}: not valid JSON" in tails.printed
-    assert digests_of(tails.events) == converted_digests(run)
+def once(tails: Tails, *options: str) -> int:
+    with tails.running("--once", *options) as process:
+        return process.wait(DEADLINE_SECONDS)
 
 
-def test_once_on_a_directory_without_a_run_ends_with_1(tails: Tails) -> None:
-    with tails.running("--once") as process:
-        assert process.wait(DEADLINE_SECONDS) == 1
+def test_once_publishes_what_is_there_and_says_what_is_unreadable_or_missing(tails: Tails) -> None:
+    assert once(tails) == 1
     assert f"{tails.run}: there is no such directory" in tails.printed
     tails.run.mkdir()
-    with tails.running("--once") as process:
-        assert process.wait(DEADLINE_SECONDS) == 1
+    assert once(tails) == 1
     assert f"{tails.run}: no run of a known harness found; give a run's directory" in tails.printed
     assert "0 runs" in tails.printed
+    a_run(tails.run, [a_result()])
+    assert once(tails) == 0
+    broken = write_json(tails.run / "b" / "b.1-of-1.run1" / "results.json", "{")
+    assert once(tails) == 1
+    assert f"{broken}: not valid JSON" in tails.printed
+    assert digests_of(tails.events) == converted_digests(tails.run)
 
 
-def test_two_tails_of_one_directory_are_refused(tails: Tails) -> None:
+def test_two_tails_of_one_directory_are_refused_and_no_worker_is_remarked_on(tails: Tails) -> None:
     a_run(tails.run, [a_result()])
     with tails.running():
         wait_for(lambda: tails.events, "the first one")
         with tails.running() as second:
             assert second.wait(DEADLINE_SECONDS) == 1
-    assert f"another `streamer tail` follows {tails.run}" in tails.printed
-
-
-def test_tail_says_so_when_no_worker_consumes(tails: Tails) -> None:
-    a_run(tails.run, [a_result()])
-    with tails.running():
         wait_for(lambda: "no worker is running: 2 events wait" in tails.printed, "the remark")
+    assert f"another `streamer tail` follows {tails.run}" in tails.printed
 
 
 def kill_and_restart(tails: Tails, layout: str, trials: int, seconds: float) -> int:
@@ -136,12 +129,10 @@ def plans(tails: Tails) -> list[Event]:
 
 def test_the_order_is_declared_as_content_of_the_plan(tails: Tails, tmp_path: Path) -> None:
     a_run(tails.run, [a_result()], lock={"dataset": {"task_ids": ["oom", "b"]}})
-    plan = write_json(
-        tmp_path / "plan.json", {"order": ["b", "oom"], "order_kind": "shuffled", "attempts": 2}
-    )
+    declared = {"order": ["b", "oom"], "order_kind": "shuffled", "attempts": 2}
+    plan = write_json(tmp_path / "plan.json", declared)
     for options in ([], ["--order-kind", "chosen"], ["--plan", str(plan)]):
-        with tails.running("--once", *options) as process:
-            assert process.wait(DEADLINE_SECONDS) == 0
+        assert once(tails, *options) == 0
     fields = ("order", "order_kind", "attempts", "tasks")
     assert [[plan.get(name) for name in fields] for plan in plans(tails)] == [
         [None, None, None, ["oom", "b"]],
@@ -155,9 +146,7 @@ def test_the_order_is_declared_as_content_of_the_plan(tails: Tails, tmp_path: Pa
 def test_a_declaration_that_the_lock_contradicts_is_remarked_on(tails: Tails) -> None:
     lock = {"harness": {"package": "terminal-bench", "version": "0.2.18"}, "dataset": {"task_ids": ["oom"]}}
     a_run(tails.run, [a_result()], lock=lock)
-    for options in ([], ["--order-kind", "shuffled"]):
-        with tails.running("--once", *options) as process:
-            assert process.wait(DEADLINE_SECONDS) == 0
+    assert once(tails) == once(tails, "--order-kind", "shuffled") == 0
     assert [plan["order_kind"] for plan in plans(tails)] == ["chosen", "shuffled"]
     assert "its harness orders tasks itself" in tails.printed
 
@@ -167,16 +156,15 @@ def test_difficulty_comes_from_the_trials_of_another_run(tails: Tails) -> None:
     trials = [("oom", "x", True), ("oom", "y", False), ("b", "x", False), ("b", "oracle", True)]
     asyncio.run(publish_scored(tails.settings, "past", trials))
     a_run(tails.run, [a_result()])
-    with tails.running("--once", "--difficulty-from", "past") as process:
-        assert process.wait(DEADLINE_SECONDS) == 0
+    assert once(tails, "--difficulty-from", "past") == 0
     assert [plan["task_difficulty"] for plan in plans(tails)] == [{"b": 1.0, "oom": 0.5}]
-    with tails.running("--once", "--difficulty-from", "elsewhere") as process:
-        assert process.wait(DEADLINE_SECONDS) == 1
+    assert once(tails, "--difficulty-from", "elsewhere") == 1
     assert "holds nothing for run 'elsewhere'" in tails.printed
 
 
 async def publish_scored(settings: Settings, run_id: str, trials: list[tuple[str, str, bool]]) -> None:
     """Scored trials as a worker publishes them, as far as the difficulty of tasks needs them."""
+    topic, partition = Names(settings.namespace).scored_trials, partition_of(run_id, settings.partitions)
     async with AIOKafkaProducer(**settings.kafka_options()) as kafka:
         for version, (task, agent, success) in enumerate(trials, 1):
             value = {
@@ -187,8 +175,6 @@ async def publish_scored(settings: Settings, run_id: str, trials: list[tuple[str
                 "state_version": version,
             }
             key = f"{run_id}||{task}|1|{agent}|m||".encode()
-            partition = partition_of(run_id, settings.partitions)
-            topic = Names(settings.namespace).scored_trials
             await kafka.send_and_wait(topic, orjson.dumps(value), key, partition)
 
 
@@ -197,15 +183,13 @@ async def publish_scored(settings: Settings, run_id: str, trials: list[tuple[str
 
 
 RUNS = ("r1", "r2", "r/3")
-EVENTS = b"".join(
-    orjson.dumps(
-        {"type": "trial_result", "run_id": run, "task_id": f"t{n}", "agent": "a", "model": "m", "tier": tier}
-        | {"resolved": n % 3 == 0, "score": n / 7, "cost_usd": 0.1}
-    )
-    + b"\n"
-    for run in RUNS
-    for tier in ("T0", "T1")
-    for n in range(7)
+EVENTS = ndjson(
+    [
+        a_trial(run_id=run, task_id=f"t{n}", tier=tier, resolved=n % 3 == 0, score=n / 7, cost_usd=0.1)
+        for run in RUNS
+        for tier in ("T0", "T1")
+        for n in range(7)
+    ]
 )
 STOP_SECONDS = 40
 
@@ -277,12 +261,11 @@ def test_what_is_published_to_the_stack_is_answered_with_the_digests_of_fold(tmp
 def test_the_worker_of_up_works_by_a_changed_price_file_without_an_operator(tmp_path: Path) -> None:
     here = {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
     (prices := tmp_path / "prices.toml").write_text('[models."m"]\ninput = 10\noutput = 10\n')
-    trial = {"type": "trial_result", "run_id": "r", "task_id": "t", "agent": "a", "model": "m"}
-    event = orjson.dumps(trial | {"resolved": True, "input_tokens": 1_000_000, "output_tokens": 0})
+    event = ndjson([a_trial(run_id="r", model="m", input_tokens=1_000_000, output_tokens=0)])
 
     def costs() -> list[float]:
-        result = streamer("query", "agents", "r", "--json", environment=here).stdout.splitlines()
-        return [orjson.loads(line)["mean_cost"] for line in result]
+        result = lines(streamer("query", "agents", "r", "--json", environment=here).stdout)
+        return [agent["mean_cost"] for agent in result]
 
     with up(tmp_path, STREAMER_PRICES_FILE=str(prices)) as (process, _):
         assert streamer("publish", stdin=event, environment=here).returncode == 0
@@ -312,7 +295,6 @@ def test_a_worker_ends_with_exit_code_0_on_sigterm(
 
 
 def alive(where: tuple[str, ...]) -> bool:
-    """Whether a worker has reported."""
     return b'"workers":[{' in streamer("status", "--json", *where).stdout.replace(b" ", b"")
 
 
@@ -334,7 +316,6 @@ HISTORY = [
 TABLE = """\
 What moved pass_rate, newest first
 offset   agent:model      what           trial          before      after          change
-─────────────────────────────────────────────────────────────────────────────────────────
      4   other:gpt-5      new result     s: c                –     0.00 %               –
      3   terminus:gpt-5   late verdict   b, attempt 2  50.00 %   100.00 %   +50.00 points
      1   terminus:gpt-5   new result     b, attempt 2 100.00 %    50.00 %   -50.00 points
@@ -360,11 +341,14 @@ def answer(done: Done) -> dict[str, Any]:
 
 
 def test_the_table_lists_so_many_moves_newest_first_and_the_sums_stand_below(file: Path) -> None:
-    done = why(file)
+    """Lines that are no events are reported."""
+    done, damaged = why(file), streamer("why", "--from", "-", stdin=ndjson(HISTORY) + b"garbage\n")
     assert (done.returncode, done.stderr) == (0, b"")
+    assert (damaged.returncode, damaged.stdout) == (1, done.stdout)
+    assert b"line 9: not_json" in damaged.stderr
     text = done.stdout.decode()
     assert [line.split() for line in text.splitlines()[:7] if "─" not in line] == [
-        line.split() for line in TABLE.splitlines() if "─" not in line
+        line.split() for line in TABLE.splitlines()
     ]
     assert text.endswith(
         "pass_rate of other:gpt-5 moved from unknown to 0.00 % by 1 event: 0 up, 0 down\n"
@@ -402,20 +386,13 @@ def test_other_metrics_are_written_as_on_their_boards(file: Path, metric: str, s
 
 
 def test_json_has_the_moves_the_sums_and_infinite_numbers_as_text(file: Path) -> None:
-    result = answer(why(file, "--metric", "cost_of_pass", "--json", "--agent", "terminus"))
+    ask = ("--metric", "cost_of_pass", "--json", "--agent")
+    result = answer(why(file, *ask, "terminus"))
     assert (result["run_id"], result["metric"], result["unit"]) == ("run-1", "cost_of_pass", "USD")
     assert result["log_begins_at"] == 0
-    move = result["moves"][0]
-    assert move["trial"] == {
-        "shard": "",
-        "task_id": "b",
-        "attempt": 2,
-        "agent_model": "terminus:gpt-5",
-        "tier": None,
-        "subtest": None,
-    }
-    other = answer(why(file, "--metric", "cost_of_pass", "--json", "--agent", "other:gpt-5"))
-    assert other["totals"][0]["after"] == "Infinity"
+    slot = {"shard": "", "task_id": "b", "attempt": 2, "agent_model": "terminus:gpt-5"}
+    assert result["moves"][0]["trial"] == slot | {"tier": None, "subtest": None}
+    assert answer(why(file, *ask, "other:gpt-5"))["totals"][0]["after"] == "Infinity"
 
 
 @pytest.mark.parametrize(
@@ -433,13 +410,6 @@ def test_what_cannot_be_answered_is_one_line(file: Path, arguments: list[str], c
     assert (done.returncode, done.stdout) == (code, b"")
     assert said in done.stderr.decode()
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_lines_that_are_no_events_are_reported_and_the_rest_is_told(tmp_path: Path) -> None:
-    done = streamer("why", "--from", "-", stdin=b"garbage\n" + ndjson(HISTORY))
-    assert done.returncode == 1
-    assert b"line 1: not_json" in done.stderr
-    assert b"moved from unknown" in done.stdout
 
 
 def test_the_transcript_of_the_page_is_what_is_printed(tmp_path: Path) -> None:

@@ -86,7 +86,6 @@ class Chart:
         self._text(*self._at(point), text, colour, anchor)
 
     def svg(self) -> str:
-        """The whole picture."""
         return "\n".join([*self._parts, "</svg>", ""])
 
     def _at(self, point: Point) -> Point:
@@ -279,7 +278,6 @@ PICTURES: dict[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Draw all of them into a folder."""
     for name, draw in PICTURES.items():
         file = Path(sys.argv[1]) / f"{name}.svg"
         file.write_text(draw(), encoding="utf-8")

@@ -16,6 +16,7 @@ from streamer.settings import Settings
 from tests.house.repository import ROOT
 from tests.support.simulated import TIERED_RUN, simulate
 from tests.terminal.watch.driving import LARGE, SMALL
+from tests.terminal.watch.snapshots import is_in_time
 from tests.terminal.watch.terminal import Terminal
 from tests.web.browsing import a_stack, publish
 
@@ -35,7 +36,8 @@ ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 def feed(settings: Settings) -> None:
     """The benchmark as far as it has come."""
     now = datetime.now(UTC)
-    publish(settings, [line for line in simulate(seed=5, start=now - WAY_IN) if _is_in_time(line, now)])
+    lines = simulate(seed=5, start=now - WAY_IN)
+    publish(settings, [line for line in lines if isinstance(decode(line), Reason) or is_in_time(line, now)])
 
 
 def take(settings: Settings, directory: Path, out: Path) -> dict[str, str]:
@@ -65,16 +67,7 @@ def put(document: str, screens: dict[str, str]) -> str:
     return document
 
 
-def _is_in_time(line: bytes, now: datetime) -> bool:
-    event = decode(line)
-    if isinstance(event, Reason) or event.type == "run_started":
-        return True
-    at: datetime | None = getattr(event, "finished_at", None)
-    return at is not None and at <= now
-
-
 def main() -> None:
-    """Take them, and show them in the document."""
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="watch-") as folder, a_stack(Path(folder)) as settings:

@@ -58,15 +58,12 @@ class Driver:
         return sorted((word for word in words if result[word] >= 0), key=result.__getitem__)
 
     async def press(self, *keys: str) -> None:
-        """Press keys, one after the other."""
         await self._pilot.press(*keys)
 
     async def resize(self, width: int, height: int) -> None:
-        """Another size of the terminal."""
         await self._pilot.resize_terminal(width, height)
 
     async def click(self, selector: str, x: int, y: int) -> None:
-        """Click a place in a widget."""
         await self._pilot.click(selector, offset=(x, y))
 
     async def shows(self, *parts: str) -> None:
@@ -96,7 +93,6 @@ async def watching(
     session: Session | None = None,
     budget_usd: float | None = None,
 ) -> AsyncIterator[Driver]:
-    """A running application."""
     app = WatchApp(settings, run_id, now, session, budget_usd)
     async with app.run_test(size=size, notifications=True) as pilot:
         yield Driver(app, pilot)

@@ -33,7 +33,7 @@ async def fed(settings: Settings) -> AsyncIterator[None]:
     lines = [line for line in simulate(seed=5, start=START) if not isinstance(decode(line), Reason)]
     broken = [line for line in simulate(seed=5, start=START) if isinstance(decode(line), Reason)]
     async with Feed(settings, log=True) as feed:
-        await feed.take([line for line in lines if _is_in_time(line)])
+        await feed.take([line for line in lines if is_in_time(line, NOW)])
         minutes_ago = int(1000 * (NOW - timedelta(minutes=7)).timestamp())
         await reject(settings, *broken, at_ms=minutes_ago, message=WRONG)
         yield
@@ -64,15 +64,14 @@ def _is_there(driver: Driver, view: str) -> bool:
     return all(part in driver.text for part in whole)
 
 
-def _is_in_time(line: bytes) -> bool:
+def is_in_time(line: bytes, now: datetime) -> bool:
     event = decode(line)
     assert not isinstance(event, Reason)
     at: datetime | None = getattr(event, "finished_at", None)
-    return event.type == "run_started" or (at is not None and at <= NOW)
+    return event.type == "run_started" or (at is not None and at <= now)
 
 
 async def renew(folder: Path) -> None:
-    """Write all pictures anew."""
     folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, Broker() as broker:
         server = RedisServer(Path(directory))

@@ -76,7 +76,6 @@ class Terminal:
 
     @property
     def screen(self) -> str:
-        """What stands there."""
         return self._call("capture-pane", "-p")
 
     @property
@@ -94,7 +93,6 @@ class Terminal:
         self._call("send-keys", *keys)
 
     def resize(self, columns: int, lines: int) -> None:
-        """Another size."""
         self._call("resize-window", "-x", str(columns), "-y", str(lines))
 
     def shows(self, *parts: str) -> str:

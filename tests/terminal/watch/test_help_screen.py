@@ -6,7 +6,7 @@ import pytest
 
 from streamer.settings import Settings
 from streamer.views.cells import EVENT_TIME
-from tests.support.events import a_deletion, a_plan, a_trial
+from tests.support.events import Event, a_deletion, a_plan, a_trial
 from tests.support.formulacode_trials import FASTER
 from tests.terminal.watch.driving import AT, LARGE, a_board, watching
 from tests.web.feeding import Feed
@@ -37,14 +37,39 @@ HOSTILE = (
 )
 
 
-async def test_formulacode_columns_are_there_when_they_are_measured(settings: Settings, feed: Feed) -> None:
-    await feed.take([a_trial(), a_trial(task_id="task-2", benchmarks=FASTER, finished_at=AT)])
+@pytest.mark.parametrize(
+    ("events", "shown", "absent"),
+    [
+        (
+            [a_trial(), a_trial(task_id="task-2", benchmarks=FASTER, finished_at=AT)],
+            ["pass rate▼", "speedup", "advantage", "3.0000", "1.0000"],
+            [],
+        ),
+        ([a_trial(finished_at=AT)], ["agents (1)", "pass rate▼"], ["speedup", "grade", "budget"]),
+        (
+            [a_trial(tier="T0", score=0.5), a_trial(tier="T1", score=1.0)],
+            ["tiers (2)", "uplift", "33.3 %"],
+            [],
+        ),
+    ],
+    ids=["formulacode", "plain", "tiers"],
+)
+async def test_columns_are_there_when_they_are_measured_and_grades_on_g(
+    settings: Settings, feed: Feed, events: list[Event], shown: list[str], absent: list[str]
+) -> None:
+    await feed.take(events)
     async with watching(settings, "run-1") as driver:
-        await driver.shows("pass rate▼", "speedup", "advantage", "3.0000", "1.0000")
-    await feed.take([a_trial(run_id="plain", finished_at=AT)])
-    async with watching(settings, "plain") as driver:
-        await driver.shows("pass rate▼")
-        assert "speedup" not in driver.text
+        await driver.shows(*shown)
+        assert [word for word in absent if word in driver.text] == []
+        if "grade" in absent:
+            await driver.press("g")
+            await driver.shows("grade")
+
+
+async def test_a_budget_has_a_line(settings: Settings, feed: Feed) -> None:
+    await feed.take([a_plan(tasks=4, attempts=1), a_trial(cost_usd=3.0, finished_at=AT)])
+    async with watching(settings, "run-1", budget_usd=2.0) as driver:
+        await driver.shows("cost $3.0000", "over the budget of $2.00")
 
 
 async def test_named_metrics_have_columns_and_the_primary_one_sorts(settings: Settings, feed: Feed) -> None:
@@ -60,31 +85,6 @@ async def test_named_metrics_have_columns_and_the_primary_one_sorts(settings: Se
         await driver.shows("agents (2)", "[b]Wait[/b]\\x1b[31m▲", "3 min", "90 s", "style", "2.50")
         assert driver.order("terminus:gpt-5", "quick:gpt-5") == ["quick:gpt-5", "terminus:gpt-5"]
         assert "\x1b" not in driver.text
-
-
-async def test_a_budget_has_a_line_and_without_one_there_is_none(settings: Settings, feed: Feed) -> None:
-    await feed.take([a_plan(tasks=4, attempts=1), a_trial(cost_usd=3.0, finished_at=AT)])
-    async with watching(settings, "run-1", budget_usd=2.0) as driver:
-        await driver.shows("cost $3.0000", "over the budget of $2.00")
-    async with watching(settings, "run-1") as driver:
-        await driver.shows("cost $3.0000")
-        assert "budget" not in driver.text
-
-
-async def test_a_run_without_tiers_and_judge_shows_its_grades_on_g(settings: Settings, feed: Feed) -> None:
-    await feed.take([a_trial(finished_at=AT)])
-    async with watching(settings, "run-1") as driver:
-        await driver.shows("agents (1)", "pass rate")
-        assert "grade" not in driver.text
-        await driver.press("g")
-        await driver.shows("grade")
-
-
-async def test_tiers_show_grade_and_uplift(settings: Settings, feed: Feed) -> None:
-    tiers = [a_trial(tier="T0", score=0.5), a_trial(tier="T1", score=1.0)]
-    await feed.take(tiers)
-    async with watching(settings, "run-1") as driver:
-        await driver.shows("tiers (2)", "uplift", "33.3 %")
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=["ansi", "markup", "link", "rtl", "html", "long"])

@@ -37,7 +37,6 @@ def places(here: Path) -> dict[str, str]:
 
 
 def benchmark(here: Path, environment: dict[str, str], layout: str, run: str) -> None:
-    """A harness writes a run, and `tail` publishes it."""
     out = here / run
     simulate_run(layout, out, TRIALS, seed=1, start=datetime.now(UTC))
     done = streamer("tail", "--once", out, environment=environment)
@@ -78,7 +77,6 @@ def test_a_benchmark_is_watched_from_an_empty_list_to_its_end(here: Path) -> Non
 
 @pytest.fixture(scope="module")
 def tiers(here: Path) -> str:
-    """A run with tiers."""
     benchmark(here, places(here), "scylla", "tiers")
     return "tiers"
 

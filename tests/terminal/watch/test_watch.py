@@ -15,46 +15,36 @@ from streamer.terminal.watch import Session, following
 from streamer.terminal.watch.following import newest_trials
 from tests.support.events import a_plan, a_retraction, a_trial
 from tests.support.servers import RedisServer
-from tests.terminal.watch.driving import AT as AT_OF_FOLLOWING
-from tests.terminal.watch.driving import LARGE, PLAN, watching
+from tests.terminal.watch.driving import AT, LARGE, PLAN, watching
 from tests.terminal.watch.rejecting import NOT_JSON, WRONG, reject
 from tests.web.feeding import Feed
 
-AT = "2026-01-31T11:59:00Z"
 
-
-async def test_the_screens_of_a_session_show_its_runs_and_messages_and_end_with_it(
+async def test_the_screens_of_a_session_show_its_runs_messages_and_line_and_end_with_it(
     settings: Settings, feed: Feed
 ) -> None:
-    await feed.take([a_trial(run_id="ours", finished_at=AT)])
-    await feed.take([a_trial(run_id="another", finished_at=AT)])
+    for run in ("ours", "another"):
+        await feed.take([a_trial(run_id=run, finished_at=AT)])
     over: list[bool] = []
-    messages = ["cannot read \x1b[31mone.json"]
+    messages, said = ["cannot read \x1b[31mone.json"], ["the page is \x1b[31mhere"]
     session = Session(
-        lambda: bool(over), lambda: [messages.pop()] if messages else [], "ours".__eq__, lambda: None
+        lambda: bool(over),
+        lambda: [messages.pop()] if messages else [],
+        "ours".__eq__,
+        lambda: None,
+        lambda: said[0],
     )
     async with watching(settings, session=session) as driver:
-        await driver.shows("ours", "1 run", "cannot read")
+        await driver.shows("ours", "1 run", "cannot read", "the page is")
         assert "another" not in driver.text
-        assert "\x1b" not in driver.text
-        over.append(True)
-        await driver.until(lambda: not driver.app.is_running, "the screens end")
-        assert not driver.app.interrupted
-
-
-async def test_the_line_of_a_session_stands_on_every_screen_and_changes_with_it(
-    settings: Settings, feed: Feed
-) -> None:
-    await feed.take([a_trial(run_id="ours", finished_at=AT)])
-    said = ["the page is \x1b[31mhere"]
-    session = Session(lambda: False, list, lambda _: True, lambda: None, lambda: said[0])
-    async with watching(settings, session=session) as driver:
-        await driver.shows("1 run", "the page is")
         assert "\x1b" not in driver.text
         await driver.press("enter")
         await driver.shows("agents (1)", "the page is")
         said[0] = "it is over"
         await driver.shows("it is over")
+        over.append(True)
+        await driver.until(lambda: not driver.app.is_running, "the screens end")
+        assert not driver.app.interrupted
 
 
 async def test_a_session_opens_its_run_once_it_is_known(settings: Settings, feed: Feed) -> None:
@@ -86,19 +76,14 @@ async def test_an_update_is_told_by_redis_and_not_asked_for(
     ):
         assert getattr(module, name) >= 1.0
         monkeypatch.setattr(module, name, 3600.0)
-    await feed.take([PLAN, a_trial(finished_at=AT_OF_FOLLOWING)])
+    await feed.take([PLAN, a_trial(finished_at=AT)])
     async with watching(settings, "run-1") as driver:
         await driver.shows("1 of 3 trials", "terminus:gpt-5")
-        await feed.take(
-            [
-                a_trial(task_id="task-2", finished_at=AT_OF_FOLLOWING),
-                a_trial(agent="new", finished_at=AT_OF_FOLLOWING),
-            ]
-        )
+        await feed.take([a_trial(task_id="task-2", finished_at=AT), a_trial(agent="new", finished_at=AT)])
         await driver.shows("new:gpt-5", "agents (2)")
         await driver.press("escape")
         await driver.shows("1 run", "running")
-        await feed.take([a_trial(task_id="task-3", finished_at=AT_OF_FOLLOWING), a_trial(run_id="another")])
+        await feed.take([a_trial(task_id="task-3", finished_at=AT), a_trial(run_id="another")])
         await driver.shows("complete", "another")
 
 
@@ -178,11 +163,17 @@ async def test_rejections_are_counted_by_run_and_the_newest_is_shown(
         await driver.shows("3 rejections in the log (streamer rejections list)")
 
 
-async def test_a_log_without_topics_is_said_to_have_none(logged: Settings, feed: Feed) -> None:
+async def test_a_log_without_topics_or_a_broker_leaves_the_boards(
+    settings: Settings, logged: Settings, feed: Feed
+) -> None:
     await feed.take([a_trial()])
-    async with watching(logged, "run-1") as driver:
-        for head in ("newest trials", "rejections"):
-            await driver.shows(f"{head}: the log has no topics yet", "terminus:gpt-5")
+    away = f"no Kafka broker answers at {settings.bootstrap}"
+    for given, said in ((logged, "the log has no topics yet"), (settings, away)):
+        async with watching(given, "run-1") as driver:
+            for head in ("newest trials", "rejections"):
+                await driver.shows(f"{head}: {said}", "terminus:gpt-5")
+            await driver.press("escape")
+            await driver.shows(f"rejections unknown: {said}", "run-1")
 
 
 async def test_a_broker_that_goes_away_leaves_the_boards_and_the_newest_trials_until_it_is_back(
@@ -208,14 +199,6 @@ async def test_a_broker_that_goes_away_leaves_the_boards_and_the_newest_trials_u
             await driver.until(lambda: "no Kafka broker" not in driver.text, "the log is read again")
 
 
-async def test_a_broker_that_is_away_leaves_the_boards(settings: Settings, feed: Feed) -> None:
-    await feed.take([a_trial()])
-    async with watching(settings, "run-1") as driver:
-        await driver.shows("newest trials: no Kafka broker answers at 127.0.0.1:1", "terminus:gpt-5")
-        await driver.press("escape")
-        await driver.shows("rejections unknown: no Kafka broker answers at 127.0.0.1:1", "run-1")
-
-
 # -----------------------------------------------------------------------------
 # Newest trials and rejections, from a real broker.
 
@@ -234,37 +217,21 @@ async def test_the_newest_trials_come_first_and_new_ones_as_they_come(
         await driver.until(lambda: "old-1" not in driver.text, "what was retracted is gone")
 
 
-async def test_trials_of_other_runs_are_not_among_them(logged: Settings, feed_of_both: Feed) -> None:
-    await feed_of_both.take([a_trial(run_id=f"other-{n}", task_id=f"other-{n}") for n in range(8)])
-    await feed_of_both.take([a_trial(task_id="mine")])
-    async with watching(logged, "run-1") as driver:
-        await driver.shows("mine")
-        assert "other-" not in driver.text
-
-
-async def test_as_much_of_the_log_is_read_as_it_takes(
+async def test_as_much_of_the_log_is_read_as_it_takes_and_so_many_trials_are_kept(
     logged: Settings, feed_of_both: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One trial of the run lies before many of others in the same partition: the third look finds it."""
     monkeypatch.setattr(following, "FIRST_LOOK", 2)
     monkeypatch.setattr(following, "FURTHER", 4)
+    monkeypatch.setattr(following, "KEPT", 3)
     await feed_of_both.take([a_trial(task_id="mine")])
     partitions = len(await partitions_of(logged, Names(logged.namespace).scored_trials))
-    beside = [
-        run
-        for run in (f"other-{n}" for n in range(100))
-        if partition_of(run, partitions) == partition_of("run-1", partitions)
-    ]
+    ours, runs = partition_of("run-1", partitions), (f"other-{n}" for n in range(100))
+    beside = [run for run in runs if partition_of(run, partitions) == ours]
     await feed_of_both.take([a_trial(run_id=run) for run in beside[:20]])
     assert len(beside) >= 20
     async with aclosing(newest_trials(logged, "run-1")) as batches:  # type: ignore[type-var]
         assert [row.task_id for row in await anext(batches)] == ["mine"]
-
-
-async def test_only_so_many_trials_are_kept(
-    logged: Settings, feed_of_both: Feed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(following, "KEPT", 3)
     await feed_of_both.take([a_trial(task_id=f"t{n}") for n in range(6)])
     async with aclosing(newest_trials(logged, "run-1")) as batches:  # type: ignore[type-var]
         assert len(await anext(batches)) == 3
