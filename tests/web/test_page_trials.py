@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from playwright.sync_api import Browser, Frame, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from streamer.settings import Settings
 from tests.support.events import a_plan, a_trial
-from tests.web.browsing import publish, watched
+from tests.web.browsing import a_page, field, fits, publish
 from tests.web.page_sets import large_matrix
 from tests.web.serving import Serving
 from tests.web.trial_files import HOSTILE, LINK, RUN, events, make_run
@@ -27,42 +26,25 @@ def url(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     """Address of a server that may show the files of the run."""
     folder = tmp_path_factory.mktemp("files")
     runs = make_run(folder)
-    publish(stack, [json.dumps(event).encode() for event in events()])
+    publish(stack, events())
     with Serving(stack.model_copy(update={"data_dir": folder}), artifacts=[runs]) as serving:
         yield f"http://127.0.0.1:{serving.port}"
 
 
-@pytest.fixture(params=[pytest.param(width, marks=pytest.mark.in_turn(2)) for width in (360, 1280)])
-def sized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A page of each width; errors in its console fail the test, unless a file was refused."""
-    context = browser.new_context(viewport={"width": request.param, "height": 800})
-    page = context.new_page()
-    with watched(page) as said:
-        yield page
-    context.close()
-    assert [line for line in said if "404 (Not Found)" not in line] == []
-
-
-def open_trial(page: Page, url: str, task: str = "task-1") -> None:
+def open_trial(page: Page, url: str, task: str = "task-1") -> Locator:
+    """Open it; the drawer that it opens in."""
     page.goto(f"{url}/#/run/{RUN}/trials?task={task}")
     page.locator("tbody a.link").filter(has_text=task).click()
-    expect(page.get_by_role("dialog")).to_contain_text("Why it failed")
-
-
-def agents(page: Page) -> Locator:
-    """The list to select an agent from."""
-    return page.locator("label.field").filter(has=page.get_by_text("Agent", exact=True)).locator("select")
-
-
-def fits(page: Page) -> bool:
-    width, view = page.evaluate("() => [document.documentElement.scrollWidth, window.innerWidth]")
-    return bool(width <= view)
+    drawer = page.get_by_role("dialog")
+    expect(drawer).to_contain_text("Why it failed")
+    return drawer
 
 
 def test_a_trial_opens_to_its_message_and_each_of_its_files(sized: Page, url: str) -> None:
-    page = sized
-    open_trial(page, url)
-    drawer = page.get_by_role("dialog")
+    drawer = open_trial(sized, url)
+    row = sized.get_by_role("region", name="Trials of this run").locator("tbody tr")
+    expect(row).to_contain_text("task-1.1-of-1.files-run")
+    expect(row.locator("time").first).to_have_attribute("datetime", "2026-01-02T03:05:00Z")
     expect(drawer.locator(".why pre")).to_contain_text(f"Timeout after 300 s {SHOWN}")
     expect(drawer).to_contain_text("task-1.1-of-1.files-run")
     drawer.get_by_role("button", name="trajectory.json").click()
@@ -84,8 +66,8 @@ def test_a_trial_opens_to_its_message_and_each_of_its_files(sized: Page, url: st
     expect(link).to_have_attribute("href", LINK)
     expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
     assert drawer.locator("img, script").count() == 0
-    assert "owned" not in page.title()
-    assert fits(page)
+    assert "owned" not in sized.title()
+    assert fits(sized)
 
 
 def test_a_late_answer_leaves_the_trial_alone_that_was_opened_since(page: Page, url: str) -> None:
@@ -112,115 +94,98 @@ def test_a_late_answer_leaves_the_trial_alone_that_was_opened_since(page: Page, 
 
 
 def test_a_recording_plays_in_a_sandbox_that_reaches_nothing(browser: Browser, url: str) -> None:
-    context = browser.new_context()
-    page = context.new_page()
-    with watched(page) as said:
-        player = played(page, url)
-        assert said == []
+    with a_page(browser, "/api/runs") as page:
+        open_trial(page, url).get_by_role("button", name="agent.cast").click()
+        expect(page.locator("iframe.player")).to_have_attribute("sandbox", "allow-scripts")
+        inside = page.frame_locator("iframe.player")
+        inside.locator(".ap-player").click()
+        expect(inside.locator(".ap-player")).to_be_visible()
+        [player] = [one for one in page.frames if "/player" in one.url]
+        player.wait_for_selector(".ap-term")
         assert player.evaluate("() => self.origin") == "null"
         asked = "() => fetch('/api/runs').then(() => 'reached', () => 'refused')"
         assert player.evaluate(asked) == "refused"
         up = "() => { try { return String(parent.document) } catch { return 'closed' } }"
         assert player.evaluate(up) == "closed"
-    context.close()
-
-
-def played(page: Page, url: str) -> Frame:
-    """The frame in which a recording plays."""
-    open_trial(page, url)
-    page.get_by_role("dialog").get_by_role("button", name="agent.cast").click()
-    frame = page.locator("iframe.player")
-    expect(frame).to_have_attribute("sandbox", "allow-scripts")
-    inside = page.frame_locator("iframe.player")
-    inside.locator(".ap-player").click()
-    expect(inside.locator(".ap-player")).to_be_visible()
-    [player] = [one for one in page.frames if "/player" in one.url]
-    player.wait_for_selector(".ap-term")
-    return player
 
 
 def test_the_address_holds_filters_trial_and_file_and_back_takes_them_back(sized: Page, url: str) -> None:
-    page = sized
-    page.goto(f"{url}/#/run/{RUN}")
-    page.get_by_role("link", name="Trials", exact=True).click()
-    agents(page).select_option("terminus:gpt-5")
-    expect(page.locator(".pager")).to_contain_text("that fit")
-    page.locator("tbody a.link").filter(has_text="task-1").click()
-    drawer = page.get_by_role("dialog")
+    sized.goto(f"{url}/#/run/{RUN}")
+    sized.get_by_role("link", name="Trials", exact=True).click()
+    field(sized, "Agent").select_option("terminus:gpt-5")
+    expect(sized.locator(".pager")).to_contain_text("that fit")
+    sized.locator("tbody a.link").filter(has_text="task-1").click()
+    drawer = sized.get_by_role("dialog")
     drawer.get_by_role("button", name="agent.log").click()
-    expect(page).to_have_url(re.compile(r"agent=terminus%3Agpt-5.*trial=[0-9a-f]{24}.*file=1"))
-    deep = page.url
-    page.go_back()
+    expect(sized).to_have_url(re.compile(r"agent=terminus%3Agpt-5.*trial=[0-9a-f]{24}.*file=1"))
+    deep = sized.url
+    sized.go_back()
     expect(drawer).not_to_be_visible()
-    expect(page.locator(".pager")).to_contain_text("that fit")
-    expect(agents(page)).to_have_value("terminus:gpt-5")
-    page.go_back()
-    expect(page.locator(".tabs a[aria-current]")).to_have_text("Board")
-    page.go_forward()
-    page.go_forward()
+    expect(sized.locator(".pager")).to_contain_text("that fit")
+    expect(field(sized, "Agent")).to_have_value("terminus:gpt-5")
+    sized.go_back()
+    expect(sized.locator(".tabs a[aria-current]")).to_have_text("Board")
+    sized.go_forward()
+    sized.go_forward()
     expect(drawer.locator(".log")).to_contain_text("red plain")
-    expect(page).to_have_url(deep)
-    fresh = page.context.new_page()
+    expect(sized).to_have_url(deep)
+    fresh = sized.context.new_page()
     fresh.goto(deep)
     expect(fresh.get_by_role("dialog").locator(".log")).to_contain_text("red plain")
     fresh.keyboard.press("Escape")
     expect(fresh).not_to_have_url(re.compile("trial="))
-    expect(agents(fresh)).to_have_value("terminus:gpt-5")
+    expect(field(fresh, "Agent")).to_have_value("terminus:gpt-5")
 
 
 def test_a_group_of_failures_is_one_click_from_its_trials(sized: Page, url: str) -> None:
-    page = sized
-    page.goto(f"{url}/#/run/{RUN}/trials")
-    groups = page.get_by_role("region", name="Why trials failed").locator("tbody tr")
+    sized.goto(f"{url}/#/run/{RUN}/trials")
+    groups = sized.get_by_role("region", name="Why trials failed").locator("tbody tr")
     expect(groups.first).to_contain_text("Killed after N s in PATH")
     groups.first.get_by_role("link").click()
-    expect(page.locator(".pager")).to_contain_text("1–7 of 7 that fit, of 9")
-    expect(page).to_have_url(re.compile("failure_mode=agent_timeout&kind=Killed"))
-    expect(page.locator(".chip")).to_have_count(2)
-    page.get_by_role("button", name="Without this message").click()
-    expect(page.locator(".pager")).to_contain_text("1–8 of 8 that fit, of 9")
-    assert fits(page)
+    expect(sized.locator(".pager")).to_contain_text("1–7 of 7 that fit, of 9")
+    expect(sized).to_have_url(re.compile("failure_mode=agent_timeout&kind=Killed"))
+    expect(sized.locator(".chip")).to_have_count(2)
+    sized.get_by_role("button", name="Without this message").click()
+    expect(sized.locator(".pager")).to_contain_text("1–8 of 8 that fit, of 9")
+    assert fits(sized)
 
 
-def test_a_cell_of_the_matrix_opens_its_trials_by_mouse_and_by_keys(sized: Page, url: str) -> None:
-    page = sized
-    page.goto(f"{url}/#/run/{RUN}/tasks?sort=task")
-    box = page.locator(".matrix")
+def test_a_cell_of_the_matrix_opens_its_trials_by_keys(sized: Page, url: str) -> None:
+    sized.goto(f"{url}/#/run/{RUN}/tasks?sort=task")
+    box, cell = sized.locator(".matrix"), sized.locator("#matrix-cell")
     expect(box).to_have_attribute("data-cells", "9")
     box.focus()
-    expect(page.locator("#matrix-cell")).to_contain_text("other:gpt-5 on task-1: no trial yet")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowRight")
-    expect(page.locator("#matrix-cell")).to_contain_text("terminus:gpt-5 on task-2: 0 of 1 passed")
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"/trials\?agent=other%3Agpt-5&task=task-3"))
-    expect(page.locator(".pager")).to_contain_text("1–1 of 1 that fit, of 9")
-    page.go_back()
+    expect(cell).to_contain_text("other:gpt-5 on task-1: no trial yet")
+    sized.keyboard.press("ArrowDown")
+    sized.keyboard.press("ArrowRight")
+    expect(cell).to_contain_text("terminus:gpt-5 on task-2: 0 of 1 passed")
+    sized.keyboard.press("ArrowLeft")
+    sized.keyboard.press("ArrowDown")
+    sized.keyboard.press("Enter")
+    expect(sized).to_have_url(re.compile(r"/trials\?agent=other%3Agpt-5&task=task-3"))
+    expect(sized.locator(".pager")).to_contain_text("1–1 of 1 that fit, of 9")
+    sized.go_back()
     expect(box).to_have_attribute("data-cells", "9")
-    assert fits(page)
+    assert fits(sized)
 
 
 def test_a_trial_and_the_matrix_lead_to_the_task_over_all_runs_and_that_back_to_the_trials(
     sized: Page, url: str
 ) -> None:
-    page = sized
-    heading, rows = page.get_by_role("heading", level=1), page.locator("main tbody tr")
-    open_trial(page, url)
-    page.get_by_role("dialog").get_by_role("link", name="over all runs").click()
+    heading, rows = sized.get_by_role("heading", level=1), sized.locator("main tbody tr")
+    open_trial(sized, url).get_by_role("link", name="over all runs").click()
     expect(heading).to_have_text("Task task-1")
     expect(rows.nth(1)).to_contain_text("terminus:gpt-5")
-    assert fits(page)
+    assert fits(sized)
     rows.nth(1).get_by_role("link").click()
-    expect(page.locator(".pager")).to_contain_text("1–1 of 1 that fit, of 9")
-    page.goto(f"{url}/#/run/{RUN}/tasks?sort=task")
-    expect(page.locator(".matrix")).to_have_attribute("data-cells", "9")
-    page.locator(".matrix").focus()
-    page.keyboard.press("ArrowDown")
-    page.locator("#matrix-cell").get_by_role("link", name="this task over all runs").click()
+    expect(sized.locator(".pager")).to_contain_text("1–1 of 1 that fit, of 9")
+    sized.goto(f"{url}/#/run/{RUN}/tasks?sort=task")
+    expect(sized.locator(".matrix")).to_have_attribute("data-cells", "9")
+    sized.locator(".matrix").focus()
+    sized.keyboard.press("ArrowDown")
+    sized.locator("#matrix-cell").get_by_role("link", name="this task over all runs").click()
     expect(heading).to_have_text("Task task-2")
-    page.get_by_role("navigation").get_by_role("link", name="Ledgers").click()
+    sized.get_by_role("navigation").get_by_role("link", name="Ledgers").click()
     expect(heading).to_have_text("Ledgers")
 
 
@@ -267,13 +232,6 @@ def test_an_old_link_to_a_part_of_a_run_as_of_a_time_keeps_the_part(page: Page, 
     expect(page.locator(".tabs a[aria-current]")).to_have_text("Trials")
 
 
-def test_repeats_carry_name_and_time(page: Page, url: str) -> None:
-    page.goto(f"{url}/#/run/{RUN}/trials?task=task-1")
-    row = page.get_by_role("region", name="Trials of this run").locator("tbody tr")
-    expect(row).to_contain_text("task-1.1-of-1.files-run")
-    expect(row.locator("time").first).to_have_attribute("datetime", "2026-01-02T03:05:00Z")
-
-
 DRAWN = """async (matrix) => {
   const { MatrixGrid } = await import("/static/js/shared.js");
   const grid = new MatrixGrid(null);
@@ -299,48 +257,41 @@ def test_of_sixty_agents_and_five_hundred_tasks_only_what_is_in_sight_is_drawn(p
 
 
 @pytest.mark.parametrize(
-    ("run", "judged", "ended", "awaited"),
+    ("judged", "ended", "mode", "awaited"),
     [
-        ("judge-due", True, False, True),
-        ("judge-over", True, True, False),
-        ("judge-never", False, False, False),
-        ("judge-crashed", True, False, False),
+        (True, False, None, 1),
+        (True, True, None, 0),
+        (False, False, None, 0),
+        (True, False, "crash", 0),  # which no judge scores
     ],
 )
 def test_a_judges_score_is_awaited_only_where_it_is_expected(
-    page: Page, url: str, stack: Settings, run: str, judged: bool, ended: bool, awaited: bool
+    page: Page, url: str, stack: Settings, judged: bool, ended: bool, mode: str | None, awaited: int
 ) -> None:
-    mode = "crash" if run == "judge-crashed" else None  # which no judge scores
+    run = f"judge-{judged}-{ended}-{mode}"
     told = [a_plan(run_id=run, judged=judged, tasks=2, attempts=1)]
     told.append(a_trial(run_id=run, resolved=False, failure_mode=mode))
     end = {"type": "run_finished", "run_id": run, "finished_at": "2026-01-02T03:04:05Z"}
     told += [end | {"scores_pending": False}] * ended  # without it a declared judge may still come (R13)
-    publish(stack, [json.dumps(event).encode() for event in told])
+    publish(stack, told)
     page.goto(f"{url}/#/run/{run}/trials")
-    listed = page.get_by_role("region", name="Trials of this run")
-    listed.locator("tbody a.link").click()
+    page.get_by_role("region", name="Trials of this run").locator("tbody a.link").click()
     drawer = page.get_by_role("dialog")
     expect(drawer).to_contain_text("The harness says that the task is not resolved.")
-    words = "The judge's score is still awaited."
-    if awaited:
-        expect(drawer).to_contain_text(words)
-    else:
-        expect(drawer).not_to_contain_text(words)
+    expect(drawer.get_by_text("The judge's score is still awaited.")).to_have_count(awaited)
 
 
 def test_an_agents_name_leads_to_its_trials_and_the_link_to_a_view_is_copied(
     browser: Browser, url: str
 ) -> None:
-    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
-    page = context.new_page()
-    page.goto(f"{url}/#/run/{RUN}")
-    page.get_by_role("link", name="other:gpt-5").click()
-    expect(page.locator(".pager")).to_contain_text("1–4 of 4 that fit, of 9")
-    page.get_by_role("button", name="Copy a link to this view").click()
-    expect(page.locator("#copied")).to_have_text("copied")
-    assert page.evaluate("() => navigator.clipboard.readText()") == page.url
-    for ending in ("CSV", "Parquet"):
-        with page.expect_download() as kept:
-            page.get_by_role("link", name=ending).click()
-        assert kept.value.suggested_filename == f"{RUN}-trials.{ending.lower()}"
-    context.close()
+    with a_page(browser, permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.goto(f"{url}/#/run/{RUN}")
+        page.get_by_role("link", name="other:gpt-5").click()
+        expect(page.locator(".pager")).to_contain_text("1–4 of 4 that fit, of 9")
+        page.get_by_role("button", name="Copy a link to this view").click()
+        expect(page.locator("#copied")).to_have_text("copied")
+        assert page.evaluate("() => navigator.clipboard.readText()") == page.url
+        for ending in ("CSV", "Parquet"):
+            with page.expect_download() as kept:
+                page.get_by_role("link", name=ending).click()
+            assert kept.value.suggested_filename == f"{RUN}-trials.{ending.lower()}"
