@@ -91,7 +91,11 @@ def test_a_chart_says_that_it_is_loading_switches_metric_and_groups_and_names_wh
     page: Page, web: WebProcess, simulated: None
 ) -> None:
     held: list[Route] = []
-    page.route(re.compile("/curves$"), held.append, times=1)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile("/curves$"), hold, times=1)
     with page.expect_request(re.compile("/curves$")):
         page.goto(f"{web.url}/#/run/{TIERED_RUN}")
     note = page.locator(".chart-note")
