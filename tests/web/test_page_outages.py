@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,8 +19,8 @@ from streamer.views.cells import EXPLAINED, INCOMPLETE, SO_FAR, age, footnotes, 
 from streamer.views.decide.outlook import clock
 from tests.support.events import a_plan, a_trial
 from tests.support.servers import RedisServer
-from tests.web.browsing import WebProcess, a_stack, opened, publish, trials
-from tests.web.feeding import Feed
+from tests.web.browsing import WIDTHS, WebProcess, a_page, a_stack, fits, opened, publish, trials
+from tests.web.feeding import fed
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -32,28 +29,9 @@ PLAN = a_plan(tasks=9, attempts=1, agent_models=["terminus:gpt-5"])
 SIX = [PLAN, *(a_trial(task_id=f"task-{number}", resolved=number > 2) for number in range(1, 7))]
 SEVENTH = a_trial(task_id="task-7")
 
-at_both_widths = pytest.mark.parametrize(
-    "width", [pytest.param(width, marks=pytest.mark.in_turn(2)) for width in (1280, 360)]
-)
-
-
-def fed(settings: Settings, run: list[dict[str, Any]], **options: Any) -> None:
-    """Write a run as a worker would; in a thread of its own, since Playwright has the loop of this one."""
-
-    async def write() -> None:
-        async with Feed(settings, **options) as feed:
-            await feed.take(run)
-
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(asyncio.run, write()).result()
-
 
 def opacity(page: Page, selector: str) -> float:
     return float(page.locator(selector).first.evaluate("element => getComputedStyle(element).opacity"))
-
-
-def fits(page: Page, width: int) -> bool:
-    return bool(page.evaluate("() => document.documentElement.scrollWidth") <= width)
 
 
 @pytest.fixture
@@ -68,6 +46,14 @@ def own(settings: Settings, broker: Broker) -> Settings:
     return settings.model_copy(update={"bootstrap": broker.bootstrap, "embedded": True})
 
 
+@pytest.fixture(params=WIDTHS)
+def sized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page of each width, in whose console there are errors."""
+    page = browser.new_page(viewport={"width": request.param, "height": 800})
+    yield page
+    page.close()
+
+
 @pytest.fixture(scope="module")
 def six(stack: Settings) -> str:
     """A run of six trials."""
@@ -78,15 +64,13 @@ def six(stack: Settings) -> str:
 def test_an_unknown_run_says_so_and_comes_as_soon_as_it_is_there(
     browser: Browser, web: WebProcess, stack: Settings, six: str
 ) -> None:
-    page = browser.new_page()
-    opened(page, web, "#/run/sixx")
-    expect(
-        page.get_by_role("alert").filter(has_text="There is no run 'sixx'. Did you mean six?")
-    ).to_be_visible()
-    expect(page.locator(".tabs")).not_to_be_visible()
-    publish(stack, [json.dumps(a_trial(run_id="sixx")).encode()])
-    expect(page.locator(".tabs")).to_be_visible()
-    page.close()
+    with a_page(browser, "404") as page:
+        opened(page, web, "#/run/sixx")
+        said = page.get_by_role("alert").filter(has_text="There is no run 'sixx'. Did you mean six?")
+        expect(said).to_be_visible()
+        expect(page.locator(".tabs")).not_to_be_visible()
+        publish(stack, [a_trial(run_id="sixx")])
+        expect(page.locator(".tabs")).to_be_visible()
 
 
 def test_a_server_that_is_away_leaves_the_last_numbers_in_grey_and_says_what_to_do(
@@ -97,10 +81,8 @@ def test_a_server_that_is_away_leaves_the_last_numbers_in_grey_and_says_what_to_
         expect(page.locator("tbody tr").first).to_be_visible()
         web.stop()
         banner = page.locator(".banner")
-        expect(banner).to_contain_text(
-            "does not answer. Start it again with `streamer up` or `streamer serve`"
-        )
-        expect(banner).to_contain_text("Numbers below are from")
+        for words in ("Start it again with `streamer up` or `streamer serve`", "Numbers below are from"):
+            expect(banner).to_contain_text(words)
         expect(page.locator("main")).to_have_class("stale")
         expect(page.locator("tbody tr").first).to_be_visible()
         web.start()
@@ -109,61 +91,58 @@ def test_a_server_that_is_away_leaves_the_last_numbers_in_grey_and_says_what_to_
 
 
 def test_an_empty_installation_gives_a_command_to_copy(browser: Browser, tmp_path: Path) -> None:
-    with a_stack(tmp_path) as settings, WebProcess(settings, tmp_path) as web:
-        context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
-        page = context.new_page()
+    allowed = ["clipboard-read", "clipboard-write"]
+    with (
+        a_stack(tmp_path) as settings,
+        WebProcess(settings, tmp_path) as web,
+        a_page(browser, permissions=allowed) as page,
+    ):
         opened(page, web, "")
         expect(page.locator("main")).to_contain_text("No runs yet. The first one will appear here")
         page.get_by_role("button", name="Copy: streamer tail RUN_DIRECTORY").click()
         expect(page.get_by_text("Copied", exact=True).first).to_be_visible()
         assert page.evaluate("() => navigator.clipboard.readText()") == "streamer tail RUN_DIRECTORY"
-        context.close()
 
 
-@at_both_widths
 def test_a_redis_that_is_away_leaves_the_last_numbers_in_grey_until_it_is_back(
-    browser: Browser, settings: Settings, redis_server: RedisServer, tmp_path: Path, width: int
+    sized: Page, settings: Settings, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     fed(settings, SIX)
-    page = browser.new_page(viewport={"width": width, "height": 800})
     with WebProcess(settings, tmp_path) as web:
-        opened(page, web, f"#/run/{RUN}")
-        progress, banner = page.locator(".tile").first, page.locator(".banner")
+        opened(sized, web, f"#/run/{RUN}")
+        progress, banner = sized.locator(".tile").first, sized.locator(".banner")
         expect(progress).to_contain_text("6 / 9")
         redis_server.kill()
         expect(banner).to_contain_text("The server cannot reach Redis")
         expect(banner).to_contain_text(f"127.0.0.1:{redis_server.port}")
         expect(banner).to_contain_text("Start Redis, or `streamer up`; this page resumes by itself.")
         expect(banner).to_contain_text(re.compile(r"Numbers below are from \d\d:\d\d:\d\d"))
-        expect(page.locator("main")).to_have_class("stale")
+        expect(sized.locator("main")).to_have_class("stale")
         expect(progress).to_contain_text("6 / 9")
-        expect(page.get_by_role("region", name="Agents of this run").locator("tbody tr")).to_have_count(1)
-        assert (opacity(page, ".tiles"), opacity(page, "main table")) == (0.62, 0.62)
-        assert fits(page, width)
+        expect(sized.get_by_role("region", name="Agents of this run").locator("tbody tr")).to_have_count(1)
+        assert (opacity(sized, ".tiles"), opacity(sized, "main table")) == (0.62, 0.62)
+        assert fits(sized)
         redis_server.start()
         fed(settings, [*SIX, SEVENTH])
         expect(banner).not_to_be_visible()
-        expect(page.locator("main")).not_to_have_class("stale")
+        expect(sized.locator("main")).not_to_have_class("stale")
         expect(progress).to_contain_text("7 / 9")
-        assert opacity(page, ".tiles") == 1
-    page.close()
+        assert opacity(sized, ".tiles") == 1
 
 
-@at_both_widths
 def test_a_broker_that_is_away_leaves_the_trials_in_grey_and_the_board_current(
-    browser: Browser, own: Settings, broker: Broker, tmp_path: Path, width: int
+    sized: Page, own: Settings, broker: Broker, tmp_path: Path
 ) -> None:
     fed(own, SIX, log=True)
-    page = browser.new_page(viewport={"width": width, "height": 800})
     with WebProcess(own, tmp_path) as web:
-        opened(page, web, f"#/run/{RUN}/trials")
-        card = page.get_by_role("region", name="Trials", exact=True)
-        failed = page.get_by_role("region", name="Why trials failed").first
+        opened(sized, web, f"#/run/{RUN}/trials")
+        card = sized.get_by_role("region", name="Trials", exact=True)
+        failed = sized.get_by_role("region", name="Why trials failed").first
         expect(card.locator("tbody tr")).to_have_count(6)
         expect(failed.locator("tbody tr")).to_have_count(1)
         broker.stop()
         fed(own, [*SIX, SEVENTH])
-        expect(page.locator(".tile").first).to_contain_text("7 / 9")
+        expect(sized.locator(".tile").first).to_contain_text("7 / 9")
         for part, rows in ((card, 6), (failed, 1)):
             expect(part.get_by_role("alert")).to_have_text(
                 f"This needs the broker, and no Kafka broker answers at {own.bootstrap}. "
@@ -171,37 +150,33 @@ def test_a_broker_that_is_away_leaves_the_trials_in_grey_and_the_board_current(
             )
             expect(part).to_have_class("card stale")
             expect(part.locator("tbody tr")).to_have_count(rows)
-        assert opacity(page, ".card.stale table") == 0.62
-        assert fits(page, width)
-        expect(page.locator(".banner")).not_to_be_visible()
-        expect(page.locator("main")).not_to_have_class("stale")
+        assert opacity(sized, ".card.stale table") == 0.62
+        assert fits(sized)
+        expect(sized.locator(".banner")).not_to_be_visible()
+        expect(sized.locator("main")).not_to_have_class("stale")
         broker.start()
         fed(own, [*SIX, SEVENTH], log=True, epoch=2)
         for part, rows in ((card, 7), (failed, 1)):
             expect(part.get_by_role("alert")).not_to_be_visible()
             expect(part).not_to_have_class("card stale")
             expect(part.locator("tbody tr")).to_have_count(rows)
-    page.close()
 
 
-@at_both_widths
 def test_a_server_that_may_not_read_events_says_so_where_failures_would_stand(
-    browser: Browser, own: Settings, tmp_path: Path, width: int
+    sized: Page, own: Settings, tmp_path: Path
 ) -> None:
     fed(own, SIX, log=True, events=False)
-    page = browser.new_page(viewport={"width": width, "height": 800})
     with WebProcess(own, tmp_path) as web:
-        opened(page, web, f"#/run/{RUN}/trials")
-        failed = page.get_by_role("region", name="Why trials failed").first
+        opened(sized, web, f"#/run/{RUN}/trials")
+        failed = sized.get_by_role("region", name="Why trials failed").first
         expect(failed.get_by_role("alert")).to_contain_text("Let its Kafka account read that topic")
         expect(failed.locator("table")).not_to_be_visible()
-        card = page.get_by_role("region", name="Trials", exact=True)
+        card = sized.get_by_role("region", name="Trials", exact=True)
         expect(card.locator("tbody tr")).to_have_count(6)
         expect(card.get_by_role("alert")).not_to_be_visible()
         card.locator("tbody tr").first.get_by_role("link").first.click()
-        expect(page.get_by_role("dialog")).to_contain_text("Let its Kafka account read that topic")
-        assert fits(page, width)
-    page.close()
+        expect(sized.get_by_role("dialog")).to_contain_text("Let its Kafka account read that topic")
+        assert fits(sized)
 
 
 # -----------------------------------------------------------------------------
@@ -230,22 +205,20 @@ def test_the_page_writes_times_in_utc_as_the_terminal_does(browser: Browser, web
     now = datetime(2026, 9, 30, 12, 0, tzinfo=UTC)
     passed = [-200_000, -600, -61, -60, 0, 59, 60, 3599, 3600, 7300, 172_799, 172_800]
     moments = [now - timedelta(seconds=seconds) for seconds in passed]
-    context = browser.new_context(timezone_id="Asia/Tokyo")
-    page = context.new_page()
-    page.goto(web.url)
-    drawn = page.evaluate(
-        """async ([now, moments]) => {
-            const { age, clock } = await import("/static/js/shared.js");
-            const dates = moments.map((text) => new Date(text));
-            return [
-              ...dates.map((at) => age(at.getTime(), new Date(now).getTime())),
-              ...dates.map((at) => clock(at, true)),
-              ...dates.map((at) => clock(at, false)),
-            ];
-        }""",
-        [now.isoformat(), [at.isoformat() for at in moments]],
-    )
-    context.close()
+    with a_page(browser, timezone_id="Asia/Tokyo") as page:
+        page.goto(web.url)
+        drawn = page.evaluate(
+            """async ([now, moments]) => {
+                const { age, clock } = await import("/static/js/shared.js");
+                const dates = moments.map((text) => new Date(text));
+                return [
+                  ...dates.map((at) => age(at.getTime(), new Date(now).getTime())),
+                  ...dates.map((at) => clock(at, true)),
+                  ...dates.map((at) => clock(at, false)),
+                ];
+            }""",
+            [now.isoformat(), [at.isoformat() for at in moments]],
+        )
     clocks = [clock(at, now, last) for last in (now + timedelta(days=1), now) for at in moments]
     assert drawn == [*(age(at, now) for at in moments), *clocks]
     assert [drawing.text_of(drawing.time(at)) for at in moments] == [*map(minute, moments)]
