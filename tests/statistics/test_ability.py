@@ -54,30 +54,45 @@ def counted(tasks: list[list[Any]]) -> list[tuple[int, int, int]]:
     return [(n, c, times) for (n, c), times in counts.items()]
 
 
+def alpha_of(level: str) -> Fraction:
+    return 1 - Fraction(level)
+
+
+def test_the_golden_values_name_the_version_that_made_them() -> None:
+    assert GOLDEN["inspect_ai"] == "0.3.285"
+
+
 @pytest.mark.parametrize("case", GOLDEN["rates"], ids=range(len(GOLDEN["rates"])))
 def test_error_and_interval_of_a_rate_are_those_of_inspect_ai(case: dict[str, Any]) -> None:
-    same_as_inspect_ai(case, Clusters.of_counts(counted(case["tasks"])), rate_interval)
+    counts = Clusters.of_counts(counted(case["tasks"]))
+    assert counts.standard_error() == pytest.approx(case["standard_error"], rel=1e-13, abs=1e-15)
+    for level, ends in case["intervals"].items():
+        assert rate_interval(counts, alpha_of(level)) == pytest.approx(ends, rel=1e-12, abs=1e-14)
 
 
 @pytest.mark.parametrize("case", GOLDEN["means"], ids=range(len(GOLDEN["means"])))
 def test_error_and_interval_of_a_mean_are_those_of_inspect_ai(case: dict[str, Any]) -> None:
     sums = [(len(values), sum(map(Fraction, values), Fraction())) for values in case["tasks"]]
-    same_as_inspect_ai(case, Clusters.of_sums(sums), mean_interval)
-
-
-def same_as_inspect_ai(case: dict[str, Any], clusters: Clusters, interval: Callable[..., Any]) -> None:
-    assert clusters.standard_error() == pytest.approx(case["standard_error"], rel=1e-13, abs=1e-15)
+    values = Clusters.of_sums(sums)
+    assert values.standard_error() == pytest.approx(case["standard_error"], rel=1e-13)
     for level, ends in case["intervals"].items():
-        assert interval(clusters, 1 - Fraction(level)) == pytest.approx(ends, rel=1e-12, abs=1e-14)
+        assert mean_interval(values, alpha_of(level)) == pytest.approx(ends, rel=1e-12)
 
 
-def test_where_all_passed_each_task_is_worth_one_trial_and_where_none_did_it_is_the_mirror_image() -> None:
+def test_where_all_passed_each_task_is_worth_one_trial() -> None:
     """inspect_ai takes all 50, and begins at .907."""
-    none, every = (rate_interval(Clusters.of_counts([(5, c, 10)])) for c in (0, 5))
+    result = rate_interval(Clusters.of_counts([(5, 5, 10)]))
     square = Fraction(student_t(Fraction(1, 20), 9)) ** 2
-    assert every == (float(10 / (10 + square)), 1.0)
-    assert f"{every[0]:.3f}" == "0.661"
-    assert none == pytest.approx((0.0, 1 - every[0]), rel=1e-15)
+    assert result == (float(10 / (10 + square)), 1.0)
+    assert f"{result[0]:.3f}" == "0.661"
+
+
+def test_where_none_passed_it_is_the_mirror_image() -> None:
+    none, every = (rate_interval(Clusters.of_counts([(5, c, 10)])) for c in (0, 5))
+    assert none
+    assert every
+    assert none.low == 0.0
+    assert none.high == pytest.approx(1 - every.low, rel=1e-15)
 
 
 @pytest.mark.parametrize("counts", [[], [(5, 3, 1)], [(0, 0, 3)], [(0, 0, 3), (4, 2, 1)]])
@@ -85,7 +100,12 @@ def test_with_fewer_than_two_tasks_there_is_no_error_and_no_interval(
     counts: list[tuple[int, int, int]],
 ) -> None:
     result = Clusters.of_counts(counts)
-    assert [result.standard_error(), rate_interval(result), mean_interval(result)] == [None] * 3
+    assert result.standard_error() is None
+    assert rate_interval(result) is None
+    assert mean_interval(result) is None
+
+
+def test_the_mean_of_nothing_is_unknown() -> None:
     assert (Clusters().mean(), Clusters.of_counts([(2, 1, 1)]).mean()) == (None, 0.5)
 
 
@@ -110,6 +130,14 @@ def test_the_error_is_its_formula_rounded_once(tasks: list[list[bool]]) -> None:
     below, above = (Fraction(math.nextafter(result, end)) for end in (-math.inf, math.inf))
     middle = Fraction(result)
     assert result == 0 == exact or ((below + middle) / 2) ** 2 <= exact <= ((middle + above) / 2) ** 2
+
+
+@examples(100)
+@given(tasks=OUTCOMES, data=st.data())
+def test_the_order_of_the_tasks_changes_nothing(tasks: list[list[bool]], data: st.DataObject) -> None:
+    other = data.draw(st.permutations(tasks))
+    assert Clusters.of_counts(counted(tasks)) == Clusters.of_counts(counted(other))
+    assert repeats(counted(tasks)) == repeats(counted(other))
 
 
 @examples(100)
@@ -220,6 +248,32 @@ def test_repeats_of_judged_passes_are_those_of_their_counts(tasks: list[list[boo
     else:
         expected = min(1.0, told.standard_error**2 / result.standard_error**2)
         assert result.repeats == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("agent_noise", [0.0, 0.06])
+def test_a_planted_noise_of_judges_is_found_within_its_sampling_error(agent_noise: float) -> None:
+    """240 trials of 40 tasks, half of them judged three times: each estimate has 240 degrees of freedom."""
+    planted, trials = 0.04, 240
+    noises, chances = [], []
+    for seed in range(20):
+        chance = random.Random(seed)
+        told = []
+        for number in range(trials):
+            task = number % 40
+            quality = 0.3 + task / 100 + chance.gauss(0, agent_noise)
+            scores = [quality + chance.gauss(0, planted) for _ in range(3 if number % 2 else 1)]
+            told.append((task, scores[-1], scores))
+        result = judge_error(told)
+        assert result is not None
+        assert result.judge is not None
+        assert result.repeats is not None
+        noises.append(result.judge * trials * result.standard_error**2)
+        chances.append(result.repeats * trials * result.standard_error**2)
+    of_one, of_mean = math.sqrt(2 / trials), math.sqrt(2 / trials / 20)
+    assert all(noise == pytest.approx(planted**2, rel=4 * of_one) for noise in noises)
+    if agent_noise:
+        assert fmean(noises) == pytest.approx(planted**2, rel=4 * of_mean)
+    assert fmean(chances) == pytest.approx(planted**2 + agent_noise**2, rel=4 * of_mean * 1.1)
 
 
 @pytest.mark.parametrize(
@@ -355,22 +409,68 @@ def tried(**tasks: str) -> PassAtK:
     return result
 
 
+def test_one_attempt_gives_k_1_where_the_harness_gives_nothing() -> None:
+    assert tried(a="+", b="-").summary() == {"1": {"value": 0.5, "tasks_covered": 2, "partial": False}}
+
+
 def test_of_nothing_there_is_no_k_even_with_a_plan() -> None:
     assert PassAtK().summary(planned_attempts=8, planned_tasks=3) == {}
-    assert (sizes(20), sizes(3)) == ([1, 2, 4, 5, 8, 10, 16], [1, 2])
+
+
+def test_each_task_weighs_the_same() -> None:
+    # k=1: (1/4 + 1/1) / 2; k=2 and 4 over task a alone: 1 - C(3,2)/C(4,2) = 1/2, then 1
+    assert tried(a="+---", b="+").summary() == {
+        "1": {"value": 0.625, "tasks_covered": 2, "partial": False},
+        "2": {"value": 0.5, "tasks_covered": 1, "partial": True},
+        "4": {"value": 1.0, "tasks_covered": 1, "partial": True},
+    }
+
+
+def test_k_goes_up_to_the_larger_of_plan_and_sight() -> None:
+    assert list(tried(a="+" * 5).summary()) == ["1", "2", "4", "5"]
+    assert list(tried(a="+").summary(planned_attempts=5)) == ["1", "2", "4", "5"]
+    assert list(tried(a="+" * 5).summary(planned_attempts=2)) == ["1", "2", "4", "5"]
+    assert sizes(20) == [1, 2, 4, 5, 8, 10, 16]
+    assert sizes(3) == [1, 2]
+
+
+def test_a_k_that_no_task_covers_yet_is_unknown_and_partial() -> None:
+    two = tried(a="+", b="-").summary(planned_attempts=2)["2"]
+    assert two == {"value": None, "tasks_covered": 0, "partial": True}
+
+
+def test_planned_tasks_that_are_missing_make_it_partial() -> None:
+    summary = tried(a="+").summary(planned_tasks=2)
+    assert summary == {"1": {"value": 1.0, "tasks_covered": 1, "partial": True}}
+    assert not tried(a="+", b="+", c="+").summary(planned_tasks=2)["1"]["partial"]
+
+
+def test_merging_pools_the_attempts_of_a_task() -> None:
+    pooled = tried(a="+-", b="-")
+    pooled.merge(tried(a="--", c="+"))
+    assert pooled.summary() == tried(a="+---", b="-", c="+").summary()
+    assert pooled.tasks == 3
+
+
+def test_a_task_without_attempts_left_is_gone() -> None:
+    stored = tried(a="+", b="-")
+    stored.remove("a", True)
+    assert (stored.tasks, stored.summary()["1"]["value"]) == (1, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("attempts", "tasks"), [(0, 0), (2, 2), (40, 12)])
-def test_unequal_attempts_are_averaged_exactly(seed: int, attempts: int, tasks: int) -> None:
-    """A plan of fewer or more than there are: of more, some k have no value yet, and all are partial."""
+def test_unequal_attempts_are_averaged_exactly(seed: int) -> None:
     choice = random.Random(seed)
-    tried = [(f"t{choice.randrange(9)}", choice.random() < 0.3) for _ in range(150)]
+    attempts = [(f"t{choice.randrange(9)}", choice.random() < 0.3) for _ in range(150)]
     stored = PassAtK()
-    for task, passed in tried:
+    for task, passed in attempts:
         stored.add(task, passed)
-    assert stored.summary(attempts, tasks) == oracles.pass_at_k(tried, attempts, tasks)
-    assert stored.tasks == 9
+    assert stored.summary(40, 12) == oracles.pass_at_k(attempts, 40, 12)
+
+
+def test_thirds_are_rounded_once() -> None:
+    # 1/3 + 2/3 + 1/3 over 3 tasks = 4/9
+    assert tried(a="+--", b="++-", c="+--").summary()["1"]["value"] == float(Fraction(4, 9))
 
 
 @pytest.mark.parametrize("tasks", [3, 40, 5_000])

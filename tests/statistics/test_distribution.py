@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from math import inf, isfinite, nan
+from math import inf, isfinite, isnan, nan
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.schemas.wire import json_number
+from streamer.schemas.wire import canonical_json, json_number
 from streamer.statistics.distribution import Distribution
 from streamer.statistics.exact import StatsError
 from tests.statistics import oracles
@@ -29,6 +29,32 @@ def distribution(*values: float) -> Distribution:
     return result
 
 
+def test_of_nothing_the_count_is_zero_and_the_rest_unknown() -> None:
+    nothing = Distribution()
+    assert nothing.summary() == {
+        "median": None,
+        "mean": None,
+        "mode": None,
+        "min": None,
+        "max": None,
+        "std_dev": None,
+        "count": 0,
+    }
+    assert (nothing.total(), nothing.variance()) == (0.0, None)
+
+
+def test_one_infinite_cost_makes_the_mean_infinite_and_leaves_the_median() -> None:
+    assert distribution(0.2, 0.4, inf).summary() == {
+        "median": 0.4,
+        "mean": "Infinity",
+        "mode": 0.2,
+        "min": 0.2,
+        "max": "Infinity",
+        "std_dev": None,
+        "count": 3,
+    }
+
+
 def test_an_infinite_value_that_leaves_leaves_no_trace() -> None:
     stored = distribution(0.2, inf, 0.4, -inf)
     assert (stored.summary()["mean"], stored.variance()) == ("NaN", None)
@@ -39,15 +65,19 @@ def test_an_infinite_value_that_leaves_leaves_no_trace() -> None:
 
 
 def test_not_a_number_is_counted_apart_and_enters_nothing() -> None:
-    stored, part = distribution(0.2, nan, 0.4), distribution(nan)
-    stored.merge(part)
-    assert (stored.nans, part.nans, stored.count) == (2, 1, 2)
+    stored = distribution(0.2, nan, 0.4)
+    assert (stored.nans, stored.count) == (1, 2)
     assert stored.summary() == distribution(0.2, 0.4).summary()
-    stored.unmerge(part)
     stored.remove(nan)
-    assert (stored.nans, part.nans) == (0, 1)
+    assert stored.nans == 0
     with pytest.raises(StatsError, match="does not hold nan"):
         stored.remove(nan)
+
+
+def test_merging_adds_what_was_counted_apart() -> None:
+    stored = distribution(nan, inf)
+    stored.merge(distribution(nan, -inf, 1.0), distribution(inf))
+    assert (stored.nans, stored.count, stored.summary()["mean"]) == (2, 4, "NaN")
 
 
 def test_a_value_that_only_rounds_to_one_held_cannot_be_removed() -> None:
@@ -62,20 +92,28 @@ def test_the_sample_deviation_is_asked_for() -> None:
     stored = distribution(1.0, 3.0)
     assert (stored.summary()["std_dev"], stored.summary(ddof=1)["std_dev"]) == (1.0, 2**0.5)
     assert (stored.variance(), stored.variance(ddof=1)) == (1.0, 2.0)
-    assert (Distribution().total(), Distribution().variance()) == (0.0, None)
 
 
-@pytest.mark.parametrize(
-    ("values", "middle"),
-    [
-        ((0.0, 5e-324), "0.0"),
-        ((-5e-324, 0.0), "0.0"),
-        ((5e-324, 1e-323), "1e-323"),
-        ((1.5e308, 1.7e308), "1.6e+308"),
-    ],
-)
-def test_the_middle_is_rounded_to_even_and_never_overflows(values: tuple[float, ...], middle: str) -> None:
-    assert repr(distribution(*values).median()) == middle
+def test_the_two_zeros_are_one_value() -> None:
+    assert repr(distribution(-0.0, 0.0).summary()) == repr(distribution(0.0, -0.0).summary())
+    assert "-0.0" not in repr(distribution(-0.0, -1e-9, 1e-9).summary()["mode"])
+
+
+def test_two_values_whose_sum_overflows_have_a_middle() -> None:
+    assert distribution(1.5e308, 1.7e308).median() == 1.6e308
+
+
+def test_the_middle_of_the_smallest_floats_is_rounded_to_even() -> None:
+    assert distribution(0.0, 5e-324).median() == 0.0
+    assert distribution(5e-324, 1e-323).median() == 1e-323
+    assert repr(distribution(-5e-324, 0.0).median()) == "0.0"
+
+
+def test_between_the_infinities_there_is_no_middle() -> None:
+    middle = distribution(-inf, inf).median()
+    assert middle is not None
+    assert isnan(middle)
+    assert distribution(-inf, 2.0, inf).median() == 2.0
 
 
 @examples(500)
@@ -121,6 +159,29 @@ def test_a_long_walk_of_parts_that_come_and_go_equals_the_oracle(
             if choice.random() < 0.3:
                 assert stored.summary() == oracles.distribution([value for part in parts for value in part])
         assert stored.ascending() == sorted(value for part in parts for value in part)
+
+
+numbers = st.one_of(st.sampled_from([0.0, -0.0, 1.0, inf, -inf]), st.floats())
+portions = st.lists(st.lists(numbers, min_size=1, max_size=90), max_size=4)
+
+
+@examples(150)
+@given(portions, portions)
+def test_a_part_counts_in_every_distribution_that_it_is_merged_into_and_can_be_taken_back(
+    first: list[list[float]], second: list[list[float]]
+) -> None:
+    shared = list(map(Distribution.of, first))
+    other = Distribution()
+    for values in second:
+        other.extend(values)
+    other.merge(*shared)
+    everything = [value for values in first + second for value in values]
+    assert canonical_json(other.summary()) == canonical_json(oracles.distribution(everything))
+    other.unmerge(*shared)
+    left = [value for values in second for value in values]
+    assert canonical_json(other.summary()) == canonical_json(oracles.distribution(left))
+    assert other.nans == sum(value != value for value in left)
+    assert [part.count + part.nans for part in shared] == list(map(len, first))
 
 
 def test_a_value_takes_eight_bytes() -> None:

@@ -51,7 +51,19 @@ def test_an_order_by_declared_difficulty_is_caught_in_both_directions() -> None:
     difficulty = {task: number / 89 for number, task in enumerate(TASKS)}
     assert follows_difficulty(TASKS, difficulty)
     assert follows_difficulty(TASKS[::-1], difficulty)
-    assert follows_difficulty([*TASKS, *TASKS[::-1]], difficulty), "a task counts where it came first"
+
+
+def test_an_order_that_only_leans_towards_difficulty_is_caught() -> None:
+    choice = random.Random(7)
+    difficulty = {task: number / 89 + choice.uniform(0, 1) for number, task in enumerate(TASKS)}
+    assert follows_difficulty(TASKS, difficulty)
+
+
+def test_shuffled_orders_fail_in_one_percent() -> None:
+    choice = random.Random(18)
+    difficulty = {task: choice.choice([0.0, 0.1, 0.5, 1.0]) for task in TASKS}
+    failed = sum(follows_difficulty(choice.sample(TASKS, 89), difficulty) for _ in range(2_000))
+    assert 8 <= failed <= 34  # 20 expected, and three standard deviations
 
 
 def test_of_all_orders_of_seven_tasks_few_fail() -> None:
@@ -81,6 +93,11 @@ def test_with_no_two_difficulties_nothing_is_followed(difficulty: dict[str, floa
     assert not follows_difficulty([], difficulty)
 
 
+def test_a_task_that_comes_again_counts_where_it_came_first() -> None:
+    difficulty = {task: number / 89 for number, task in enumerate(TASKS)}
+    assert follows_difficulty([*TASKS, *TASKS[::-1]], difficulty)
+
+
 def test_equal_values_share_their_mean_rank() -> None:
     """Ranks 1, 2.5, 2.5, 4, 5 of mean 3, twice."""
     assert _centred([0.2, 0.3, 0.3, 0.7, 0.9]) == [-4, -1, -1, 2, 4]
@@ -103,20 +120,31 @@ def test_a_shuffled_order_fails_one_look_at_outcomes_seldom_enough(size: int, pa
     assert exact_share_that_fails(size, passed) <= OUTCOME_LEVEL
 
 
-EARLY: list[Outcome] = [*[True] * 11, *[False] * 11]
-
-
-def test_passes_that_come_first_or_last_are_caught_and_a_look_that_failed_stays_failed() -> None:
-    assert follows_outcome(EARLY, 88)
-    assert follows_outcome(EARLY[::-1], 88)
-    assert follows_outcome([*EARLY, *[False, True] * 33], 88)
+def test_passes_that_come_first_or_last_are_caught() -> None:
+    early: list[Outcome] = [*[True] * 11, *[False] * 11]
+    assert follows_outcome(early, 88)
+    assert follows_outcome(early[::-1], 88)
 
 
 def test_a_look_takes_exactly_its_prefix_once_that_is_closed() -> None:
-    assert not follows_outcome(EARLY[:21], 88)
-    assert not follows_outcome([*EARLY[:5], None, *EARLY[6:], *EARLY], 88)
-    assert follows_outcome([*EARLY, None, *[True] * 30], 88)
+    early: list[Outcome] = [*[True] * 11, *[False] * 11]
+    assert not follows_outcome(early[:21], 88)
+    assert not follows_outcome([*early[:5], None, *early[6:], *early], 88)
+    assert follows_outcome([*early, None, *[True] * 30], 88)
     assert not follows_outcome([*[True, False] * 11, *[True] * 10, *[False] * 11], 88)  # the half is not in
+
+
+def test_a_look_that_failed_stays_failed() -> None:
+    early: list[Outcome] = [*[True] * 11, *[False] * 11]
+    later: list[Outcome] = [False, True] * 33
+    assert follows_outcome([*early, *later], 88)
+
+
+def test_shuffled_orders_fail_in_at_most_one_percent() -> None:
+    choice = random.Random(18)
+    outcomes: list[Outcome] = [*[True] * 38, *[False] * 51]
+    failed = sum(follows_outcome(choice.sample(outcomes, 89), 89) for _ in range(2_000))
+    assert failed <= 0.01 * 2_000 + 13  # and three standard deviations
 
 
 @pytest.mark.parametrize("outcomes", [[], [None] * 89, [True] * 89, [False] * 89])
@@ -136,39 +164,37 @@ def listed(outcomes: Sequence[Outcome], attempts: int = 1) -> list[Trial]:
     return [Trial(f"s{at}", f"t{at // attempts}", outcome, at) for at, outcome in enumerate(outcomes)]
 
 
+def reason(plan: TrialPlan, trials: list[Trial]) -> FinalMissing | None:
+    return conclude("run", plan, trials).missing
+
+
 def test_an_interval_is_that_of_the_outcomes_in_order() -> None:
     outcomes: list[Outcome] = [True, False, None, True]
     assert conclude("run", SHUFFLED, listed(outcomes)[::-1]) == Conclusion(final(outcomes, 89), None)
 
 
-BY_DIFFICULTY = TrialPlan(89, OrderKind.SHUFFLED, difficulty={f"t{at}": at / 89 for at in range(89)})
-WITHOUT_A_PLACE = [*listed([True, False]), Trial("x", "x")]
+def test_an_order_of_unknown_kind_has_an_interval_too() -> None:
+    """It is published as `final_if_unrelated`."""
+    assert reason(TrialPlan(89), listed([True])) is None
 
 
-@pytest.mark.parametrize(
-    ("plan", "trials", "missing"),
-    [
-        (TrialPlan(None, OrderKind.CHOSEN), listed([True]), FinalMissing.NO_PLAN),
-        (TrialPlan(0, OrderKind.CHOSEN), listed([True]), FinalMissing.NO_PLAN),
-        (TrialPlan(1, OrderKind.CHOSEN), listed([True, False]), FinalMissing.PLAN_EXCEEDED),
-        (TrialPlan(89, OrderKind.CHOSEN), [], FinalMissing.ORDER_CHOSEN),
-        (SHUFFLED, WITHOUT_A_PLACE, FinalMissing.ORDER_UNKNOWN_IN_PART),
-        (TrialPlan(89, concurrency=8), WITHOUT_A_PLACE, FinalMissing.ORDER_UNKNOWN_IN_PART),
-        (SHUFFLED, listed([True, False, None, True], attempts=2), FinalMissing.ATTEMPTS_TOGETHER),
-        (BY_DIFFICULTY, listed([None] * 89), FinalMissing.ORDER_FOLLOWS_DIFFICULTY),  # before any result
-        (BY_DIFFICULTY, listed([None] * 88), FinalMissing.NOTHING_YET),  # not the whole list
-        (SHUFFLED, listed([True] * 12 + [False] * 11), FinalMissing.ORDER_FOLLOWS_OUTCOME),
-        (SHUFFLED, [], FinalMissing.NOTHING_YET),
-        (SHUFFLED, listed([None, None]), FinalMissing.NOTHING_YET),
-        # Not closed, so that the check against outcomes does not see it first.
-        (TrialPlan(80, OrderKind.SHUFFLED), listed([None, *[True] * 30, *[False] * 30]), FinalMissing.EMPTY),
-        (TrialPlan(89), listed([True]), None),  # published as `final_if_unrelated`
-    ],
-)
-def test_the_first_reason_that_applies_is_why_there_is_no_interval(
-    plan: TrialPlan, trials: list[Trial], missing: FinalMissing | None
-) -> None:
-    assert conclude("run", plan, trials).missing is missing
+@pytest.mark.parametrize("trials", [None, 0])
+def test_without_a_plan_nothing_else_is_said(trials: int | None) -> None:
+    assert reason(TrialPlan(trials, OrderKind.CHOSEN), listed([True])) is FinalMissing.NO_PLAN
+
+
+def test_more_trials_than_planned_are_said_before_the_order() -> None:
+    assert reason(TrialPlan(1, OrderKind.CHOSEN), listed([True, False])) is FinalMissing.PLAN_EXCEEDED
+
+
+def test_a_chosen_order_has_no_interval_from_the_start() -> None:
+    assert reason(TrialPlan(89, OrderKind.CHOSEN), []) is FinalMissing.ORDER_CHOSEN
+
+
+def test_a_trial_without_a_place_makes_the_order_unknown_in_part() -> None:
+    trials = [*listed([True, False]), Trial("x", "x")]
+    assert reason(SHUFFLED, trials) is FinalMissing.ORDER_UNKNOWN_IN_PART
+    assert reason(TrialPlan(89, concurrency=8), trials) is FinalMissing.ORDER_UNKNOWN_IN_PART
 
 
 def test_a_declared_shuffle_with_a_concurrency_needs_no_places() -> None:
@@ -176,6 +202,32 @@ def test_a_declared_shuffle_with_a_concurrency_needs_no_places() -> None:
     trials = [Trial(f"s{at}", f"t{at}", outcome) for at, outcome in enumerate(outcomes)]
     result = conclude("run", TrialPlan(89, OrderKind.SHUFFLED, concurrency=8), trials, later=[True, None])
     assert result.passes == final_without_order(20, 25, 89, 8, stopped=2).grown([True, None])
+
+
+def test_attempts_that_lie_together_have_no_interval() -> None:
+    assert reason(SHUFFLED, listed([True, False, None, True], attempts=2)) is FinalMissing.ATTEMPTS_TOGETHER
+
+
+def test_an_order_that_follows_difficulty_is_caught_before_any_result() -> None:
+    difficulty = {f"t{at}": at / 89 for at in range(89)}
+    plan = TrialPlan(89, OrderKind.SHUFFLED, difficulty=difficulty)
+    assert reason(plan, listed([None] * 89)) is FinalMissing.ORDER_FOLLOWS_DIFFICULTY
+    assert reason(plan, listed([None] * 88)) is FinalMissing.NOTHING_YET  # not the whole list
+
+
+def test_outcomes_that_follow_the_order_are_caught() -> None:
+    assert reason(SHUFFLED, listed([True] * 12 + [False] * 11)) is FinalMissing.ORDER_FOLLOWS_OUTCOME
+
+
+def test_without_a_final_value_there_is_nothing_yet() -> None:
+    assert reason(SHUFFLED, []) is FinalMissing.NOTHING_YET
+    assert reason(SHUFFLED, listed([None, None])) is FinalMissing.NOTHING_YET
+
+
+def test_an_interval_without_a_number_is_empty() -> None:
+    """Not closed, so that the check against outcomes does not see it first."""
+    outcomes: list[Outcome] = [None, *[True] * 30, *[False] * 30]
+    assert reason(TrialPlan(80, OrderKind.SHUFFLED), listed(outcomes)) is FinalMissing.EMPTY
 
 
 def test_later_trials_are_counted_both_ways() -> None:
@@ -298,6 +350,10 @@ def test_the_chance_that_any_look_ever_misses_is_below_five_percent(planned: int
     shares = [share_of_orders_that_miss(planned, passes) for passes in range(planned + 1)]
     assert max(shares) <= ALPHA
     assert f"{float(max(shares)) * 100:.2f}" == at_most
+
+
+def test_of_38_passes_in_89_trials_fewer_orders_miss() -> None:
+    assert f"{float(share_of_orders_that_miss(89, 38)) * 100:.2f}" == "3.25"
 
 
 def test_the_interval_is_the_tightest_of_all_prefixes() -> None:

@@ -115,6 +115,22 @@ def test_the_evidence_is_an_e_value_at_any_stopping_time_and_order_of_arrival(
     assert without_order <= 1 + 1e-9
 
 
+def test_the_largest_value_alone_is_no_e_value() -> None:
+    """So the test above can fail: the value that ranks and gates use has a mean above 1."""
+    assert best_stop(6, (0.5, 0.5, 0.0), lambda known: evidence_worse(known, 6)) > 1.3
+
+
+def test_results_only_add_evidence_so_the_last_look_sees_what_any_look_saw() -> None:
+    chance = Random(4)
+    for _ in range(20):
+        every = [chance.choice(OUTCOMES) for _ in range(30)]
+        known, seen = [UNKNOWN] * 30, [0.0]
+        for at in chance.sample(range(30), 30):
+            known[at] = every[at]
+            seen.append(evidence_better(known, known, 30))
+        assert seen == sorted(seen)
+
+
 def test_the_evidence_is_the_mean_of_both_parts() -> None:
     pairs = [Pair(False, True)] * 12 + [Pair(True, False)] * 3 + [Pair(None, True)] * 2
     at_end = e_value(*at_worst(pairs, 20))

@@ -66,22 +66,22 @@ def test_ties_do_not_follow_the_names() -> None:
     assert all(order != sorted(order) for order in orders)
 
 
-@pytest.mark.parametrize(
-    ("places", "planned", "others", "expected"),
-    [
-        ([1, 4], 10, set(), [None, True, None, None, False]),
-        ([0, 2, 10**9], 5, set(), [True, None, False, None, True]),
-        ([0, 2, 10**9], 4, set(), [True, None, False, True]),
-        ([0, 2, 10**9], 3, set(), [True, False, True]),
-        ([2, 5], 9, {0, 1, 4}, [True, None, False]),
-    ],
-)
-def test_a_missing_place_is_an_unknown_trial_unless_another_agent_has_it_or_the_plan_has_no_more(
-    places: list[int], planned: int, others: set[int], expected: list[bool | None]
-) -> None:
+def test_a_missing_place_is_an_unknown_trial() -> None:
+    ordered = [Trial("a", "a", True, 1), Trial("b", "b", False, 4)]
+    assert sequence(ordered, 10) == [None, True, None, None, False]
+
+
+def test_no_more_trials_are_put_into_gaps_than_the_plan_has_left() -> None:
     """A trial that was started again took a number of the count, and kept its first one."""
-    ordered = [Trial(f"s{at}", f"t{at}", at % 2 == 0, place) for at, place in enumerate(places)]
-    assert sequence(ordered, planned, others=others) == expected
+    ordered = [Trial("a", "a", True, 0), Trial("b", "b", False, 2), Trial("c", "c", True, 1_000_000_000)]
+    assert sequence(ordered, 5) == [True, None, False, None, True]
+    assert sequence(ordered, 4) == [True, None, False, True]
+    assert sequence(ordered, 3) == [True, False, True]
+
+
+def test_places_of_others_are_no_gaps() -> None:
+    ordered = [Trial("a", "a", True, 2), Trial("b", "b", False, 5)]
+    assert sequence(ordered, 9, others={0, 1, 4}) == [True, None, False]
 
 
 def test_trials_without_a_place_come_last_and_make_no_gap() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import product
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.statistics.exact import StatsError
-from streamer.statistics.final import ALPHA
+from streamer.statistics.final import ALPHA, highest, lowest, possible
 from streamer.statistics.pairs import (
     Attempts,
     Direction,
@@ -32,6 +33,18 @@ from tests.support.examples import examples
 
 WIN, LOSS, BOTH, NEITHER = Pair(True, False), Pair(False, True), Pair(True, True), Pair(False, False)
 SIDE = st.sampled_from([True, False, None])
+
+
+@pytest.mark.parametrize(
+    ("wins", "ties", "losses", "low", "high"),
+    [(2, 30, 13, -39, 1), (4, 40, 16, -31, -1), (10, 60, 10, -6, 6)],
+)
+def test_one_prefix_of_two_colours_gives_the_published_ends(
+    wins: int, ties: int, losses: int, low: int, high: int
+) -> None:
+    seen, half = wins + ties + losses, ALPHA / 2
+    assert lowest(89, seen, wins, half) - highest(89, seen, losses, half) == low
+    assert highest(89, seen, wins, half) - lowest(89, seen, losses, half) == high
 
 
 @pytest.mark.parametrize(("wins", "losses", "worse"), [(10, 30, 63.228), (0, 8, 56.778), (31, 33, 0.19095)])
@@ -69,6 +82,38 @@ def test_evidence_of_many_losses_is_a_number_that_json_can_write() -> None:
     """100,000 straight losses: 2^100,001 / 100,001 is beyond the floats."""
     assert 1e299 < e_value(0, 100_000) <= e_value(3, 100_000) < inf
     assert e_value(10**9, 3) == pytest.approx(1e-9)
+
+
+def test_a_fair_coin_ever_reaches_twenty_in_at_most_five_percent() -> None:
+    alive, rejected = {0: Fraction(1)}, Fraction()
+    for tosses in range(1, 121):
+        following: dict[int, Fraction] = {}
+        for losses, share in alive.items():
+            for more in (losses, losses + 1):
+                following[more] = following.get(more, Fraction()) + share / 2
+        for losses in [stored for stored in following if e_value(tosses - stored, stored) >= 1 / ALPHA]:
+            rejected += following.pop(losses)
+        alive = following
+    assert Fraction(1, 100) < rejected <= ALPHA
+
+
+@pytest.mark.parametrize("alpha", [ALPHA, Fraction(1, 2), Fraction(4, 5)], ids=str)
+def test_of_every_small_plan_few_orders_ever_miss_the_final_difference(alpha: Fraction) -> None:
+    """Section 7, exhaustive: every order of wins, ties and losses, every look, up to six pairs.
+
+    So few pairs rule nothing out at 95 %; at the other levels they do.
+    """
+    for planned in range(1, 7):
+        orders: Counter[tuple[int, int]] = Counter()
+        missed: Counter[tuple[int, int]] = Counter()
+        for order in product((WIN, BOTH, LOSS), repeat=planned):
+            counts = order.count(WIN), order.count(LOSS)
+            looks = [final_difference(order[:seen], planned, alpha) for seen in range(planned + 1)]
+            orders[counts] += 1
+            missed[counts] += any(not look.low <= counts[0] - counts[1] <= look.high for look in looks)
+        assert all(missed[counts] <= alpha * number for counts, number in orders.items())
+        assert orders.total() == 3**planned
+    assert (missed.total() > 0) == (alpha > ALPHA)
 
 
 @pytest.mark.parametrize("planned", [1, 2, 3, 4, 5])
@@ -172,6 +217,36 @@ def test_a_gate_takes_its_margin_exactly() -> None:
     assert no_further_behind(FinalDifference(-9, -3, 100).ends(), margin) is GateVerdict.FAIL
 
 
+@pytest.mark.parametrize("planned", [*range(1, 13), 16])
+def test_the_difference_misses_at_any_look_in_at_most_five_percent_of_all_orders(planned: int) -> None:
+    """Exact, for every mixture of wins, ties and losses. With so few pairs each of them is a prefix.
+
+    The difference can miss only once the wins or the losses have missed.
+    """
+    for wins in range(planned + 1):
+        for losses in range(planned + 1 - wins):
+            orders = comb(planned, wins) * comb(planned - wins, losses)
+            assert orders - _orders_never_missed(planned, wins, losses) <= ALPHA * orders
+
+
+def _orders_never_missed(planned: int, wins: int, losses: int) -> int:
+    """Orders in which every prefix leaves the true wins and the true losses possible."""
+    alive = {(0, 0): 1}
+    for seen in range(1, planned + 1):
+        following: Counter[tuple[int, int]] = Counter()
+        for (won, lost), orders in alive.items():
+            for state in ((won + 1, lost), (won, lost + 1), (won, lost)):
+                following[state] += orders
+        alive = {
+            (won, lost): orders
+            for (won, lost), orders in following.items()
+            if seen - won - lost <= planned - wins - losses
+            and possible(planned, seen, won, wins, ALPHA / 2)
+            and possible(planned, seen, lost, losses, ALPHA / 2)
+        }
+    return alive.get((wins, losses), 0)
+
+
 # -----------------------------------------------------------------------------
 # Places of many agents: Holm's method, and how many losses show that an agent is worse.
 
@@ -229,27 +304,34 @@ def tasks(*trials: Attempts) -> dict[str, list[Attempts]]:
     return {f"t{number}": [one] for number, one in enumerate(trials)}
 
 
-TOLD_APART, NOT_TOLD_APART = {"a": (1, 1), "b": (2, 2)}, {"a": (1, 2), "b": (1, 2)}
-SAME = [PASSED, FAILED] * 3
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "expected"),
-    [
-        (tasks(*SAME, *[PASSED] * 6), tasks(*SAME, *[FAILED] * 6), NOT_TOLD_APART),
-        (tasks(*SAME, *[PASSED] * 7), tasks(*SAME, *[FAILED] * 7), TOLD_APART),
-        (tasks(*[PASSED] * 7, FAILED), tasks(*[FAILED] * 7, UNKNOWN), NOT_TOLD_APART),  # p = 9/256 = .035
-        (tasks(*[PASSED] * 7, FAILED), tasks(*[FAILED] * 8), TOLD_APART),
-        ({f"a{n}": [PASSED] for n in range(20)}, {f"b{n}": [FAILED] for n in range(20)}, NOT_TOLD_APART),
-    ],
-    ids=["six tasks", "seven tasks", "one may yet be a win", "it is none", "no common task"],
-)
-def test_two_agents_are_told_apart_from_seven_tasks_that_surely_differ_one_way(
-    a: dict[str, list[Attempts]], b: dict[str, list[Attempts]], expected: dict[str, tuple[int, int]]
+@pytest.mark.parametrize(("differing", "told_apart"), [(6, False), (7, True)])
+def test_two_agents_are_told_apart_from_seven_tasks_that_differ_one_way(
+    differing: int, told_apart: bool
 ) -> None:
     """Ranks at the end have half of .05, and two directions a half of that: 2^-6 is above, and 2^-7 below."""
-    assert places_at_end({"a": a, "b": b}) == expected
-    assert (places_at_end({}), places_at_end({"a": a})) == ({}, {"a": (1, 1)})
+    same = [PASSED, FAILED] * 3
+    result = places_at_end(
+        {"a": tasks(*same, *[PASSED] * differing), "b": tasks(*same, *[FAILED] * differing)}
+    )
+    assert result == (TOLD_APART if told_apart else NOT_TOLD_APART)
+
+
+def test_an_unknown_trial_counts_against_both_claims() -> None:
+    """Seven sure losses with one task that may yet be a win: p = 9/256 = .035."""
+    agents = {"a": tasks(*[PASSED] * 7, FAILED), "b": tasks(*[FAILED] * 7, UNKNOWN)}
+    assert places_at_end(agents) == {"a": (1, 2), "b": (1, 2)}
+    agents["b"]["t7"] = [FAILED]
+    assert places_at_end(agents) == {"a": (1, 1), "b": (2, 2)}
+
+
+def test_agents_without_a_common_task_are_never_told_apart() -> None:
+    quarantined = {"a": {f"a{n}": [PASSED] for n in range(20)}, "b": {f"b{n}": [FAILED] for n in range(20)}}
+    assert places_at_end(quarantined) == {"a": (1, 2), "b": (1, 2)}
+    assert places_at_end({}) == {}
+    assert places_at_end({"a": tasks(PASSED)}) == {"a": (1, 1)}
+
+
+TOLD_APART, NOT_TOLD_APART = {"a": (1, 1), "b": (2, 2)}, {"a": (1, 2), "b": (1, 2)}
 
 
 @pytest.mark.parametrize(
