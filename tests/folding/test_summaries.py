@@ -312,7 +312,7 @@ def test_the_same_move_has_the_same_id_and_another_move_another() -> None:
 
 
 # -----------------------------------------------------------------------------
-# Uplift, variance, spread and cost of a pass, with the specification's worked example 3.
+# Uplift, variance, spread and cost of a pass; the specification's example is in test_rulings_costs.
 
 
 def a_group(*, resolved: bool) -> GroupState:
