@@ -243,12 +243,11 @@ def test_a_resumed_job_is_what_convert_says(
     variables: dict[str, str],
     tmp_path: Path,
     settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
     plugin: tuple[str, ...],
 ) -> None:
     """`harbor job resume` deletes the trials that were stopped, and runs them under other names."""
-    to = variables | plugged_in(settings) | {"STREAMER_DATA_DIR": str(tmp_path / "data")}
-    monkeypatch.setenv("STREAMER_DATA_DIR", to["STREAMER_DATA_DIR"])
+    settings = settings.model_copy(update={"data_dir": tmp_path / "data"})
+    to = variables | plugged_in(settings) | {"STREAMER_DATA_DIR": str(settings.data_dir)}
     job = stop_in_the_middle(harbor, tmp_path, to, "--plugin", "streamer")
     stopped = {trial.name for trial in job.iterdir() if trial.is_dir()}
     run_in_peer(harbor, "harbor", "job", "resume", "-p", "jobs/live", *plugin, cwd=tmp_path, variables=to)
@@ -345,7 +344,7 @@ def test_a_server_followed_by_its_address_or_its_files_is_one_run_with_its_own_t
 ) -> None:
     """R34."""
     address, data = server
-    monkeypatch.setenv("STREAMER_DATA_DIR", str(tmp_path / "data"))
+    settings = settings.model_copy(update={"data_dir": tmp_path / "data"})
     with pytest.raises(ServerError, match=r"401\. Set HARBOR_API_KEY"):
         ServerCopy(address, tmp_path).update()
     monkeypatch.setenv("HARBOR_API_KEY", SERVER_KEY)
