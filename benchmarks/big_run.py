@@ -14,7 +14,7 @@ from benchmarks.site import Deployment, Site, ready_at
 from tests.support.worker_process import WorkerProcess
 
 RECOVERS_IN_SECONDS = {"memory": 55.0, "rocksdb": 50.0}
-BYTES_A_SLOT = 750.0
+BYTES_A_SLOT = 700.0
 
 
 def big_run(scale: Scale, sites: Sites, stores: Sequence[str] = tuple(RECOVERS_IN_SECONDS)) -> Measured:
