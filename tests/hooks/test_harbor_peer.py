@@ -239,11 +239,7 @@ def stop_in_the_middle(harbor: Path, home: Path, variables: dict[str, str], *opt
 
 @pytest.mark.parametrize("plugin", [("--plugin", "streamer"), ()], ids=["with the plug-in", "without"])
 def test_a_resumed_job_is_what_convert_says(
-    harbor: Path,
-    variables: dict[str, str],
-    tmp_path: Path,
-    settings: Settings,
-    plugin: tuple[str, ...],
+    harbor: Path, variables: dict[str, str], tmp_path: Path, settings: Settings, plugin: tuple[str, ...]
 ) -> None:
     """`harbor job resume` deletes the trials that were stopped, and runs them under other names."""
     settings = settings.model_copy(update={"data_dir": tmp_path / "data"})
