@@ -212,9 +212,15 @@ def test_a_reader_that_goes_away_ends_the_command_silently(tmp_path: Path) -> No
     assert fold.returncode == 141
 
 
+def listens_to_ctrl_c() -> None:
+    """A shell ignores SIGINT for what it starts in the background, the tests and their children included."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_the_command_with_one_line() -> None:
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        [*COMMAND, "fold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "fold"], stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=listens_to_ctrl_c
     ) as fold:
         assert fold.stdin is not None
         assert fold.stderr is not None
