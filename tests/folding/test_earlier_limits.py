@@ -235,7 +235,7 @@ def test_pages_that_others_may_not_find_are_written_anew_with_the_next_event() -
 
 
 def withdrawn_after_recovery(writes: Iterable[PageWrite]) -> set[str]:
-    """Tasks of the scored trials that whoever recovers these pages tombstones when it publishes."""
+    """Tasks of the scored trials that a worker with these pages withdraws when it publishes."""
     scored = reread(writes).run("run-1").take_changes(notify=False).scored
     return {change.key.split("|")[2] for change in scored if change.value is None}
 

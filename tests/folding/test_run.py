@@ -57,7 +57,7 @@ class Saved:
         self.pages |= {write.key: write.value for write in writes if write.value is not None}
 
     def drained(self, settled_to: int) -> set[tuple[str, str]]:
-        """Tasks and agents of the scored trials that whoever takes over drains."""
+        """Tasks and agents of the scored trials that the next worker withdraws."""
         successor = Pipeline(writer="v")
         for key, value in self.pages.items():
             successor.load_page(key, value, settled_to=settled_to)
