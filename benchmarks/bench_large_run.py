@@ -30,7 +30,7 @@ from benchmarks.machine import cpu_seconds
 from streamer.client.readers import StateReader
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import ScoringRules, score_trial
-from streamer.schemas.plain import plain_trial
+from streamer.schemas.wire import plain_trial
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import read_topic

@@ -11,7 +11,7 @@ TOP = 8
 
 PARTS = {
     "starting Python": ("<frozen importlib",),
-    "decode": ("schemas/wire.py", "schemas/plain.py"),
+    "decode": ("schemas/wire.py",),
     "count into groups": ("folding/groups.py", "Scores.count", "RunState.count"),
     "compare agents": ("folding/pairs/",),
     "summarise": (

@@ -15,8 +15,8 @@ from benchmarks.common import events
 from streamer.folding.fold import Pipeline
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import ScoringRules, score_trial, score_trial_group
-from streamer.schemas.plain import Result, read
-from streamer.schemas.wire import Record, canonical_json, decode, digest_of, records_of_lines
+from streamer.schemas.base import canonical_json, digest_of
+from streamer.schemas.wire import Record, Result, decode, read, records_of_lines
 
 SLOTS = 2_000
 BATCH = 100

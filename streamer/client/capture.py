@@ -25,9 +25,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 import orjson
 from filelock import lock_descriptor
 
-from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES, encode_id, is_without_zone
+from streamer.schemas.base import (
+    MAX_BENCHMARKS_PER_TRIAL,
+    MAX_RECORD_BYTES,
+    canonical_json,
+    encode_id,
+    is_without_zone,
+)
 from streamer.schemas.events import AnyEvent, Event, TrialResult
-from streamer.schemas.wire import Reason, canonical_json, decode, score_refused, shown
+from streamer.schemas.wire import Reason, decode, score_refused, shown
 from streamer.settings import Settings
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from streamer.schemas.base import Message, agent_model_label, decode_id
+from streamer.schemas.base import Message, agent_model_label, decode_id, json_number
 from streamer.schemas.events import BOARD_METRICS, NAMED, board_metric, can_have_board
 from streamer.schemas.summaries import (
     AgentModelSummary,
@@ -39,7 +39,6 @@ from streamer.schemas.summaries import (
     plan_words,
     state_of,
 )
-from streamer.schemas.wire import json_number
 from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys, as_text, read_run, read_workers
 from streamer.storage.redis import AuthenticationError, AuthorizationError, ResponseError, other_protocol
 

@@ -27,10 +27,17 @@ from streamer.folding.summaries import (
     named,
 )
 from streamer.folding.uncertainty import Evidence, conclusion
-from streamer.schemas.base import NO_TIME, SEMANTICS_VERSION, is_plausible, microseconds, rfc3339
+from streamer.schemas.base import (
+    NO_TIME,
+    SEMANTICS_VERSION,
+    GroupId,
+    is_plausible,
+    json_number,
+    microseconds,
+    rfc3339,
+)
 from streamer.schemas.events import TrialScored, judges_score
-from streamer.schemas.plain import Result
-from streamer.schemas.wire import GroupId, LogRecord, decode, json_number, may_name
+from streamer.schemas.wire import LogRecord, Result, decode, may_name
 from streamer.statistics.ability import JudgeError, judge_error
 from streamer.statistics.final import OrderKind
 

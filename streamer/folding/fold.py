@@ -37,18 +37,20 @@ from streamer.folding.prices import PriceTable
 from streamer.folding.run import PageFromTheFuture, Run, run_of_page
 from streamer.folding.score import UnknownProfile, grading_profile, made_with
 from streamer.folding.slots import Effect, InFlightChange, SummaryChange, TasksChange
+from streamer.schemas.base import SummaryKind
 from streamer.schemas.events import AnyEvent, RunDeleted, RunStarted, missing_times
-from streamer.schemas.plain import Inside, inside, plain_event
 from streamer.schemas.wire import (
     LATEST_TIMESTAMP,
     Failure,
+    Inside,
     LogRecord,
     Position,
     Quarantine,
     Reason,
     Rejected,
-    SummaryKind,
     decode,
+    inside,
+    plain_event,
     reject,
     unreadable,
     up_to,

@@ -19,9 +19,9 @@ from typing import Any, Protocol, Self, TypeVar
 from streamer.folding.score import NOP, Scored, cost_of_pass
 from streamer.folding.score.formulacode import FormulaCodeScore
 from streamer.folding.slots import SlotKey
+from streamer.schemas.base import GroupId, groups_of
 from streamer.schemas.events import ADVANTAGES, NO_FAILURE
 from streamer.schemas.summaries import GradeBasis
-from streamer.schemas.wire import GroupId, groups_of
 from streamer.statistics.ability import PassAtK
 from streamer.statistics.distribution import Distribution, ExactSum, join
 

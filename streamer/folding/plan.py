@@ -13,9 +13,17 @@ from streamer.folding.groups import GroupState
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import ORACLE, ScoringRules, grading_profile
 from streamer.folding.slots import SlotKey
-from streamer.schemas.base import MAX_COUNT, NO_TIME, UNKNOWN, microseconds, model_of_agent, split_label
+from streamer.schemas.base import (
+    MAX_COUNT,
+    NO_TIME,
+    RUN,
+    UNKNOWN,
+    GroupId,
+    microseconds,
+    model_of_agent,
+    split_label,
+)
 from streamer.schemas.events import BROKEN_OFF, Ledger, RunFinished, RunStarted
-from streamer.schemas.wire import RUN, GroupId
 from streamer.statistics.final import DeclaredOrder, OrderEntry, OrderKind, OrderPlan, declared_order
 
 T = TypeVar("T")

@@ -17,8 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from streamer.schemas.base import model_for_pricing
-from streamer.schemas.wire import canonical_json, sha256_hex
+from streamer.schemas.base import canonical_json, model_for_pricing, sha256_hex
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot

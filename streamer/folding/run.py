@@ -34,19 +34,22 @@ from streamer.folding.slots import (
 )
 from streamer.folding.state import RunState
 from streamer.folding.summaries import Summaries
-from streamer.schemas.base import MAX_COUNT, NO_TIME, SEMANTICS_VERSION, decode_id, encode_id, rfc3339
-from streamer.schemas.events import RunDeleted, RunFinished, RunStarted
-from streamer.schemas.plain import Inside, Result, plain_trial, read
-from streamer.schemas.wire import (
-    DAMAGED,
+from streamer.schemas.base import (
+    MAX_COUNT,
+    NO_TIME,
     RUN,
+    SEMANTICS_VERSION,
     GroupId,
-    Reason,
     SummaryKind,
     canonical_json,
+    decode_id,
+    encode_id,
     json_number,
+    rfc3339,
     sha256_hex,
 )
+from streamer.schemas.events import RunDeleted, RunFinished, RunStarted
+from streamer.schemas.wire import DAMAGED, Inside, Reason, Result, plain_trial, read
 
 # -----------------------------------------------------------------------------
 # The format of a state page: one JSON line, its header, then events as they were received, compressed.

@@ -22,14 +22,17 @@ from streamer.schemas.base import (
     LATEST_MICROSECONDS,
     NO_TIME,
     UNKNOWN,
+    GroupId,
+    SummaryKind,
+    canonical_json,
     decode_id,
     encode_id,
     microseconds,
     model_of_agent,
+    sha256_hex,
 )
 from streamer.schemas.events import NAMED, NO_FAILURE, Event, SlotEvent, TrialScored, known_content
-from streamer.schemas.plain import Inside, Result, canonical_content, read
-from streamer.schemas.wire import GroupId, SummaryKind, canonical_json, sha256_hex
+from streamer.schemas.wire import Inside, Result, canonical_content, read
 
 if TYPE_CHECKING:
     from streamer.folding.score import Scored

@@ -55,13 +55,18 @@ from streamer.schemas.base import (
     EARLIEST_MICROSECONDS,
     LATEST_MICROSECONDS,
     NO_TIME,
+    RUN,
     SEMANTICS_VERSION,
+    GroupId,
     agent_model_label,
+    canonical_json,
+    groups_of,
+    json_number,
     microseconds,
+    sha256_hex,
 )
 from streamer.schemas.events import RunDeleted, RunFinished, RunStarted, TrialRetracted, TrialScored
-from streamer.schemas.plain import Inside, Result, TrialStart
-from streamer.schemas.wire import RUN, GroupId, canonical_json, decode, groups_of, json_number, sha256_hex
+from streamer.schemas.wire import Inside, Result, TrialStart, decode
 from streamer.statistics.ability import Clusters
 
 # -----------------------------------------------------------------------------

@@ -29,7 +29,20 @@ from streamer.folding.state import (
     missing_sub_trials,
 )
 from streamer.folding.uncertainty import MEANS, Evidence, MeanError, error_of, uncertainty_body
-from streamer.schemas.base import SEMANTICS_VERSION, Message, microseconds, rfc3339
+from streamer.schemas.base import (
+    RUN,
+    SEMANTICS_VERSION,
+    GroupId,
+    JsonNumber,
+    Message,
+    SummaryKind,
+    canonical_json,
+    json_count,
+    json_number,
+    microseconds,
+    rfc3339,
+    sha256_hex,
+)
 from streamer.schemas.events import (
     ADVANTAGES,
     NAMED,
@@ -40,16 +53,6 @@ from streamer.schemas.events import (
     MetricPlan,
 )
 from streamer.schemas.summaries import AgentModelSummary, GradeBasis, Published, RunSummary, TierSummary
-from streamer.schemas.wire import (
-    RUN,
-    GroupId,
-    JsonNumber,
-    SummaryKind,
-    canonical_json,
-    json_count,
-    json_number,
-    sha256_hex,
-)
 from streamer.statistics.distribution import Distribution, ExactSum
 
 T = TypeVar("T")

@@ -16,11 +16,10 @@ from streamer.folding.groups import COMPOSITE, GroupState, Owner
 from streamer.folding.plan import GroupPlan, Queue
 from streamer.folding.score import GradingProfile, Scored
 from streamer.folding.slots import Slot, SlotKey
-from streamer.schemas.base import NO_TIME, microseconds
+from streamer.schemas.base import NO_TIME, RUN, GroupId, groups_of, microseconds
 from streamer.schemas.events import NAMED, NO_FAILURE
-from streamer.schemas.plain import Result
 from streamer.schemas.provenance import OF_TRIALS
-from streamer.schemas.wire import RUN, GroupId, groups_of
+from streamer.schemas.wire import Result
 from streamer.statistics.ability import (
     Attempted,
     Clusters,

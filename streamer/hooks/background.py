@@ -14,8 +14,7 @@ from typing import Any
 
 from streamer.client.capture import InvalidEvent, NotAccepted
 from streamer.client.publisher import TrialPublisher, only_logged
-from streamer.schemas.base import rfc3339
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.base import canonical_json, rfc3339
 from streamer.sources.base import fit_event, slot_of, with_short_names
 from streamer.sources.files import FileError
 from streamer.sources.inspect import (

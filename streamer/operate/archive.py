@@ -38,10 +38,10 @@ from streamer.operate.bundle import Contents, NotABundle, is_rejected
 from streamer.operate.health import wait_until_deleted
 from streamer.operate.rows import file_name
 from streamer.operate.verify import Mismatch, Standing, Verification, difference, fold_log
-from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.base import SEMANTICS_VERSION, canonical_json, sha256_hex
 from streamer.schemas.events import RunDeleted, RunFinished, RunStarted
 from streamer.schemas.summaries import RunSummary, is_over, state_of
-from streamer.schemas.wire import LogRecord, Reason, canonical_json, sha256_hex
+from streamer.schemas.wire import LogRecord, Reason
 from streamer.settings import Settings
 from streamer.storage.outbox import NotDelivered, Outgoing, ThreadedPublisher
 from streamer.text import counted

@@ -28,9 +28,9 @@ from streamer.folding.prices import PriceTable
 from streamer.folding.run import Run
 from streamer.folding.slots import SummaryChange
 from streamer.operate.verify import Mismatch, Verdict, difference, json_difference
-from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
+from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION, canonical_json, sha256_hex
 from streamer.schemas.events import RunStarted
-from streamer.schemas.wire import LogRecord, Reason, Record, canonical_json, decode, sha256_hex
+from streamer.schemas.wire import LogRecord, Reason, Record, decode
 from streamer.settings import Settings
 from streamer.views.decide.ledger import verdicts_of
 

@@ -18,10 +18,10 @@ from streamer.folding.fold import Folding, fold_records
 from streamer.folding.prices import price_table
 from streamer.folding.run import Run
 from streamer.folding.slots import slot_of_topic_key
-from streamer.schemas.base import decode_id
+from streamer.schemas.base import GroupId, decode_id, sha256_hex
 from streamer.schemas.events import BOARD_METRICS, TrialResult
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
-from streamer.schemas.wire import Failure, GroupId, decode, sha256_hex
+from streamer.schemas.wire import Failure, decode
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, partition_of, partitions_of
 from streamer.storage.log import read_topic

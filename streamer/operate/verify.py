@@ -27,16 +27,18 @@ from streamer.folding.prices import PriceTable
 from streamer.folding.run import Run
 from streamer.folding.slots import RunUpdate, ScoredChange, SummaryChange
 from streamer.operate.health import Flow, PartitionLag, live_workers, read_lags
-from streamer.schemas.base import SEMANTICS_VERSION, decode_id, run_of_key
-from streamer.schemas.wire import (
+from streamer.schemas.base import (
     NOT_DIGESTED,
     RUN,
-    LogRecord,
+    SEMANTICS_VERSION,
     SummaryKind,
     canonical_json,
+    decode_id,
     digest_of,
+    run_of_key,
     sha256_hex,
 )
+from streamer.schemas.wire import LogRecord
 from streamer.settings import Settings
 from streamer.storage.entries import DELETED, HASHES, IN_FLIGHT, TASKS, Keys, entry_of
 from streamer.storage.kafka import (

@@ -12,14 +12,19 @@
 
 # Annotations are evaluated here: as text, pydantic compiles each again, 20 ms at every start of a command.
 
+import hashlib
 import math
 import re
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote
 
+import msgspec
+import orjson
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -480,3 +485,181 @@ def model_for_pricing(name: str) -> str:
     name = name.lstrip("@")
     provider, slash, rest = name.partition("/")
     return rest if slash and provider in PRICING_PREFIXES else name
+
+
+# -----------------------------------------------------------------------------
+# Canonical JSON: UTF-8 with sorted keys, no white space and the shortest exact floats (orjson with
+# `OPT_SORT_KEYS`). Two summaries with equal canonical bytes are the same answer.
+
+
+_CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
+
+encode_plain: Callable[[msgspec.Struct], bytes] = msgspec.json.Encoder(order="deterministic").encode
+"""Canonical bytes of a Struct whose fields are sorted, in half the time.
+
+Its values may be dictionaries, text, UTC times, integers, booleans, nulls and floats up to :data:`PLAIN`.
+"""
+
+PLAIN = 1e15
+"""The absolute value up to which msgspec, like orjson, writes a float without an exponent."""
+
+JsonNumber = float | str | None
+
+NOT_DIGESTED = frozenset(
+    {
+        "epoch",
+        "state_version",
+        "last_event_at",
+        "superseded",
+        "conflicts",
+        "impoverished",
+        "failures_rerun",
+        "digest",
+        "made_with",
+        "degraded",
+        "state",
+    }
+)
+"""Fields about the origin of a summary, not its content, and those that readers add (`state`)."""
+
+
+def canonical_json(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
+    """Canonical bytes of a JSON value; UTC times become text.
+
+    >>> canonical_json({"b": 1.0, "a": None})
+    b'{"a":null,"b":1.0}'
+    """
+    option = _CANONICAL if default is None else _CANONICAL | orjson.OPT_PASSTHROUGH_DATETIME
+    return orjson.dumps(value, default, option)
+
+
+def sha256_hex(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_of(summary: Mapping[str, Any]) -> str:
+    """The digest that a summary must have, computed from the summary."""
+    return sha256_hex(canonical_json({k: v for k, v in summary.items() if k not in NOT_DIGESTED}))
+
+
+def json_number(value: float | None) -> JsonNumber:
+    """The value as it travels in JSON (R14); None (unknown) stays None.
+
+    >>> json_number(0.5), json_number(float("inf")), json_number(float("nan")), json_number(None)
+    (0.5, 'Infinity', 'NaN', None)
+    """
+    if value is None or math.isfinite(value):
+        return value
+    if value != value:
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def json_count(total: float) -> int | float:
+    """A total of counts for JSON: an integer, or a float beyond exact integers.
+
+    >>> json_count(3.0), json_count(2**53 + 2), json_count(2.0**70)
+    (3, 9007199254740994.0, 1.1805916207174113e+21)
+    """
+    return int(total) if total <= MAX_COUNT else float(total)
+
+
+# -----------------------------------------------------------------------------
+# Groups: the subject of a summary, and its keys.
+
+
+SummaryKind = Literal["agent_model", "tier", "run", "comparison"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupId:
+    """An agent:model, a tier, an agent:model within a tier, the comparison, or (without fields) the run.
+
+    Tier and agent are not encoded.
+
+    >>> agent, tier = GroupId(None, "a", "m"), GroupId("T0")
+    >>> agent.kind, agent.topic_key("r"), agent.redis_suffix
+    ('agent_model', 'r|a:m', 'agent_model:a:m')
+    >>> tier.kind, tier.topic_key("r"), tier.redis_suffix
+    ('tier', 'r|T0', 'tier:T0')
+    >>> RUN.kind, RUN.topic_key("r"), RUN.redis_suffix
+    ('run', 'r', 'run')
+    >>> COMPARISON.kind, COMPARISON.topic_key("r"), COMPARISON.redis_suffix
+    ('comparison', 'r', 'comparisons')
+    """
+
+    tier: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    compared: bool = False
+
+    @property
+    def kind(self) -> SummaryKind:
+        """The topic and the family of Redis keys with the summary."""
+        if self.compared:
+            return "comparison"
+        if self.tier is not None:
+            return "tier"
+        return "run" if self.agent is None else "agent_model"
+
+    @property
+    def type(self) -> str:
+        return "run_comparison" if self.compared else f"{self.kind}_summary"
+
+    @property
+    def agent_model(self) -> str | None:
+        """The label of the agent:model (R7); None for other groups."""
+        return None if self.agent is None else agent_model_label(self.agent, self.model or "")
+
+    def topic_key(self, run_id: str) -> str:
+        """Key of the summary in its topic, with ids percent-encoded."""
+        return "|".join((encode_id(run_id), *self._parts()))
+
+    @property
+    def redis_suffix(self) -> str:
+        """Part of the summary's Redis key after the run, with ids percent-encoded."""
+        if self.compared:
+            return "comparisons"
+        return ":".join((self.kind, *self._parts()))
+
+    @classmethod
+    def of_topic_key(cls, kind: SummaryKind, key: str) -> Self:
+        """Inverse of :meth:`topic_key`.
+
+        >>> GroupId.of_topic_key("tier", "r|T1|a%3Ab:m"), GroupId.of_topic_key("run", "r") == RUN
+        (GroupId(tier='T1', agent='a:b', model='m', compared=False), True)
+        """
+        if kind == "comparison":
+            return cls(compared=True)
+        parts = key.split("|")[1:]
+        tier = decode_id(parts.pop(0)) if kind == "tier" else None
+        if not parts:
+            return cls(tier)
+        agent, model = parts[0].split(":", 1)
+        return cls(tier, decode_id(agent), decode_id(model))
+
+    def _parts(self) -> tuple[str, ...]:
+        tier = () if self.tier is None else (encode_id(self.tier),)
+        return tier if self.agent is None else (*tier, agent_model_key(self.agent, self.model or ""))
+
+    def __lt__(self, other: "GroupId") -> bool:
+        """Agents and tiers by name, then the comparison, then the run."""
+        return self._order() < other._order()
+
+    def _order(self) -> tuple[bool, bool, str, str, str]:
+        return (self == RUN, self.compared, self.tier or "", self.agent or "", self.model or "")
+
+
+RUN = GroupId()
+
+COMPARISON = GroupId(compared=True)
+
+
+@lru_cache(maxsize=4096)
+def groups_of(agent: str, model: str, tier: str | None, *, baseline: bool) -> tuple[GroupId, ...]:
+    """The groups that a trial counts in. Pooled tiers leave out baselines (R4)."""
+    if tier is None:
+        return (GroupId(None, agent, model),)
+    if baseline:
+        return (GroupId(None, agent, model), GroupId(tier, agent, model))
+    return (GroupId(None, agent, model), GroupId(tier, agent, model), GroupId(tier))

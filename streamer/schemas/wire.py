@@ -1,26 +1,24 @@
-"""Bytes, events, topics: canonical JSON with its digest, decoding, rejections, the order of versions.
-
-Canonical JSON is UTF-8 with sorted keys, no white space and the shortest exact floats (orjson with
-`OPT_SORT_KEYS`). Two summaries with equal canonical bytes are the same answer.
-"""
+"""Bytes, events, topics: decoding, results in their internal form, rejections, the order of versions."""
 
 from __future__ import annotations
 
-import hashlib
+import re
+import sys
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain, islice
-from math import isfinite
 from traceback import format_exception
-from typing import Any, Literal, Protocol, Self, TypeAlias, get_args
+from types import GenericAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self, TypeAlias, get_args
 
 import msgspec
 import orjson
-from msgspec import Struct
+from msgspec import Meta, Struct
 from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from streamer.schemas.base import (
@@ -29,90 +27,33 @@ from streamer.schemas.base import (
     LATEST_MICROSECONDS,
     MAX_BENCHMARK_NAME_CHARACTERS,
     MAX_BENCHMARKS_PER_TRIAL,
-    MAX_COUNT,
     MAX_RECORD_BYTES,
+    NO_CONTROL_CHARACTERS,
+    PLAIN,
     SEMANTICS_VERSION,
     SHOWN_CHARACTERS,
+    UNKNOWN,
     Instant,
     Message,
-    agent_model_key,
-    agent_model_label,
-    decode_id,
+    canonical_json,
     encode_id,
+    encode_plain,
+    is_plausible,
 )
-from streamer.schemas.events import EVENT, EVENT_TYPES, AnyEvent, TrialResult, judges_score
-
-_CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
-
-encode_plain: Callable[[msgspec.Struct], bytes] = msgspec.json.Encoder(order="deterministic").encode
-"""Canonical bytes of a Struct whose fields are sorted, in half the time.
-
-Its values may be dictionaries, text, UTC times, integers, booleans, nulls and floats up to :data:`PLAIN`.
-"""
-
-PLAIN = 1e15
-"""The absolute value up to which msgspec, like orjson, writes a float without an exponent."""
-
-JsonNumber = float | str | None
-
-NOT_DIGESTED = frozenset(
-    {
-        "epoch",
-        "state_version",
-        "last_event_at",
-        "superseded",
-        "conflicts",
-        "impoverished",
-        "failures_rerun",
-        "digest",
-        "made_with",
-        "degraded",
-        "state",
-    }
+from streamer.schemas.events import (
+    EVENT,
+    EVENT_TYPES,
+    AnyEvent,
+    Event,
+    RunDeleted,
+    RunFinished,
+    RunStarted,
+    TrialResult,
+    TrialRetracted,
+    TrialScored,
+    TrialStarted,
+    judges_score,
 )
-"""Fields about the origin of a summary, not its content, and those that readers add (`state`)."""
-
-
-def canonical_json(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
-    """Canonical bytes of a JSON value; UTC times become text.
-
-    >>> canonical_json({"b": 1.0, "a": None})
-    b'{"a":null,"b":1.0}'
-    """
-    option = _CANONICAL if default is None else _CANONICAL | orjson.OPT_PASSTHROUGH_DATETIME
-    return orjson.dumps(value, default, option)
-
-
-def sha256_hex(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def digest_of(summary: Mapping[str, Any]) -> str:
-    """The digest that a summary must have, computed from the summary."""
-    return sha256_hex(canonical_json({k: v for k, v in summary.items() if k not in NOT_DIGESTED}))
-
-
-def json_number(value: float | None) -> JsonNumber:
-    """The value as it travels in JSON (R14); None (unknown) stays None.
-
-    >>> json_number(0.5), json_number(float("inf")), json_number(float("nan")), json_number(None)
-    (0.5, 'Infinity', 'NaN', None)
-    """
-    if value is None or isfinite(value):
-        return value
-    if value != value:
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
-
-
-def json_count(total: float) -> int | float:
-    """A total of counts for JSON: an integer, or a float beyond exact integers.
-
-    >>> json_count(3.0), json_count(2**53 + 2), json_count(2.0**70)
-    (3, 9007199254740994.0, 1.1805916207174113e+21)
-    """
-    return int(total) if total <= MAX_COUNT else float(total)
-
 
 # -----------------------------------------------------------------------------
 # Bytes of a record -> an event, or the reason why not.
@@ -281,6 +222,238 @@ def shown(value: object) -> str:
     """
     text = ascii(value)
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+
+
+# -----------------------------------------------------------------------------
+# The usual result and the usual start are read by msgspec, in half of the time that pydantic takes.
+#
+# A usual result is a trial of its own, without FormulaCode's sections and without artifacts. An event from
+# :func:`plain_event` has exactly the fields from :func:`streamer.schemas.wire.decode`. It passes on
+# everything uncertain, so pydantic stays the authority on valid values and on error messages. Events read by
+# pydantic get the same type: :func:`inside`.
+
+
+_MAX_BYTES = 64 * 1024
+
+_SEPARATORS = slice(4, 20, 3)
+_SEPARATED = frozenset(f"--{between}::{after}" for between in "T " for after in ".Z+")
+
+_LENGTHS_Z = frozenset({20, *range(22, 28)})
+"""Lengths of a UTC time that ends in Z: without decimals, and with 1 to 6."""
+
+_LENGTHS_OFFSET = frozenset({25, *range(27, 33)})
+
+
+_NEVER_PLAIN = frozenset({"agent_index", "benchmarks", "speedup_percentage"})
+"""Fields that only sub-trials and FormulaCode's trials have, which need the whole model."""
+
+_KINDS = {"string": str, "integer": int, "number": float}
+_LIMITS = {"minLength": "min_length", "maxLength": "max_length", "minimum": "ge", "maximum": "le"}
+_UNDERSTOOD = {*_LIMITS, "type", "pattern", "title", "description", "default", "unit"}
+_UNDERSTOOD_OF_DICTS = {"type", "patternProperties", "propertyNames", "maxProperties"}
+
+
+def _plain(name: str, model: type[Event]) -> Any:
+    return msgspec.defstruct(
+        name,
+        [_field(name, schema, model.model_fields[name]) for name, schema in _properties(model)],
+        module=__name__,
+        forbid_unknown_fields=True,
+        gc=False,
+        kw_only=True,
+        omit_defaults=True,
+    )
+
+
+def _properties(model: type[Event]) -> list[tuple[str, dict[str, Any]]]:
+    return sorted(model.model_json_schema(mode="serialization")["properties"].items())
+
+
+def _options(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    return [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+
+
+def _field(name: str, schema: dict[str, Any], field: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
+    options = _options(schema)
+    kind = None if name in _NEVER_PLAIN or len(options) > 1 else _kind(options[0])
+    if field.is_required():
+        return name, kind
+    return name, kind if field.default is not None or kind is None else kind | None, field.default
+
+
+def _kind(schema: dict[str, Any]) -> Any:
+    if "enum" in schema or "const" in schema:
+        return Literal[tuple(schema.get("enum", (schema.get("const"),)))]
+    if schema.get("format") == "date-time":
+        return Any  # read by `_moment`
+    if schema.get("type") == "boolean":
+        return bool
+    if schema.get("type") == "object":
+        return _dict(schema)
+    if not _UNDERSTOOD.issuperset(schema) or schema.get("type") not in _KINDS:
+        return None
+    if schema.get("pattern", NO_CONTROL_CHARACTERS) != NO_CONTROL_CHARACTERS:
+        return None
+    if schema["type"] == "number":
+        schema = {
+            "type": "number",
+            "minimum": max(schema.get("minimum", -PLAIN), -PLAIN),
+            "maximum": min(schema.get("maximum", PLAIN), PLAIN),
+        }
+    return Annotated[_KINDS[schema["type"]], Meta(**_limits(schema))]
+
+
+def _dict(schema: dict[str, Any]) -> Any:
+    """The type of dictionaries with simple values and one pattern for all keys (`_KEY_FITS`), else None."""
+    patterns, names = schema.get("patternProperties", {}), schema.get("propertyNames", {})
+    if not _UNDERSTOOD_OF_DICTS.issuperset(schema) or not _UNDERSTOOD.issuperset(names) or len(patterns) != 1:
+        return None
+    [of_value] = patterns.values()
+    value = _kind(of_value) if of_value.get("type") in _KINDS else None
+    if value is None:
+        return None
+    key = Annotated[str, Meta(**_limits(names))]
+    return Annotated[GenericAlias(dict, (key, value)), Meta(max_length=schema.get("maxProperties"))]
+
+
+def _limits(schema: dict[str, Any]) -> dict[str, Any]:
+    return {_LIMITS[name]: limit for name, limit in schema.items() if name in _LIMITS}
+
+
+if TYPE_CHECKING:
+
+    class Result(TrialResult):
+        """The fields of a :class:`~streamer.schemas.events.TrialResult`, with the same values."""
+
+    class TrialStart(TrialStarted):
+        """The fields of a :class:`~streamer.schemas.events.TrialStarted`, with the same values."""
+
+else:
+    Result = _plain("Result", TrialResult)
+    TrialStart = _plain("TrialStart", TrialStarted)
+
+
+class WholeResult(Result):
+    """A result read by pydantic: it may have FormulaCode's sections, artifacts and any text."""
+
+
+_KEY_FITS = {
+    name: lru_cache(maxsize=4096)(re.compile(pattern).search)
+    for name, schema in _properties(TrialResult)
+    for option in _options(schema)
+    for pattern in option.get("patternProperties", ())
+    if pattern != NO_CONTROL_CHARACTERS and name not in _NEVER_PLAIN
+}
+"""Whether a key fits each dictionary field. Keys repeat, and msgspec would match each one again."""
+
+Inside: TypeAlias = Result | TrialStart | TrialRetracted | TrialScored | RunStarted | RunFinished | RunDeleted
+
+_decode = msgspec.json.Decoder(Result).decode
+_decode_start = msgspec.json.Decoder(TrialStart).decode
+
+
+def inside(event: AnyEvent) -> Inside:
+    if isinstance(event, TrialResult):
+        return WholeResult(**event.__dict__)
+    return TrialStart(**event.__dict__) if isinstance(event, TrialStarted) else event
+
+
+def read(value: bytes | None) -> Inside | Reason:
+    """The event in the bytes of a record, or the reason for its rejection; never raises."""
+    if (plain := plain_event(value)) is not None:
+        return plain
+    event = decode(value)
+    return event if isinstance(event, Reason) else inside(event)
+
+
+def canonical_content(trial: Result, model: str) -> bytes:
+    """Canonical JSON of :func:`streamer.schemas.events.known_content` with this model's name.
+
+    msgspec leaves out a default by identity, and text that was read is never identical.
+    """
+    if model == UNKNOWN != trial.model:
+        return canonical_json(orjson.loads(canonical_content(trial, trial.model)) | {"model": model})
+    fields: Any = trial
+    stored = fields.agent, fields.model, fields.revision, fields.schema_version
+    fields.agent = UNKNOWN if trial.agent == UNKNOWN else trial.agent
+    fields.model = UNKNOWN if model == UNKNOWN else model
+    fields.revision, fields.schema_version = 0, 1
+    content = encode_plain(fields)
+    fields.agent, fields.model, fields.revision, fields.schema_version = stored
+    return content
+
+
+def _within_the_day(text: str) -> datetime:
+    """The time in a text whose hour is below 24; Python reads 24 as midnight since 3.14."""
+    if text[11:13] == "24":
+        raise ValueError
+    return datetime.fromisoformat(text)
+
+
+_from_iso = datetime.fromisoformat if sys.version_info < (3, 14) else _within_the_day
+
+
+def plain_event(value: bytes | None) -> Result | TrialStart | None:
+    """The result or start in `value` if it is in the usual form of :func:`plain_trial`; else None.
+
+    >>> plain_event(b'{"type": "trial_started", "run_id": "r", "task_id": "t", "position": 7}').position
+    7
+    """
+    trial = plain_trial(value)
+    if trial is not None or value is None or b'"trial_started"' not in value or not _may_be_plain(value):
+        return trial
+    try:
+        result = _decode_start(value)
+        start: Any = result
+        if start.started_at is not None:
+            start.started_at = _moment(start.started_at)
+    except (ValueError, RecursionError):
+        return None
+    return result
+
+
+def plain_trial(value: bytes | None) -> Result | None:
+    """The result in `value` if it is in the usual form; else None, and `decode` must read it.
+
+    Text beyond ASCII, escapes and times outside UTC are unusual, so control characters cannot occur.
+
+    >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t"}').task_id
+    't'
+    >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t", "colour": 1}') is None
+    True
+    """
+    if value is None or not _may_be_plain(value):
+        return None
+    try:
+        result = _decode(value)
+        trial: Any = result  # which may be changed, as mypy does not know
+        for name, fits in _KEY_FITS.items():
+            if not all(map(fits, getattr(result, name) or ())):
+                return None
+        if trial.started_at is not None:
+            trial.started_at = _moment(trial.started_at)
+        if trial.finished_at is not None:
+            trial.finished_at = _moment(trial.finished_at)
+    except (ValueError, RecursionError):
+        return None
+    return result
+
+
+def _may_be_plain(value: bytes) -> bool:
+    if not value.isascii() or 0x5C in value or 0x7F in value:
+        return False
+    return len(value) <= LARGE_EVENT_BYTES or (len(value) <= _MAX_BYTES and b'"benchmarks":{' not in value)
+
+
+def _moment(text: Any) -> datetime:
+    if text.__class__ is not str or text[_SEPARATORS] not in _SEPARATED:
+        raise ValueError
+    if len(text) not in (_LENGTHS_OFFSET if text[-6:] == "+00:00" else _LENGTHS_Z if text[-1] == "Z" else ()):
+        raise ValueError
+    moment = _from_iso(text)
+    if not is_plausible(moment):
+        raise ValueError
+    return moment
 
 
 # -----------------------------------------------------------------------------
@@ -702,104 +875,3 @@ TOPICS: tuple[Topic, ...] = (
         partitions=1,
     ),
 )
-
-
-# -----------------------------------------------------------------------------
-# Groups: the subject of a summary, and its keys.
-
-
-SummaryKind = Literal["agent_model", "tier", "run", "comparison"]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupId:
-    """An agent:model, a tier, an agent:model within a tier, the comparison, or (without fields) the run.
-
-    Tier and agent are not encoded.
-
-    >>> agent, tier = GroupId(None, "a", "m"), GroupId("T0")
-    >>> agent.kind, agent.topic_key("r"), agent.redis_suffix
-    ('agent_model', 'r|a:m', 'agent_model:a:m')
-    >>> tier.kind, tier.topic_key("r"), tier.redis_suffix
-    ('tier', 'r|T0', 'tier:T0')
-    >>> RUN.kind, RUN.topic_key("r"), RUN.redis_suffix
-    ('run', 'r', 'run')
-    >>> COMPARISON.kind, COMPARISON.topic_key("r"), COMPARISON.redis_suffix
-    ('comparison', 'r', 'comparisons')
-    """
-
-    tier: str | None = None
-    agent: str | None = None
-    model: str | None = None
-    compared: bool = False
-
-    @property
-    def kind(self) -> SummaryKind:
-        """The topic and the family of Redis keys with the summary."""
-        if self.compared:
-            return "comparison"
-        if self.tier is not None:
-            return "tier"
-        return "run" if self.agent is None else "agent_model"
-
-    @property
-    def type(self) -> str:
-        return "run_comparison" if self.compared else f"{self.kind}_summary"
-
-    @property
-    def agent_model(self) -> str | None:
-        """The label of the agent:model (R7); None for other groups."""
-        return None if self.agent is None else agent_model_label(self.agent, self.model or "")
-
-    def topic_key(self, run_id: str) -> str:
-        """Key of the summary in its topic, with ids percent-encoded."""
-        return "|".join((encode_id(run_id), *self._parts()))
-
-    @property
-    def redis_suffix(self) -> str:
-        """Part of the summary's Redis key after the run, with ids percent-encoded."""
-        if self.compared:
-            return "comparisons"
-        return ":".join((self.kind, *self._parts()))
-
-    @classmethod
-    def of_topic_key(cls, kind: SummaryKind, key: str) -> Self:
-        """Inverse of :meth:`topic_key`.
-
-        >>> GroupId.of_topic_key("tier", "r|T1|a%3Ab:m"), GroupId.of_topic_key("run", "r") == RUN
-        (GroupId(tier='T1', agent='a:b', model='m', compared=False), True)
-        """
-        if kind == "comparison":
-            return cls(compared=True)
-        parts = key.split("|")[1:]
-        tier = decode_id(parts.pop(0)) if kind == "tier" else None
-        if not parts:
-            return cls(tier)
-        agent, model = parts[0].split(":", 1)
-        return cls(tier, decode_id(agent), decode_id(model))
-
-    def _parts(self) -> tuple[str, ...]:
-        tier = () if self.tier is None else (encode_id(self.tier),)
-        return tier if self.agent is None else (*tier, agent_model_key(self.agent, self.model or ""))
-
-    def __lt__(self, other: GroupId) -> bool:
-        """Agents and tiers by name, then the comparison, then the run."""
-        return self._order() < other._order()
-
-    def _order(self) -> tuple[bool, bool, str, str, str]:
-        return (self == RUN, self.compared, self.tier or "", self.agent or "", self.model or "")
-
-
-RUN = GroupId()
-
-COMPARISON = GroupId(compared=True)
-
-
-@lru_cache(maxsize=4096)
-def groups_of(agent: str, model: str, tier: str | None, *, baseline: bool) -> tuple[GroupId, ...]:
-    """The groups that a trial counts in. Pooled tiers leave out baselines (R4)."""
-    if tier is None:
-        return (GroupId(None, agent, model),)
-    if baseline:
-        return (GroupId(None, agent, model), GroupId(tier, agent, model))
-    return (GroupId(None, agent, model), GroupId(tier, agent, model), GroupId(tier))

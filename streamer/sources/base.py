@@ -36,9 +36,9 @@ from streamer.schemas.base import (
     agent_model_label,
     decode_id,
     is_without_zone,
+    sha256_hex,
 )
 from streamer.schemas.events import BROKEN_OFF, EVENT
-from streamer.schemas.wire import sha256_hex
 from streamer.text import counted
 
 AUTO = "auto"

@@ -30,7 +30,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from streamer.schemas.wire import canonical_json, sha256_hex
+from streamer.schemas.base import canonical_json, sha256_hex
 from streamer.sources.base import (
     AUTO,
     TIMES_WITHOUT_ZONE,

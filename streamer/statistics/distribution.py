@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.schemas.wire import JsonNumber, json_number
+from streamer.schemas.base import JsonNumber, json_number
 from streamer.statistics.exact import (
     FLOAT_BITS,
     LARGEST_EXPONENT,

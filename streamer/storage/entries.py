@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from streamer.schemas.base import encode_id
+from streamer.schemas.base import COMPARISON, GroupId, encode_id
 from streamer.schemas.events import BOARD_METRICS, board_values, planned_means
-from streamer.schemas.wire import COMPARISON, GroupId, Version, is_older
+from streamer.schemas.wire import Version, is_older
 
 if TYPE_CHECKING:
     from streamer.folding.slots import InFlightChange, RunUpdate, SummaryChange, TasksChange

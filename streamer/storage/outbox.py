@@ -20,8 +20,9 @@ from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import InvalidTimestampError, MessageSizeTooLargeError, RecordListTooLargeError
 
+from streamer.schemas.base import canonical_json
 from streamer.schemas.events import AnyEvent
-from streamer.schemas.wire import NO_TIMESTAMP, Reason, canonical_json
+from streamer.schemas.wire import NO_TIMESTAMP, Reason
 from streamer.settings import Settings
 from streamer.storage.kafka import (
     MAX_MESSAGE_BYTES,

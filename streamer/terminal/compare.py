@@ -27,9 +27,8 @@ from streamer.folding.fold import CannotBeFolded, NoSuchRun, fold_records
 from streamer.folding.prices import PriceTable
 from streamer.folding.state import RunState
 from streamer.operate.exchange import gate_junit
-from streamer.schemas.base import METRIC_NAME, Message
+from streamer.schemas.base import METRIC_NAME, Message, canonical_json
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board
-from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import LEAST_TASKS, LEAST_TASKS_OF_A_MEAN, GateVerdict

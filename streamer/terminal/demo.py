@@ -28,7 +28,7 @@ import orjson
 from streamer.client.publisher import TrialPublisher
 from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT, RunAnswers, UnknownRun
 from streamer.client.readers import StateReader
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.base import canonical_json
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert

@@ -109,7 +109,7 @@ def fold_command(
 
 
 def _print_json(folding: Folding, by: str | None) -> None:
-    from streamer.schemas.wire import canonical_json
+    from streamer.schemas.base import canonical_json
 
     for change in folding.summaries():
         print_json(change.value or b"null")
@@ -253,7 +253,7 @@ def prices_command(model: str | None, as_json: bool, prices: Path | None, settin
     built-in one are listed. The exit code is 1 if no table has a price: such a model has no cost, never $0.
     """
 
-    from streamer.schemas.wire import canonical_json
+    from streamer.schemas.base import canonical_json
 
     file = prices or settings.prices_file
     table = price_table(file)
@@ -320,7 +320,7 @@ def _digits(rate: float) -> str:
 
 
 def _list(table: PriceTable, file: Path | None, as_json: bool) -> None:
-    from streamer.schemas.wire import canonical_json
+    from streamer.schemas.base import canonical_json
 
     rows = [
         {**_price_row(table, entry.names[0]), "aliases": list(entry.names[1:])} for entry in table.entries()
@@ -533,7 +533,7 @@ def plan_command(
     """
     from random import Random
 
-    from streamer.schemas.wire import canonical_json
+    from streamer.schemas.base import canonical_json
     from streamer.terminal.boards import print_board
     from streamer.views.decide.history import NothingToDetect, plans_of, plans_table, tasks_of
 

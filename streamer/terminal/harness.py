@@ -90,7 +90,7 @@ def convert_command(
     What was read is reported on stderr. The exit code is 1 if something could not be read.
     """
 
-    from streamer.schemas.wire import canonical_json
+    from streamer.schemas.base import canonical_json
     from streamer.sources.convert import convert
 
     options = ConvertOptions(

@@ -36,7 +36,8 @@ from streamer.operate.health import (
     requeue,
     wait_until_deleted,
 )
-from streamer.schemas.wire import Reason, canonical_json, decode, may_name, records_of_lines
+from streamer.schemas.base import canonical_json
+from streamer.schemas.wire import Reason, decode, may_name, records_of_lines
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.outbox import ThreadedPublisher, outgoing

@@ -25,10 +25,10 @@ from streamer.client.queries import (
 )
 from streamer.client.readers import StateReader
 from streamer.operate.unfinished import COMMANDS, CannotSelect, unfinished_in, unfinished_of_file
-from streamer.schemas.base import Message
+from streamer.schemas.base import Message, canonical_json, json_number
 from streamer.schemas.events import BOARD_METRICS, PRIMARY_METRIC, can_have_board
 from streamer.schemas.summaries import with_state
-from streamer.schemas.wire import Position, canonical_json, json_number
+from streamer.schemas.wire import Position
 from streamer.settings import Settings
 from streamer.storage.entries import COMPARISONS
 from streamer.terminal import FAILED, fail_if, print_json, print_line, say, write

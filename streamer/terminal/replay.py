@@ -20,10 +20,10 @@ from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import UnknownLabel
 from streamer.folding.fold import Folding, fold_records
 from streamer.operate.verify import CannotSwitch, Mismatch, Switch, Verdict, Verification
-from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.base import SEMANTICS_VERSION, canonical_json
 from streamer.schemas.events import BOARD_METRICS, PRIMARY_METRIC
 from streamer.schemas.summaries import RunSummary
-from streamer.schemas.wire import Failure, Position, canonical_json
+from streamer.schemas.wire import Failure, Position
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
 from streamer.storage.redis import RedisError

@@ -18,7 +18,7 @@ from streamer.folding.prices import PriceTable
 from streamer.folding.slots import SlotKey, slot_key
 from streamer.folding.state import RunState
 from streamer.folding.summaries import Moment, Subject, board_value
-from streamer.schemas.base import Instant, Message, Number, agent_model_label
+from streamer.schemas.base import GroupId, Instant, Message, Number, agent_model_label, json_number
 from streamer.schemas.events import (
     BOARD_METRICS,
     NAMED,
@@ -31,7 +31,7 @@ from streamer.schemas.events import (
     can_have_board,
     named_metric,
 )
-from streamer.schemas.wire import GroupId, LogRecord, Position, Reason, Rejected, json_number, time_of
+from streamer.schemas.wire import LogRecord, Position, Reason, Rejected, time_of
 from streamer.settings import Settings
 from streamer.text import UNSEEN, counted, points, visible
 from streamer.views import cells

@@ -25,10 +25,10 @@ from streamer.folding.breakdowns import by_label
 from streamer.folding.fold import CannotBeFolded
 from streamer.folding.prices import price_table
 from streamer.operate.unfinished import Unfinished, unfinished_in
-from streamer.schemas.base import decode_id
+from streamer.schemas.base import decode_id, json_number
 from streamer.schemas.events import TrialResult
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, ScoredTrial, TierSummary, is_over
-from streamer.schemas.wire import Position, Version, json_number
+from streamer.schemas.wire import Position, Version
 from streamer.settings import Settings
 from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing
 from streamer.views.cells import sort_value

@@ -36,9 +36,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamer import DISTRIBUTION
+from streamer.schemas.base import canonical_json
 from streamer.schemas.events import EVENT_TYPES
 from streamer.schemas.export import VERSION, definitions
-from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.storage.redis import check_protocol
 from streamer.text import visible

@@ -30,9 +30,8 @@ from streamer.folding.slots import SlotRank, fingerprint, slot_in_run, slot_key
 from streamer.folding.state import RunState
 from streamer.schemas.base import Instant, Message, Number, encode_id, microseconds
 from streamer.schemas.events import TrialResult, can_have_board
-from streamer.schemas.plain import Result, read
 from streamer.schemas.summaries import ShareRange
-from streamer.schemas.wire import Position, decode, may_name
+from streamer.schemas.wire import Position, Result, decode, may_name, read
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, TopicAuthorizationFailedError, TopicMissing
 from streamer.storage.log import LogRecord, read_batches

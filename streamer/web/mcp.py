@@ -27,7 +27,7 @@ from starlette.types import Receive, Scope, Send
 
 from streamer import product_version
 from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.base import canonical_json
 from streamer.settings import Settings
 from streamer.views.decide.outlook import places_of
 from streamer.views.tables import run_document

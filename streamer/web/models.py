@@ -26,7 +26,15 @@ from streamer.client.queries import (
 )
 from streamer.folding.breakdowns import UnknownLabel
 from streamer.folding.fold import CannotBeFolded
-from streamer.schemas.base import MAX_METRIC_NAME_CHARACTERS, METRIC_NAME, Instant, Message, Number, optional
+from streamer.schemas.base import (
+    MAX_METRIC_NAME_CHARACTERS,
+    METRIC_NAME,
+    Instant,
+    Message,
+    Number,
+    canonical_json,
+    optional,
+)
 from streamer.schemas.events import BOARD_METRICS, NAMED, PRIMARY_METRIC, Artifact, TrialResult
 from streamer.schemas.summaries import (
     AgentModelSummary,
@@ -40,7 +48,7 @@ from streamer.schemas.summaries import (
     TierSummary,
     TrialInFlight,
 )
-from streamer.schemas.wire import BadPosition, canonical_json
+from streamer.schemas.wire import BadPosition
 from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
 from streamer.views.decide.comparable import ABOUT_ALLOWED, ALLOWED
 from streamer.views.decide.compare import PairStanding

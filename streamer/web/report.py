@@ -40,8 +40,9 @@ from streamer.folding.fold import Folded, Folding, NoSuchRun, Pipeline, fold_rec
 from streamer.folding.prices import PriceTable, price_table
 from streamer.folding.slots import SummaryChange
 from streamer.folding.state import RunState
+from streamer.schemas.base import canonical_json, json_number
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, State, plan_words, state_of
-from streamer.schemas.wire import LogRecord, Position, Rejected, canonical_json, json_number, up_to
+from streamer.schemas.wire import LogRecord, Position, Rejected, up_to
 from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import entry_of

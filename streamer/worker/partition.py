@@ -18,8 +18,8 @@ from streamer.folding.prices import PriceTable
 from streamer.folding.score import made_with
 from streamer.folding.slots import RunUpdate, ScoredChange, SummaryChange
 from streamer.folding.summaries import MARKS
-from streamer.schemas.base import run_of_key
-from streamer.schemas.wire import RUN, GroupId, Rejected, SummaryKind
+from streamer.schemas.base import RUN, GroupId, SummaryKind, run_of_key
+from streamer.schemas.wire import Rejected
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import BY_LOSS, records_between

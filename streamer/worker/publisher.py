@@ -13,16 +13,8 @@ from typing import Any
 
 from streamer.folding.fold import ClosedRun, Pipeline, QuarantinedRun, RunSetApart
 from streamer.folding.slots import InFlightChange, RunUpdate, SummaryChange, TasksChange
-from streamer.schemas.base import run_of_key
-from streamer.schemas.wire import (
-    Failure,
-    Quarantine,
-    Rejected,
-    SummaryKind,
-    canonical_json,
-    quarantine_reason,
-    reject,
-)
+from streamer.schemas.base import SummaryKind, canonical_json, run_of_key
+from streamer.schemas.wire import Failure, Quarantine, Rejected, quarantine_reason, reject
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import BY_DELETION, BY_LOSS, quarantine_key, repair_key

@@ -33,8 +33,8 @@ from mode import Service
 from mode.utils.queues import ThrowableQueue
 from msgspec import Meta, Struct, convert
 
-from streamer.schemas.base import MAX_COUNT, run_of_key
-from streamer.schemas.wire import NO_TIMESTAMP, GroupId, SummaryKind
+from streamer.schemas.base import MAX_COUNT, GroupId, SummaryKind, run_of_key
+from streamer.schemas.wire import NO_TIMESTAMP
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import LOG_KEY, current_log, leave_out, meta_records, quarantined_run

@@ -25,8 +25,8 @@ from streamer.client.queries import (
 )
 from streamer.client.readers import ChangeFeed, StateUpdate
 from streamer.operate.local.processes import free_port
+from streamer.schemas.base import canonical_json
 from streamer.schemas.summaries import AgentModelSummary
-from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys
 from streamer.storage.redis import RedisSink

@@ -14,6 +14,7 @@ from streamer.client import finished
 from streamer.client.queries import PageOfRuns
 from streamer.client.readers import StateReader
 from streamer.operate.health import live_workers
+from streamer.schemas.base import digest_of
 from streamer.schemas.summaries import (
     SILENT_AFTER,
     RunSummary,
@@ -24,7 +25,6 @@ from streamer.schemas.summaries import (
     state_of,
     with_state,
 )
-from streamer.schemas.wire import digest_of
 from streamer.settings import Settings
 from streamer.storage.redis import BadRedisUrl, RedisSink
 from tests.client.writing import KEYS, a_benchmark_of_three_runs, write

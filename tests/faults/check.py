@@ -13,8 +13,8 @@ import redis
 
 from streamer.folding.fold import Pipeline
 from streamer.folding.slots import SummaryChange
-from streamer.schemas.base import encode_id
-from streamer.schemas.wire import Unread, digest_of
+from streamer.schemas.base import digest_of, encode_id
+from streamer.schemas.wire import Unread
 from streamer.storage.entries import KeyState, entry_of
 from tests.faults.bed import CURRENT_SECONDS, Bed
 from tests.support.worker_process import wait_for

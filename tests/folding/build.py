@@ -11,8 +11,8 @@ from streamer.folding.score import Scored, ScoringRules, score_trial
 from streamer.folding.score.formulacode import FormulaCodeScore, task_payload
 from streamer.folding.state import RunState
 from streamer.folding.summaries import FORMULACODE, NO_ERROR, Measured, Moment, Subject, computed
+from streamer.schemas.base import GroupId
 from streamer.schemas.events import EVENT, FormulaCodePayload, TrialResult
-from streamer.schemas.wire import GroupId
 
 AGENT, RUN = "agent_model run-1|terminus:gpt-5", "run run-1"
 TIER, WITHIN = "tier run-1|T0", "tier run-1|T0|terminus:gpt-5"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from streamer.folding.pairs.contest import Contestant, Matched
-from streamer.schemas.wire import GroupId
+from streamer.folding.pairs import Contestant
+from streamer.folding.pairs.contest import Matched
+from streamer.schemas.base import GroupId
 from tests.support.events import Event, a_plan, a_trial, folded
 
 TASKS = [f"t{number:02}" for number in range(20)]

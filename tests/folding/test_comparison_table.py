@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.schemas.base import MAX_PLANNED_ATTEMPTS
+from streamer.schemas.base import MAX_PLANNED_ATTEMPTS, canonical_json
 from streamer.schemas.summaries import SUMMARY
-from streamer.schemas.wire import canonical_json
 from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import (
     Attempts,

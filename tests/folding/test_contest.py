@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.folding.pairs.contest import Contestant, Matched, Unmatched
-from streamer.schemas.wire import GroupId
+from streamer.folding.pairs import Contestant
+from streamer.folding.pairs.contest import Matched, Unmatched
+from streamer.schemas.base import GroupId
 from streamer.statistics.final import FinalMissing
 from streamer.statistics.pairs import Attempts, Pair, PairedTask, final_difference
 from tests.folding import compared

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from streamer.folding import pairs, state, summaries
 from streamer.folding.fold import Pipeline, QuarantinedRun, RunRegistry, fold_records
 from streamer.folding.run import Run
+from streamer.schemas.base import digest_of
 from streamer.schemas.events import RunStarted
-from streamer.schemas.wire import Failure, Quarantine, Record, digest_of, records_of_lines
+from streamer.schemas.wire import Failure, Quarantine, Record, records_of_lines
 from tests.folding.compared import PLAN, compared, tasks_of, the_comparison, trial
 from tests.support.events import a_plan, a_trial, digests, records, reread
 

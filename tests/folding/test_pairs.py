@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from streamer.folding.pairs.contest import by_place
+from streamer.folding.pairs import by_place
 from streamer.statistics.final import FinalMissing
 from streamer.statistics.pairs import Attempts, Ends, Pairing
 from tests.folding.compared import END, tasks_of, the_comparison

@@ -11,7 +11,7 @@ from streamer.folding import groups
 from streamer.folding.groups import Counts, GroupState
 from streamer.folding.score import Scored
 from streamer.folding.slots import SlotKey, slot_key
-from streamer.schemas.wire import GroupId, groups_of
+from streamer.schemas.base import GroupId, groups_of
 from tests.folding.build import a_trial, scored
 
 Trial = tuple[SlotKey, Scored]

@@ -16,7 +16,7 @@ from streamer.folding.prices import PriceTable, PriceTableError, price_table
 from streamer.folding.slots import Effect
 from streamer.folding.state import RunState
 from streamer.schemas.events import EVENT
-from streamer.schemas.plain import inside
+from streamer.schemas.wire import inside
 from tests.folding.build import per_million
 from tests.support.events import Event, a_deletion, a_late_score, a_plan, a_retraction, a_trial
 from tests.support.examples import examples

@@ -16,9 +16,8 @@ from streamer.folding.fold import Folded, Pipeline, decoded, fold_records
 from streamer.folding.run import PAGE_VERSION
 from streamer.folding.slots import PageWrite
 from streamer.schemas.events import RunStarted
-from streamer.schemas.plain import Result
 from streamer.schemas.summaries import SUMMARY
-from streamer.schemas.wire import MAX_KEPT_BYTES, Record, records_of_lines
+from streamer.schemas.wire import MAX_KEPT_BYTES, Record, Result, records_of_lines
 from tests.folding.build import AGENT
 from tests.support.events import (
     Event,

@@ -18,9 +18,8 @@ from streamer.folding.prices import PriceTable
 from streamer.folding.score import Scored, ScoringRules, cost_of_pass, grading_profile, score_trial
 from streamer.folding.score.formulacode import MAX_PAYLOAD_BYTES
 from streamer.folding.summaries import cost_delta, tier_uplift
-from streamer.schemas.base import model_for_pricing, model_for_reporting
+from streamer.schemas.base import canonical_json, model_for_pricing, model_for_reporting
 from streamer.schemas.events import ADVANTAGES, EVENT, TrialResult
-from streamer.schemas.wire import canonical_json
 from tests.folding.build import AGENT, BROKEN, RULES, counts, formulacode_numbers, payload, ratio, score
 from tests.folding.build import a_trial as a_result
 from tests.support.data import shared_data

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.base import canonical_json
 from streamer.statistics.ability import Clusters, mean_interval
 from streamer.statistics.final import final
 from streamer.views.tables import head_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamer.folding.slots import RunChanges, SlotKey, SummaryChange
 from streamer.folding.uncertainty import PASSED, STORED, Roster
-from streamer.schemas.wire import RUN, GroupId
+from streamer.schemas.base import RUN, GroupId
 from tests.support.events import Event, a_start, a_trial, folded
 
 GROUP = GroupId(None, "terminus", "gpt-5")

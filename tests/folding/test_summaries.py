@@ -41,10 +41,9 @@ from streamer.folding.summaries import (
     uplift,
     variance_of_medians,
 )
-from streamer.schemas.base import MAX_COUNT, MAX_TASKS
+from streamer.schemas.base import MAX_COUNT, MAX_TASKS, GroupId
 from streamer.schemas.events import BOARD_METRICS, BoardMetric, named_metric
 from streamer.schemas.summaries import SUMMARY, AgentModelSummary, Published, RunSummary, TierSummary
-from streamer.schemas.wire import GroupId
 from tests.folding.build import AGENT, RUN, formulacode_numbers
 from tests.folding.build import TIER as TIER_KEY
 from tests.support.builders import a_run_change, an_agent_model_change

@@ -9,7 +9,8 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from streamer.schemas.wire import Reason, canonical_json, decode
+from streamer.schemas.base import canonical_json
+from streamer.schemas.wire import Reason, decode
 from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
 from tests.conformance.fc_runs import unpacked

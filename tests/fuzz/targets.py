@@ -16,10 +16,10 @@ from typing import Any
 
 from streamer.folding.fold import Pipeline
 from streamer.operate.bundle import MEMBERS, SUMS, NotABundle, check_bundle
+from streamer.schemas.base import canonical_json
 from streamer.schemas.events import Event
-from streamer.schemas.plain import Result, plain_event
 from streamer.schemas.summaries import Rejection
-from streamer.schemas.wire import Reason, Record, canonical_json, decode
+from streamer.schemas.wire import Reason, Record, Result, decode, plain_event
 from streamer.sources.base import ConvertOptions, ConvertReport, fit_event
 from streamer.sources.convert import convert
 from streamer.sources.fc_eval_payload import parse_log, sections_for

@@ -18,8 +18,9 @@ from pydantic import BaseModel
 
 from streamer.folding.fold import fold_records
 from streamer.folding.groups import DISTRIBUTED, SUMMED
+from streamer.schemas.base import NOT_DIGESTED, canonical_json, sha256_hex
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from streamer.schemas.wire import NOT_DIGESTED, canonical_json, records_of_lines, sha256_hex
+from streamer.schemas.wire import records_of_lines
 from tests.golden.data import streams
 from tests.golden.histories import HISTORIES, history
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamer.hooks.background import Evals
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.base import canonical_json
 from tests.sources.builders import converted
 from tests.sources.inspect import A_PLAN, a_log, a_spec, a_summary, the_log, unpack_logs
 

@@ -21,8 +21,8 @@ import pytest
 from streamer.operate.local import remove_discovery, write_discovery
 from streamer.operate.local.processes import free_port
 from streamer.operate.unfinished import COMMANDS, Unfinished, unfinished_in
+from streamer.schemas.base import canonical_json
 from streamer.schemas.events import INFRASTRUCTURE_FAILURES
-from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions, slot_of
 from streamer.sources.harbor import AGENT_FAILURES

@@ -30,9 +30,9 @@ from streamer.operate.archive import Archive, ArchivePlan, CannotBeMoved, NotDon
 from streamer.operate.bundle import MANIFEST, Contents, NotABundle, is_event
 from streamer.operate.health import wait_until_deleted
 from streamer.operate.verify import Standing
-from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.base import SEMANTICS_VERSION, canonical_json
 from streamer.schemas.summaries import RunSummary
-from streamer.schemas.wire import LogRecord, Position, Record, canonical_json, may_name, time_of
+from streamer.schemas.wire import LogRecord, Position, Record, may_name, time_of
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.storage.outbox import NotDelivered, Outgoing, ThreadedPublisher

@@ -35,7 +35,8 @@ from streamer.operate.bundle import (
     write_bundle,
 )
 from streamer.operate.verify import Verdict
-from streamer.schemas.wire import Position, Record, canonical_json, digest_of
+from streamer.schemas.base import canonical_json, digest_of
+from streamer.schemas.wire import Position, Record
 from tests.client.publish.publishing import make_topics, settings_of
 from tests.operate.verifying import a_run, publish
 from tests.sources.builders import a_result

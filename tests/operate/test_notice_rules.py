@@ -19,7 +19,8 @@ from streamer.operate.notice_rules import (
     budget_ahead,
     named,
 )
-from streamer.schemas.wire import canonical_json, records_of_lines
+from streamer.schemas.base import canonical_json
+from streamer.schemas.wire import records_of_lines
 from streamer.views.decide.history import Decision
 from streamer.views.decide.ledger import LedgerCandidate, LedgerResult
 from tests.operate.watching import MINUTE, NOW, RULES, Watching, agent, run

@@ -24,7 +24,8 @@ from streamer.folding.prices import PriceTable
 from streamer.operate import verify
 from streamer.operate.local.processes import free_port
 from streamer.operate.verify import Verdict, Verification, fold_log
-from streamer.schemas.wire import Record, canonical_json, digest_of
+from streamer.schemas.base import canonical_json, digest_of
+from streamer.schemas.wire import Record
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.storage.kafka import Names, partition_of

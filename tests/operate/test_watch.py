@@ -13,8 +13,7 @@ import pytest
 import redis
 from aiokafka import AIOKafkaProducer
 
-from streamer.schemas.base import SEMANTICS_VERSION
-from streamer.schemas.wire import digest_of
+from streamer.schemas.base import SEMANTICS_VERSION, digest_of
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.storage.kafka import Names, partition_of

@@ -14,7 +14,8 @@ from typing import Any
 import orjson
 
 from streamer.folding.fold import fold_records
-from streamer.schemas.wire import NOT_DIGESTED, canonical_json, records_of_lines
+from streamer.schemas.base import NOT_DIGESTED, canonical_json
+from streamer.schemas.wire import records_of_lines
 from tests.house.repository import ROOT
 
 FOLDER = ROOT / "schemas" / "examples"

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from streamer.folding.fold import Folding, Pipeline, fold_records
-from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.base import SEMANTICS_VERSION, canonical_json, sha256_hex
 from streamer.schemas.events import known_content
-from streamer.schemas.wire import Reason, Record, canonical_json, decode, records_of_lines, sha256_hex
+from streamer.schemas.wire import Reason, Record, decode, records_of_lines
 from tests.schemas.examples import FULL_PLAN, FULL_SCORE, FULL_START, FULL_TRIAL, GOOD_EVENTS, published
 
 RECORDED = Path(__file__).parent / "recorded"

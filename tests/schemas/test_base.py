@@ -14,8 +14,7 @@ from streamer.schemas import base
 from streamer.schemas.base import model_for_pricing, model_for_reporting
 from streamer.schemas.events import EVENT_TYPES, NAMED, TrialResult
 from streamer.schemas.export import message_schema
-from streamer.schemas.plain import plain_trial
-from streamer.schemas.wire import Reason, decode, type_of
+from streamer.schemas.wire import Reason, decode, plain_trial, type_of
 from tests.schemas.examples import FULL_PLAN, SLOT
 
 END: dict[str, Any] = {"type": "run_finished", "run_id": "r"}

@@ -11,10 +11,11 @@ import pytest
 from jsonschema import Draft7Validator, Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
 
+from streamer.schemas.base import canonical_json
 from streamer.schemas.events import EVENT
 from streamer.schemas.export import ASYNCAPI_FILE, MESSAGES, asyncapi, documents, message_schema
 from streamer.schemas.summaries import SUMMARY, SUMMARY_TYPES, Rescored
-from streamer.schemas.wire import TOPICS, canonical_json, type_of
+from streamer.schemas.wire import TOPICS, type_of
 from streamer.settings import Settings
 from streamer.worker.process import plan
 from tests.schemas.examples import BAD_EVENTS, GOOD_EVENTS, published

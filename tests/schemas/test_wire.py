@@ -20,11 +20,19 @@ from streamer.folding.fold import Folding, Pipeline, fold_records
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import ScoringRules, score_trial
 from streamer.folding.slots import event_time, fingerprint, slot_key
-from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
+from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION, canonical_json, digest_of
 from streamer.schemas.events import EVENT_TYPES, TrialResult, TrialStarted, known_content
-from streamer.schemas.plain import Result, canonical_content, plain_event, plain_trial
 from streamer.schemas.summaries import SUMMARY, SUMMARY_TYPES, Rejection
-from streamer.schemas.wire import Reason, Record, canonical_json, decode, digest_of, records_of_lines
+from streamer.schemas.wire import (
+    Reason,
+    Record,
+    Result,
+    canonical_content,
+    decode,
+    plain_event,
+    plain_trial,
+    records_of_lines,
+)
 from tests.schemas.corpus import EXAMPLES, FOLDER, documents, expected
 from tests.schemas.examples import FULL_TRIAL
 from tests.schemas.examples import SLOT as SLOT_OF_EVENTS

@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import comb, inf, isfinite
 from typing import Any
 
-from streamer.schemas.wire import json_number
+from streamer.schemas.base import json_number
 
 Summary = dict[str, Any]
 

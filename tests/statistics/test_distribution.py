@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.schemas.wire import canonical_json, json_number
+from streamer.schemas.base import canonical_json, json_number
 from streamer.statistics.distribution import Distribution
 from streamer.statistics.exact import StatsError
 from tests.statistics import oracles

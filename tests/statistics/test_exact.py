@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from mpmath import MPContext
 
 import streamer.statistics
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.base import canonical_json
 from streamer.statistics.ability import PassAtK
 from streamer.statistics.distribution import Distribution, ExactSum
 from streamer.statistics.exact import StatsError, normal, quotient, root_of_quotient, sign_test, student_t

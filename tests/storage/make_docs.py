@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from streamer.folding.slots import InFlightChange, RunUpdate, SlotKey, TasksChange, packed, slot_in_run
+from streamer.schemas.base import canonical_json
 from streamer.schemas.events import BOARD_METRICS
 from streamer.schemas.summaries import TrialInFlight
-from streamer.schemas.wire import canonical_json
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "redis.md"

@@ -19,8 +19,8 @@ from streamer.client.queries import UnknownRun, UnreadableSummary
 from streamer.client.readers import AsyncStateReader, StateReader
 from streamer.folding.fold import Pipeline
 from streamer.folding.slots import RunUpdate, SummaryChange
+from streamer.schemas.base import RUN as GROUP
 from streamer.schemas.summaries import TrialInFlight
-from streamer.schemas.wire import RUN as GROUP
 from streamer.schemas.wire import Record
 from streamer.settings import Settings
 from streamer.storage.entries import SCRIPT, Backlog, Keys, KeyState, Write, entry_of

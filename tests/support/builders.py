@@ -6,10 +6,17 @@ from typing import Any
 
 from streamer.folding.slots import RunUpdate, SummaryChange
 from streamer.folding.summaries import MARKS
-from streamer.schemas.base import SEMANTICS_VERSION, agent_model_label
+from streamer.schemas.base import (
+    RUN,
+    SEMANTICS_VERSION,
+    GroupId,
+    SummaryKind,
+    agent_model_label,
+    canonical_json,
+    digest_of,
+)
 from streamer.schemas.events import FormulaCodeCoverage, FormulaCodeSummary
 from streamer.schemas.summaries import SUMMARY, AgentModelSummary, Published, RunSummary, TierSummary
-from streamer.schemas.wire import RUN, GroupId, SummaryKind, canonical_json, digest_of
 from streamer.views.models import TrialRow
 
 METRICS = (

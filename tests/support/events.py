@@ -8,7 +8,8 @@ from typing import Any
 
 from streamer.folding.fold import Folded, Pipeline
 from streamer.folding.slots import PageWrite
-from streamer.schemas.wire import Record, digest_of
+from streamer.schemas.base import digest_of
+from streamer.schemas.wire import Record
 
 Event = dict[str, Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from streamer.folding.fold import Pipeline
+from streamer.schemas.base import NOT_DIGESTED
 from streamer.schemas.summaries import SUMMARY
-from streamer.schemas.wire import NOT_DIGESTED
 from tests.support.events import Event, a_retraction, a_trial, records
 
 Json = dict[str, Any]

@@ -18,8 +18,7 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from streamer.schemas.base import agent_model_label
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.base import agent_model_label, canonical_json
 
 TIERED_RUN, PLAIN_RUN = "demo-tiers", "demo-terminal"
 BENCHMARK = "demo-bench"

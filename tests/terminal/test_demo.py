@@ -19,8 +19,9 @@ import pytest
 
 from streamer.client.queries import RunAnswers
 from streamer.folding.fold import Folding, fold_records
+from streamer.schemas.base import digest_of
 from streamer.schemas.summaries import RunComparison
-from streamer.schemas.wire import digest_of, records_of_lines
+from streamer.schemas.wire import records_of_lines
 from streamer.terminal.demo import AGENTS, AT_ONCE, OPTIONS, RUN, TASKS, moments, open_page
 from streamer.terminal.simulate import CRASH, EXCEPTIONS
 from streamer.views.decide.compare import PairStanding, pair_standings

@@ -34,7 +34,7 @@ from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import by_label
 from streamer.folding.prices import snapshot_price
 from streamer.folding.state import RunState
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.base import canonical_json
 from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import Keys

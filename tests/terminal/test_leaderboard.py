@@ -23,9 +23,10 @@ import redis
 
 from streamer import statistics
 from streamer.operate.local.processes import free_port
+from streamer.schemas.base import digest_of
 from streamer.schemas.events import EVENT, RunStarted
 from streamer.schemas.summaries import SUMMARY
-from streamer.schemas.wire import TOPICS, digest_of
+from streamer.schemas.wire import TOPICS
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.web.report import from_stack

@@ -20,8 +20,9 @@ from streamer.client import folded
 from streamer.client.readers import StateReader
 from streamer.folding.fold import CannotBeFolded, Pipeline
 from streamer.operate.health import read_lags, read_rejections
+from streamer.schemas.base import canonical_json
 from streamer.schemas.summaries import RunSummary
-from streamer.schemas.wire import Failure, Record, canonical_json
+from streamer.schemas.wire import Failure, Record
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import read_topic

@@ -19,7 +19,8 @@ from click.testing import CliRunner, Result
 
 from streamer.folding.breakdowns import by_label, by_subtest
 from streamer.folding.fold import Folding, fold_records
-from streamer.schemas.wire import canonical_json, digest_of, records_of_lines
+from streamer.schemas.base import canonical_json, digest_of
+from streamer.schemas.wire import records_of_lines
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, partition_of
 from streamer.storage.redis import RedisSink

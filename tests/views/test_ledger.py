@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.folding.state import RunState
+from streamer.schemas.base import canonical_json
 from streamer.schemas.summaries import RunSummary
-from streamer.schemas.wire import canonical_json
 from streamer.statistics.ledger import evidence_better, judged
 from streamer.statistics.pairs import Pair
 from streamer.terminal import cli, compare

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from streamer.folding.slots import SlotKey
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.base import canonical_json
 from streamer.views.why import (
     CAUSES,
     Cause,

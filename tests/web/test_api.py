@@ -26,9 +26,9 @@ from streamer.client.queries import ReaderError
 from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import by_label
 from streamer.folding.prices import PriceTable
+from streamer.schemas.base import canonical_json
 from streamer.schemas.events import BOARD_METRICS
 from streamer.schemas.summaries import with_state
-from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.views.cells import sort_value

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from streamer import web as module
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.base import canonical_json
 from streamer.settings import Settings
 from streamer.web import (
     EVERYWHERE,

@@ -19,8 +19,8 @@ from streamer.folding.fold import Pipeline
 from streamer.folding.prices import PriceTable
 from streamer.folding.slots import SummaryChange
 from streamer.operate.verify import Verification
-from streamer.schemas.base import decode_id
-from streamer.schemas.wire import Record, digest_of
+from streamer.schemas.base import decode_id, digest_of
+from streamer.schemas.wire import Record
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.storage.kafka import Names, partition_of

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from streamer.folding.fold import Pipeline
 from streamer.folding.slots import RunUpdate, SummaryChange
-from streamer.schemas.wire import SummaryKind
+from streamer.schemas.base import SummaryKind
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.outbox import ProducerRecord

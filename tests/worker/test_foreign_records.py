@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.folding.prices import PriceTable
-from streamer.schemas.wire import Quarantine, SummaryKind
+from streamer.schemas.base import SummaryKind
+from streamer.schemas.wire import Quarantine
 from streamer.settings import Settings
 from streamer.storage import log as storage_log
 from streamer.storage.kafka import Names

@@ -18,8 +18,8 @@ from streamer.folding.fold import Pipeline
 from streamer.folding.slots import SummaryChange
 from streamer.operate.health import read_health
 from streamer.operate.local.broker import Broker
-from streamer.schemas.base import encode_id
-from streamer.schemas.wire import RUN, GroupId, Record
+from streamer.schemas.base import RUN, GroupId, encode_id
+from streamer.schemas.wire import Record
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import meta_records, read_topic

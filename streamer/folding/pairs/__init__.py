@@ -6,27 +6,42 @@ counts, `pair_evidence` weighs the counts, and `ranks_so_far` and `ranks_at_end`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamer.folding.pairs.contest import Contestant, evidence_missing
-from streamer.folding.slots import SummaryChange, TasksChange, packed
+from streamer.folding.groups import GroupState
+from streamer.folding.slots import SlotKey, SummaryChange, TasksChange, packed
 from streamer.folding.state import RunState, compared_agents
 from streamer.folding.summaries import Summaries, sealed
-from streamer.folding.uncertainty import LEVEL, NUMERIC
-from streamer.schemas.base import task_key
-from streamer.schemas.provenance import HARNESS_CHANGING, enough_agree, is_contested
-from streamer.schemas.wire import COMPARISON, GroupId, SummaryKind, canonical_json
-from streamer.statistics.final import ALPHA, EACH, FinalMissing, Passes, lowest, prefixes
+from streamer.folding.uncertainty import LEVEL, NUMERIC, conclusion
+from streamer.schemas.base import COMPARISON, GroupId, SummaryKind, canonical_json, microseconds, task_key
+from streamer.schemas.events import NAMED
+from streamer.schemas.provenance import HARNESS_CHANGING, Made, enough_agree, is_contested, side_by_side
+from streamer.statistics.final import (
+    ALPHA,
+    EACH,
+    FinalMissing,
+    OrderKind,
+    Outcome,
+    Passes,
+    digest,
+    lowest,
+    prefixes,
+    with_gaps,
+)
 from streamer.statistics.pairs import (
     DIFFERENCE_PREFIXES,
+    Attempts,
     ComparisonMissing,
+    Ends,
     FinalDifference,
     Pair,
     Pairing,
@@ -35,9 +50,258 @@ from streamer.statistics.pairs import (
     difference_of,
     e_value,
     final_difference,
+    grouped,
     least_losses_at_end,
+    pairings_of,
     places,
 )
+
+# -----------------------------------------------------------------------------
+# One side: the trials of an agent, named as pairs are, and their order (inference 7).
+
+
+def by_place(
+    run_id: str, placed: Iterable[tuple[Pairing, int]], planned: int, others: set[int]
+) -> list[Pairing | None]:
+    """The planned number of trials in order; None stands for an unknown trial.
+
+    Ties go by a hash, never by the name of a task. Places in `others` are left out.
+    """
+    ordered = sorted(placed, key=lambda at: (at[1], digest(run_id, str(at[0]))))
+    gaps = with_gaps([place for _, place in ordered], planned, others)
+    return [None if index is None else ordered[index][0] for index in gaps]
+
+
+class EvidenceMissing(StrEnum):
+    """Why no prefix of an order shows anything, so that only the whole plan counts."""
+
+    ORDER_FROM_A_SIDE = "order_from_a_side"
+    """The order was made from results of a compared run."""
+    ORDER_CHOSEN = "order_chosen"
+    """The order was chosen, and its plan does not say from what."""
+
+
+def evidence_missing(run: RunState, *sides: str) -> EvidenceMissing | None:
+    """The reason why evidence may not take its pairs in the order of `run`, or None (inference 5).
+
+    Evidence refutes that neither side is favoured on any task. Only an order made from a side's own
+    results can mislead it, so a chosen order has to state its source.
+    """
+    history = run.plan.get("order_history") or ()
+    if set(sides) & set(history):
+        return EvidenceMissing.ORDER_FROM_A_SIDE
+    is_explained = run.queue.kind is not OrderKind.CHOSEN or bool(history or run.plan.get("order_reason"))
+    return None if is_explained else EvidenceMissing.ORDER_CHOSEN
+
+
+class Contestant:
+    """The trials of one agent:model, named as pairs are; `fixed`: nothing more comes, as from a file.
+
+    Where a metric is judged, trials that have `numbers` alone count as known (R31).
+    """
+
+    def __init__(
+        self,
+        run: RunState,
+        group: GroupId,
+        *,
+        fixed: bool = False,
+        numbers: bool = False,
+        open_states: int | None = None,
+    ) -> None:
+        run.count()
+        self.run, self.group, self._fixed, self._numbers = run, group, fixed, numbers
+        self.evidence = run.evidence(group, open_states)
+        self._lineup = self.evidence.lineup
+        self._rows = np.flatnonzero(self._lineup.states)
+        keys = self._lineup.keys()
+        self._keys = [keys[row] for row in self._rows.tolist()]
+        self.pairings, self.unnumbered = pairings_of(self._keys, run.plan.attempts)
+        self.numeric: NDArray[np.bool_] = self._lineup.states[self._rows] & NUMERIC != 0
+
+    @cached_property
+    def outcomes(self) -> dict[Pairing, Outcome]:
+        """The outcome of every trial that is in, has started, or is planned by name.
+
+        Where the plan only counts its tasks, the attempts seen stand for it.
+        """
+        outcomes = self.evidence.outcomes()
+        rows = zip(self.pairings, self._rows.tolist(), self.numeric.tolist(), strict=True)
+        known = {
+            one: False if numeric else outcomes[row]
+            for one, row, numeric in rows
+            if self._numbers or not numeric
+        }
+        return known | dict.fromkeys(self._waiting())
+
+    @property
+    def label(self) -> str:
+        return self.group.agent_model or ""
+
+    def with_verdicts(self) -> tuple[list[Pairing], NDArray[np.bool_], NDArray[np.bool_]]:
+        rows = self._rows[~self.numeric]
+        final, passed = self.evidence.final_and_passed()
+        marks = zip(self.pairings, self.numeric.tolist(), strict=True)
+        return [one for one, numeric in marks if not numeric], final[rows], passed[rows]
+
+    @property
+    def is_sharded(self) -> bool:
+        return bool(self._keys and self._keys[0].shard)
+
+    @cached_property
+    def _planned(self) -> int | None:
+        planned = self.run.denominators().declared(self.group)
+        return planned if planned is None or self._numbers else planned - self.evidence.numeric
+
+    @cached_property
+    def exceeded(self) -> bool:
+        return self._planned is not None and len(self.outcomes) > self._planned
+
+    @property
+    def declared(self) -> int | None:
+        return None if self.exceeded else self._planned
+
+    def on_numbers(self) -> Contestant:
+        if not self.evidence.numeric:
+            return self
+        return Contestant(self.run, self.group, fixed=self._fixed, numbers=True)
+
+    @property
+    def has_verdicts(self) -> bool:
+        group = self.run.groups.get(self.group, GroupState())
+        return group.as_ruled(self.run.rules.verdicts).has_verdicts
+
+    @property
+    def named_metrics(self) -> set[str]:
+        return {NAMED + name for name in self.run.groups.get(self.group, GroupState()).named}
+
+    @property
+    def known(self) -> int:
+        return sum(outcome is not None for outcome in self.outcomes.values())
+
+    @property
+    def passed(self) -> int:
+        return sum(outcome is True for outcome in self.outcomes.values())
+
+    @property
+    def all_named(self) -> bool:
+        """Whether `outcomes` lists every trial that will ever count."""
+        return self.over or self.declared == len(self.outcomes)
+
+    @property
+    def unnamed(self) -> int:
+        """Planned tasks that are not in `outcomes`: unknown, also after the end (inference 3)."""
+        if self.declared is not None:
+            return -(-(self.declared - len(self.outcomes)) // (self.run.plan.attempts or 1))
+        return max(0, (self.run.plan.task_count or 0) - len({task_id for _, _, task_id in self.tasks}))
+
+    @cached_property
+    def over(self) -> bool:
+        """Whether nothing more is awaited: of a file, of a run that has finished, of a plan that is in."""
+        finished = self._fixed or self.run.plan.finished is not None
+        return finished or (self.declared is not None and self.declared == self.known)
+
+    def outcome(self, pairing: Pairing) -> Outcome:
+        """The outcome of a trial in its pair; None: not final, without a number yet, or not there."""
+        return None if pairing in self.unnumbered else self.outcomes.get(pairing)
+
+    @cached_property
+    def tasks(self) -> dict[Task, list[Pairing]]:
+        return grouped((pairing.task, pairing) for pairing in self.outcomes)
+
+    @cached_property
+    def provenance(self) -> dict[Task, dict[str, str]]:
+        """What the trials at each task say that they were made with (R36)."""
+        said = (((key.tier, key.subtest, key.task_id), of) for key, of in self._lineup.provenance())
+        return {task: side_by_side(every) for task, every in grouped(said).items()}
+
+    def made(self, tasks: Iterable[Task]) -> Made:
+        said = {name: self.run.plan.get(name) for name in ("harness", "provenance", "varies")}
+        return Made.of(said, {task_key(*task): self.provenance.get(task, {}) for task in tasks})
+
+    def attempts(self, task: Task) -> Attempts:
+        outcomes = [self.outcomes[pairing] for pairing in self.tasks.get(task, [])]
+        unknown = outcomes.count(None)
+        return Attempts(len(outcomes) - unknown, outcomes.count(True), unknown)
+
+    def reach(self) -> Ends | None:
+        """The final pass rates that are still possible (inference 4); None without a plan before the end."""
+        planned = self.declared or (len(self.outcomes) if self.over else 0)
+        if not planned:
+            return None
+        failed = self.known - self.passed
+        return Ends(Fraction(self.passed, planned), Fraction(planned - failed, planned))
+
+    def values(self, metric: str) -> dict[Task, list[float]] | None:
+        """A metric's values by task, of the trials that have it; None where one is infinite."""
+        values, stored = self._lineup.values(metric)[self._rows], self._lineup.stored[self._rows]
+        known = stored & ~np.isnan(values)
+        pairings = (one for one, is_known in zip(self.pairings, known.tolist(), strict=True) if is_known)
+        by_task = grouped(zip((one.task for one in pairings), values[known].tolist(), strict=True))
+        return by_task if np.isfinite(values[known]).all() else None
+
+    def mean_cost(self) -> float | None:
+        return self.evidence.means("cost_usd").mean()
+
+    @property
+    def began(self) -> int:
+        """Start of its run, microseconds since 1970; NO_TIME: the plan names none."""
+        return microseconds(self.run.plan.get("started_at"))
+
+    @property
+    def first_position(self) -> int:
+        """The smallest position of its starts; -1: there is no position."""
+        return min(self._lineup.positions().values(), default=-1)
+
+    @cached_property
+    def placed(self) -> list[tuple[Pairing, int]] | None:
+        """Its trials and their positions, as far as they have started; None: one has no position."""
+        positions, rows = self._lineup.positions(), self._rows.tolist()
+        if not rows or any(row not in positions for row in rows):
+            return None
+        return [(one, positions[row]) for one, row in zip(self.pairings, rows, strict=True)]
+
+    def order_missing(self) -> FinalMissing | None:
+        if self.run.denominators().undeclared(self.group):
+            return FinalMissing.PLAN_UNDECLARED_TIERS
+        return conclusion(self.evidence, self._planned, self.run.queue).missing
+
+    def ordered(
+        self, trials: Collection[Pairing], planned: int, declared: int
+    ) -> list[Pairing | None] | None:
+        """Some of the trials in order, or None without an order; a None among them may be any trial.
+
+        There are `planned` of them in the end, and the plan itself has `declared`.
+        """
+        queue, others = self.run.queue, set[int]()
+        if queue.has_grown or len(trials) > planned:
+            return None
+        if queue.places is None:
+            if self.placed is None or not self.unnumbered.isdisjoint(trials):
+                return None
+            placed = [at for at in self.placed if at[0] in trials]
+            others = self._lineup.others().union(place for one, place in self.placed if one not in trials)
+        else:
+            shard = "any" if self.is_sharded else ""
+            slots = ((t, SlotKey(shard, t.task_id, t.attempt, "", "", t.tier, t.subtest)) for t in trials)
+            placed = [(one, place) for one, slot in slots if (place := queue.place(slot)) is not None]
+            if len(placed) < len(trials) or queue.places < declared:
+                return None
+        return by_place(self.run.run_id, placed, planned, others)
+
+    def _waiting(self) -> Iterator[Pairing]:
+        if self._planned is None:
+            return
+        plan, attempts = self.run.plan, self.run.plan.attempts or 1
+        has_subtests = bool(plan.get("subtests")) or any(one.subtest is not None for one in self.pairings)
+        named, seen = set(self.pairings), Counter(one.task for one in self.pairings)
+        names = [] if has_subtests or not isinstance(plan.get("tasks"), list) else plan.get("tasks")
+        planned = [(tier, None, name) for tier in plan.get("tiers") or [None] for name in names]
+        for tier, subtest, name in dict.fromkeys((*planned, *seen)):
+            every = (Pairing(name, number, tier, subtest) for number in range(1, attempts + 1))
+            free = (one for one in every if one not in named)
+            yield from islice(free, max(0, attempts - seen[tier, subtest, name]))
+
 
 # -----------------------------------------------------------------------------
 # The trials of a run's agents, task by task: what comparisons are worked out from (inference 7).

@@ -20,7 +20,7 @@ from streamer.folding.score.formulacode import (
     is_formulacode,
     with_own,
 )
-from streamer.schemas.base import BASELINE_LABELS, SEMANTICS_VERSION
+from streamer.schemas.base import BASELINE_LABELS, SEMANTICS_VERSION, canonical_json, sha256_hex
 from streamer.schemas.events import (
     INFRASTRUCTURE_FAILURES,
     NO_FAILURE,
@@ -29,9 +29,8 @@ from streamer.schemas.events import (
     TestCounts,
     judges_score,
 )
-from streamer.schemas.plain import Result
 from streamer.schemas.summaries import CostSource, Grade, TrialScore, VerdictSource
-from streamer.schemas.wire import canonical_json, sha256_hex
+from streamer.schemas.wire import Result
 
 # -----------------------------------------------------------------------------
 # The rules that score a run's trials: grading profiles (R12), the rules of its plan, a fingerprint.

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL
+from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL, canonical_json
 from streamer.schemas.events import ADVANTAGES
-from streamer.schemas.plain import Result
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.wire import Result
 
 # -----------------------------------------------------------------------------
 # Speedups of single benchmarks, from ratios or seconds, and the benchmarks of a failed agent (R21).

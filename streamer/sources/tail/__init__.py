@@ -19,9 +19,8 @@ from filelock import FileLock, Timeout
 
 from streamer.client.capture import AppendOnlyFile, spill_dir
 from streamer.folding.slots import Slot, SlotKey, SlotRank, fingerprint, slot_key
-from streamer.schemas.base import microseconds
+from streamer.schemas.base import canonical_json, microseconds, sha256_hex
 from streamer.schemas.events import EVENT, TrialResult, TrialStarted
-from streamer.schemas.wire import canonical_json, sha256_hex
 from streamer.settings import Settings
 
 # -----------------------------------------------------------------------------

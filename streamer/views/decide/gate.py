@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from streamer.folding.pairs.contest import Contestant, Matched, Unmatched, worse_and_behind
+from streamer.folding.pairs import Contestant
+from streamer.folding.pairs.contest import Matched, Unmatched, worse_and_behind
 from streamer.folding.state import RunState, compared_agents
 from streamer.folding.summaries import planned_metrics, primary_metric
 from streamer.folding.uncertainty import MEANS
-from streamer.schemas.base import NO_TIME, Message, optional, task_key
+from streamer.schemas.base import NO_TIME, GroupId, Message, optional, task_key
 from streamer.schemas.events import NAMED, PRIMARY_METRIC
-from streamer.schemas.wire import GroupId
 from streamer.statistics.ability import Clusters, Interval, mean_interval
 from streamer.statistics.final import ALPHA, OrderKind
 from streamer.statistics.pairs import (

@@ -15,11 +15,18 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field
 
 from streamer.client.queries import BoardRun, ComparedRun, HistoryEntry
-from streamer.schemas.base import Instant, Message, Number, agent_model_label, decode_id, optional
+from streamer.schemas.base import (
+    Instant,
+    Message,
+    Number,
+    agent_model_label,
+    decode_id,
+    json_number,
+    optional,
+)
 from streamer.schemas.events import BOARD_METRICS, NAMED, PRIMARY_METRIC, BoardMetric, board_metric
 from streamer.schemas.provenance import Made
 from streamer.schemas.summaries import AgentModelSummary, Rank, TaskOutcomes, is_over, state_of
-from streamer.schemas.wire import json_number
 from streamer.statistics.ability import Clusters, rate_interval
 from streamer.statistics.pairs import Attempts, Paired, common_tasks, outcomes_of, paired, places_at_end
 from streamer.text import UNSEEN, counted, ends_in_points, points, shown

@@ -18,14 +18,14 @@ from pydantic import Field
 
 from streamer.client.folded import answers_of
 from streamer.client.queries import RunAnswers
-from streamer.folding.pairs.contest import Contestant, worse_and_behind
+from streamer.folding.pairs import Contestant
+from streamer.folding.pairs.contest import worse_and_behind
 from streamer.folding.run import Run
 from streamer.folding.state import RunState, agents_of, candidates_of, declared_agents, texts_of
 from streamer.folding.summaries import archived_lines, ledger_entry
-from streamer.schemas.base import Instant, Message
+from streamer.schemas.base import GroupId, Instant, Message
 from streamer.schemas.events import PRIMARY_METRIC, LedgerLine
 from streamer.schemas.summaries import LedgerEntry, RunSummary
-from streamer.schemas.wire import GroupId
 from streamer.statistics.final import ALPHA
 from streamer.statistics.ledger import Judged, drops, evidence_better, judged, rounded
 from streamer.statistics.pairs import Direction, GateVerdict, Pair, grouped, is_behind

@@ -18,8 +18,9 @@ from sse_starlette import ServerSentEvent
 
 from streamer.client.queries import RUNS_PER_PAGE, AnyState, ReaderError
 from streamer.client.readers import AsyncStateReader, StateUpdate
+from streamer.schemas.base import canonical_json
 from streamer.schemas.summaries import Leader, RunSummary, TierSummary, state_of
-from streamer.schemas.wire import Version, canonical_json, is_older
+from streamer.schemas.wire import Version, is_older
 from streamer.views.decide.leaderboard import group_of
 from streamer.views.models import ListedRun
 from streamer.web.models import Health, Refused

@@ -17,8 +17,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from streamer.folding.fold import fold_records
+from streamer.schemas.base import canonical_json
 from streamer.schemas.summaries import SUMMARY
-from streamer.schemas.wire import canonical_json
 from streamer.text import percent, visible
 from streamer.views import models
 from streamer.views.cells import EVENT_TIME, EXPLAINED
