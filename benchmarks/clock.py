@@ -19,7 +19,7 @@ from benchmarks.machine import WORKERS, cpu_seconds, on_cores
 from benchmarks.site import Deployment, Site, a_site, ready_at
 from streamer.settings import Settings
 from streamer.worker import partition
-from streamer.worker.agents import run_worker
+from streamer.worker.process import run_worker
 from tests.support.worker_process import WorkerProcess
 
 CLOCKS = (0.1, 0.25, 0.5, 0.75, 1.0)

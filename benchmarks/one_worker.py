@@ -18,10 +18,9 @@ from redis.asyncio import Connection
 from streamer.folding.fold import Pipeline
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
-from streamer.worker.agents import worker
 from streamer.worker.partition import PUBLISH_SECONDS, Partition, PublishQueue
-from streamer.worker.process import Watchdog
-from streamer.worker.transport import FetchedBatch
+from streamer.worker.process import worker
+from streamer.worker.transport import FetchedBatch, Watchdog
 
 DEADLINE_SECONDS = 60
 """A worker that fails waits forever for its end; this is how long it may take here."""
@@ -95,7 +94,7 @@ class OneWorker:
             made = worker(settings, Watchdog(DEADLINE_SECONDS))
         made.producer.outbox._producer = self.kafka
         self.sink, self._processor = made.sink, made.processor
-        made.app.waiting = lambda *_: 0  # type: ignore[method-assign]
+        made.processor.waiting = lambda *_: 0
         [agent] = made.app.agents.values()
         self._agent: Any = agent.fun
         pipeline, queue = Pipeline(writer="traced"), PublishQueue(lambda: self._seconds)

@@ -34,7 +34,7 @@ PARTS = {
         "worker/transport.py",
     ),
     "the processor itself": (
-        "worker/batches.py",
+        "worker/agents.py",
         "worker/partition.py",
         "worker/publisher.py",
         "worker/__init__.py",

@@ -9,7 +9,7 @@ from the fetched batch to the records for Kafka, the commands for Redis, and the
 Redis are recordings (`benchmarks/one_worker.py`).
 
 The fewer files an event touches, the less a reader must know to follow it. At commit befa049 this event
-touched 34 files of the core, at a3e59d61 36. The test of this module allows 16, and 35 with a worker.
+touched 34 files of the core, at a3e59d61 36. The test of this module allows 17, and 25 with a worker.
 
 To trace another version of the code, put its tree first on the path:
 `PYTHONPATH=/path/to/that/tree python benchmarks/trace_event.py`. A renamed step is looked for under the names

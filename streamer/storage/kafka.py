@@ -14,7 +14,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -280,15 +280,11 @@ async def partition_count(admin: AIOKafkaAdminClient, topic: str) -> int:
 # Names of the topics and of the workers' consumer group.
 
 
-class _Topic:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, names: Names, _: type) -> str:
-        return names.topic(self._name)
+def _topic(name: str) -> cached_property[str]:
+    return cached_property(lambda names: str(names.topic(name)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: a name is made once
 class Names:
     """The Kafka names of one namespace ("" is the default): `NAMESPACE.topic`.
 
@@ -300,32 +296,32 @@ class Names:
     def topic(self, name: str) -> str:
         return f"{self.namespace}.{name}" if self.namespace else name
 
-    trial_events = _Topic("trial-events")
+    trial_events = _topic("trial-events")
     """The harnesses' events: the log from which everything is rebuilt (retention.ms=-1)."""
 
-    trial_rejections = _Topic("trial-rejections")
+    trial_rejections = _topic("trial-rejections")
 
-    scored_trials = _Topic("scored-trials")
+    scored_trials = _topic("scored-trials")
     """The scored winner of each slot (compacted)."""
 
-    grade_changes = _Topic("grade-changes")
+    grade_changes = _topic("grade-changes")
     """Notifications of changed grades and rescored trials."""
 
-    agent_model_summaries = _Topic("agent-model-summaries")
+    agent_model_summaries = _topic("agent-model-summaries")
 
-    tier_summaries = _Topic("tier-summaries")
+    tier_summaries = _topic("tier-summaries")
 
-    run_summaries = _Topic("run-summaries")
+    run_summaries = _topic("run-summaries")
 
-    run_comparisons = _Topic("run-comparisons")
+    run_comparisons = _topic("run-comparisons")
 
-    trials_changelog = _Topic("trials-changelog")
+    trials_changelog = _topic("trials-changelog")
     """State pages, the changelog of the table `trials` (compacted)."""
 
-    streamer_meta = _Topic("streamer-meta")
+    streamer_meta = _topic("streamer-meta")
     """Epoch, name of the log and current configuration (compacted)."""
 
-    group = _Topic("streamer")
+    group = _topic("streamer")
 
 
 # -----------------------------------------------------------------------------

@@ -475,3 +475,11 @@ class ThreadedPublisher:
                 self._failed += failed
                 self.acknowledged += len(records) - len(failed)
                 self._room.release(len(records))
+
+
+class RecordsRefused(Exception):
+    """Records that the broker refuses for their size; all others of the same write are written."""
+
+    def __init__(self, records: list[ProducerRecord]) -> None:
+        self.records = records
+        super().__init__(f"the broker refuses {len(records)} records as too large")

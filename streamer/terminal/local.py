@@ -457,6 +457,6 @@ def worker_command(settings: Settings) -> None:
 
     Start several to spread the runs over processes or machines.
     """
-    from streamer.worker.agents import run_worker
+    from streamer.worker.process import run_worker
 
     raise click.exceptions.Exit(run_worker(settings))

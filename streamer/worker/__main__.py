@@ -9,8 +9,7 @@ def main() -> int:
     from pydantic import ValidationError
 
     from streamer.settings import BadConfigurationFile, Settings, what_is_wrong
-    from streamer.worker.agents import run_worker
-    from streamer.worker.process import USAGE_ERROR
+    from streamer.worker.process import USAGE_ERROR, run_worker
 
     gc.enable()
     try:

@@ -19,8 +19,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
-from streamer.folding.fold import Folded
-
 FOLD_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 PUBLISH_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 EFFECTS = {
@@ -50,33 +48,19 @@ class Metrics(Collector):
         self._partitions = partitions
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry)
-        self._events = counter("streamer_events", "Records folded, by what they did.", ["effect"])
-        self._rejections = counter("streamer_rejections", "Records rejected.")
-        self._missing_times = counter(
+        self.events = counter("streamer_events", "Records folded, by what they did.", ["effect"])
+        self.rejections = counter("streamer_rejections", "Records rejected.")
+        self.missing_times = counter(
             "streamer_missing_times", "Times without a zone, or outside 2000 to 2200: they count as missing."
         )
-        self._forwarded = counter("streamer_forwarded", "Records that lay in a wrong partition.")
-        self._fold = histogram("streamer_fold_seconds", "Folding one batch.", buckets=FOLD_SECONDS)
+        self.forwarded = counter("streamer_forwarded", "Records that lay in a wrong partition.")
+        self.fold = histogram("streamer_fold_seconds", "Folding one batch.", buckets=FOLD_SECONDS)
         what = "Publishing what changed, to Kafka and Redis."
-        self._publish = histogram("streamer_publish_seconds", what, buckets=PUBLISH_SECONDS)
+        self.publish = histogram("streamer_publish_seconds", what, buckets=PUBLISH_SECONDS)
         for effect in EFFECTS.values():
-            self._events.labels(effect)
+            self.events.labels(effect)
         ProcessCollector(registry=self.registry)
         self.registry.register(self)
-
-    def folded(self, folded: Folded) -> None:
-        for name, effect in EFFECTS.items():
-            if count := getattr(folded, name):
-                self._events.labels(effect).inc(count)
-        self._rejections.inc(len(folded.rejections))
-        self._missing_times.inc(folded.missing_times)
-        self._forwarded.inc(len(folded.misplaced))
-
-    def fold_took(self, seconds: float) -> None:
-        self._fold.observe(seconds)
-
-    def publish_took(self, seconds: float) -> None:
-        self._publish.observe(seconds)
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("streamer_partitions", "Partitions of the topic.", self._partitions)

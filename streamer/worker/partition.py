@@ -24,9 +24,8 @@ from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import BY_LOSS, records_between
 from streamer.storage.outbox import ProducerRecord
-from streamer.worker.producer import PAGES_PER_TURN, clock
 from streamer.worker.tables import COVERED, Tables
-from streamer.worker.transport import FetchedBatch, TopicPartition
+from streamer.worker.transport import PAGES_PER_TURN, FetchedBatch, TopicPartition, clock
 
 T = TypeVar("T")
 

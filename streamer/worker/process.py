@@ -1,4 +1,4 @@
-"""The life of a worker process: topics, configuration, housekeeping with heartbeat, watchdog, stop."""
+"""A worker: the Faust app with all its parts, and the life of its process from the topics to the stop."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ import signal
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import orjson
 
-from streamer.folding.prices import PriceTableError
+from streamer.folding.prices import PriceTableError, price_table
+from streamer.folding.score import made_with
 from streamer.settings import Settings
 from streamer.storage.kafka import (
     MAX_MESSAGE_BYTES,
@@ -44,14 +48,29 @@ from streamer.storage.kafka import (
 from streamer.storage.log import CONFIGURATION_KEY, current_configuration, meta_records
 from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import BadRedisUrl, RedisSink, check_protocol
-from streamer.worker.batches import Processor
+from streamer.worker.agents import Processor, folding
 from streamer.worker.metrics import AddressUnusable, Metrics, WorkerMoment, serve_probes
-from streamer.worker.partition import PUBLISH_SECONDS, Partition
-from streamer.worker.producer import Producer, clock
-from streamer.worker.publisher import CheckpointWriter
-from streamer.worker.recovery import Fencing, LogIdentity, Repairs
-from streamer.worker.tables import StateUnavailable, locked_directory, log_name
-from streamer.worker.transport import StreamerApp, TopicPartition, session_seconds
+from streamer.worker.partition import PUBLISH_SECONDS, Partition, RecordEncoder
+from streamer.worker.publisher import CheckpointWriter, IdleRuns
+from streamer.worker.recovery import Fencing, LogIdentity, PartitionRecovery, Repairs
+from streamer.worker.tables import (
+    StateTable,
+    StateUnavailable,
+    Tables,
+    in_directory,
+    locked_directory,
+    log_name,
+)
+from streamer.worker.transport import (
+    AsFetched,
+    Producer,
+    StreamerApp,
+    TopicPartition,
+    Watchdog,
+    app_options,
+    batch_transport,
+    session_seconds,
+)
 
 # -----------------------------------------------------------------------------
 # One configuration for the whole group: a worker with other prices, profiles or formulas waits.
@@ -432,72 +451,6 @@ class Housekeeping:
                     await self.processor.publish_passed()
 
 
-# -----------------------------------------------------------------------------
-# A worker that was stopped for longer than its session is a zombie: it ends before it writes again.
-#
-# While it did not run (SIGSTOP, a suspended laptop, a starved machine) its partitions went to another worker.
-# Its pages would be harmless, because a writer rewrites only its own, but its summaries would be outdated.
-
-
-WATCHDOG_TICK_SECONDS = 0.2
-EXIT_CODE = 75
-"""EX_TEMPFAIL: restart the worker."""
-
-
-def _exit(gap_seconds: float) -> None:
-    log.critical(
-        "was suspended for %.1f s, longer than its session; its partitions now belong to another worker. "
-        "Exiting without writing; start it again",
-        gap_seconds,
-    )
-    sys.stderr.flush()
-    os._exit(EXIT_CODE)
-
-
-class Watchdog:
-    """Ends the process if it stood still for longer than its session, in seconds.
-
-    A separate thread records the time, so that a long computation does not count as a stop. In tests `expire`
-    replaces the end of the process.
-
-    >>> seconds = iter([0.0, 1.0, 11.5])
-    >>> watchdog = Watchdog(10, now=lambda: next(seconds), expire=lambda gap: print("expired after", gap))
-    >>> watchdog.check()
-    >>> watchdog.check()
-    expired after 11.5
-    """
-
-    def __init__(
-        self,
-        session_seconds: float,
-        *,
-        now: Callable[[], float] = clock,
-        expire: Callable[[float], None] = _exit,
-    ) -> None:
-        self._session = session_seconds
-        self._now = now
-        self._expire = expire
-        self._last = now()
-        self._stopped = threading.Event()
-
-    def start(self) -> None:
-        threading.Thread(target=self._note_time, name="watchdog", daemon=True).start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def check(self) -> None:
-        """End the process if it did not run for a whole session; call it before every write."""
-        gap = self._now() - self._last
-        if gap > self._session:
-            self._expire(gap)
-
-    def _note_time(self) -> None:
-        while not self._stopped.wait(WATCHDOG_TICK_SECONDS):
-            self.check()
-            self._last = self._now()
-
-
 class CheckedSelector(selectors.DefaultSelector):
     """Event loop selector that checks the watchdog whenever the loop wakes, before any callback."""
 
@@ -581,10 +534,7 @@ class Worker:
     configuration: Configuration
 
 
-Build = Callable[[Settings, Watchdog, Path | None], Worker]
-
-
-def run(settings: Settings, build: Build) -> int:
+def run_worker(settings: Settings) -> int:
     """Run a worker; blocks. The exit code: 0 after a signal, 1 after a crash, 2 for wrong settings."""
     configure_logging(settings)
     gc.set_threshold(*GARBAGE_THRESHOLDS)
@@ -593,7 +543,7 @@ def run(settings: Settings, build: Build) -> int:
     loop = asyncio.SelectorEventLoop(CheckedSelector(watchdog))
     asyncio.set_event_loop(loop)
     try:
-        return loop.run_until_complete(_run(settings, build, watchdog))
+        return loop.run_until_complete(_run(settings, watchdog))
     except (TopicMismatch, StateUnavailable, BadRedisUrl, PriceTableError, AddressUnusable) as error:
         log.critical("%s", error)
         return USAGE_ERROR
@@ -606,7 +556,7 @@ def run(settings: Settings, build: Build) -> int:
         watchdog.stop()
 
 
-async def _run(settings: Settings, build: Build, watchdog: Watchdog) -> int:
+async def _run(settings: Settings, watchdog: Watchdog) -> int:
     stop = _stop_signal()
     await check_protocol(settings.redis, settings.redis_options())
     if not await _until(stop, _ensure_topics(settings)):
@@ -615,9 +565,9 @@ async def _run(settings: Settings, build: Build, watchdog: Watchdog) -> int:
         state = None
         if settings.store == "rocksdb":
             state = stack.enter_context(locked_directory(settings, await log_name(settings)))
-        worker = build(settings, watchdog, state)
-        stack.enter_context(serve_probes(worker.metrics, settings.metrics_address))
-        return await _work(worker, stop)
+        built = worker(settings, watchdog, state)
+        stack.enter_context(serve_probes(built.metrics, settings.metrics_address))
+        return await _work(built, stop)
 
 
 async def _work(worker: Worker, stop: asyncio.Event) -> int:
@@ -724,3 +674,120 @@ def _end_anyway(code: int) -> threading.Timer:
     timer.daemon = True
     timer.start()
     return timer
+
+
+# -----------------------------------------------------------------------------
+# The worker as a Faust app: its topic, its tables with their changelogs, its agent, and the work beside.
+#
+# Faust provides the life cycle, sensors, recovery of tables, standby replicas, and a consumer group that
+# assigns a partition of the events together with the same partition of every table.
+
+
+BYTES: dict[str, Any] = {"key_type": bytes, "value_type": bytes}
+CHANGELOG: dict[str, Any] = {
+    "key_serializer": "raw",
+    "value_serializer": "raw",
+    "allow_empty": True,
+    "acks": False,
+    "internal": True,
+}
+
+
+def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> Worker:
+    """A worker, not yet started. `state` is the directory of its tables; None keeps them in memory."""
+    prices = price_table(settings.prices_file)
+    names = Names(settings.namespace)
+    host = gethostname().encode("ascii", "replace").decode()[:40]  # a container's id, or a pod
+    worker_id = f"{host}-{uuid.uuid4().hex[:6]}"
+
+    # The app, and the topic of the events.
+    app = StreamerApp(names.group, **app_options(settings, state))
+    app.finalize()
+    app.transport = batch_transport(app, settings, names.trial_events)
+    events = app.topic(names.trial_events, schema=AsFetched(), partitions=settings.partitions)
+
+    # The tables. The changelogs of the summaries are the topics that users subscribe to.
+    producer = Producer(settings, watchdog.check)
+
+    def table(name: str, topic: str) -> StateTable:
+        changelog = app.topic(topic, partitions=settings.partitions, **BYTES, **CHANGELOG)
+        rows = app.Table(name, partitions=settings.partitions, changelog_topic=changelog, **BYTES)
+        return StateTable(rows, in_directory(state), producer.write)
+
+    trials = table("trials", names.trials_changelog)
+    agent_models = table("agent_model_summaries", names.agent_model_summaries)
+    tiers = table("tier_summaries", names.tier_summaries)
+    runs = table("run_summaries", names.run_summaries)
+    comparisons = table("run_comparisons", names.run_comparisons)
+    tables = Tables(
+        trials, {"agent_model": agent_models, "tier": tiers, "run": runs, "comparison": comparisons}
+    )
+    producer.written = tables.written
+
+    # The processor, and the producers that it writes with.
+    sink, metrics = RedisSink.from_settings(settings), Metrics(settings.partitions)
+    if settings.metrics_address is not None:
+        app.report_to(metrics.registry)
+    encoder = RecordEncoder(names, tables)
+    checkpoints = CheckpointWriter(tables, producer, names.scored_trials, partial(_log_start, app, settings))
+    processor = Processor(
+        app.crash,
+        settings.partitions,
+        tables=tables,
+        encoder=encoder,
+        producer=producer,
+        sink=sink,
+        check_alive=watchdog.check,
+        waiting=partial(app.waiting, names.trial_events),
+        idle=IdleRuns(settings, tables, encoder),
+        measures=metrics,
+        checkpoints=checkpoints,
+    )
+    sink.serve(processor)
+    folding(app, events, processor)
+
+    # Work before the first event of a partition, and alongside all events.
+    configuration = Configuration(settings, made_with(prices), producer)
+
+    def on_ready(mine: list[int]) -> None:
+        log.info("ready: worker %s owns partitions %s", worker_id, mine)
+        housekeeping.hurry()
+
+    identity = LogIdentity(settings, sink, producer)
+    recovery = PartitionRecovery(
+        app,
+        settings,
+        tables=tables,
+        processor=processor,
+        producer=producer,
+        prices=prices,
+        identity=identity,
+        check_topics=partial(check_topics, settings),
+        check_configuration=configuration.check,
+        writer=worker_id,
+        on_ready=on_ready,
+    )
+    tables.on_recovered(recovery.recover)
+    housekeeping = Housekeeping(
+        app,
+        names.trial_events,
+        processor=processor,
+        sink=sink,
+        fencing=Fencing(app, settings, tables, processor, producer),
+        repairs=Repairs(settings, processor, tables),
+        configuration=configuration,
+        identity=identity,
+        worker_id=worker_id,
+        metrics=metrics,
+        topics=TopicWatch(settings),
+        checkpoints=checkpoints,
+    )
+    return Worker(app, producer, sink, processor, housekeeping, metrics, configuration)
+
+
+async def _log_start(app: StreamerApp, settings: Settings, number: int) -> int:
+    """Offset of the first event in a partition's log; 0 on the embedded broker, which deletes no events."""
+    if settings.embedded:
+        return 0
+    place = TopicPartition(Names(settings.namespace).trial_events, number)
+    return (await app.event_consumer.earliest_offsets(place))[place] or 0

@@ -18,7 +18,7 @@ from streamer.schemas.wire import Failure, Quarantine, Rejected, quarantine_reas
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import BY_DELETION, BY_LOSS, quarantine_key, repair_key
-from streamer.storage.outbox import ProducerRecord
+from streamer.storage.outbox import ProducerRecord, RecordsRefused
 from streamer.storage.redis import RedisSink
 from streamer.text import visible
 from streamer.worker.metrics import Metrics
@@ -33,9 +33,8 @@ from streamer.worker.partition import (
     lacks_pages,
     load_pages,
 )
-from streamer.worker.producer import Producer, RecordsRefused, RecordTooLarge, clock, fitting
 from streamer.worker.tables import Tables
-from streamer.worker.transport import FetchedBatch
+from streamer.worker.transport import FetchedBatch, Producer, RecordTooLarge, clock, fitting
 
 # -----------------------------------------------------------------------------
 # Writes the checkpoint of a partition when its content has changed.
@@ -509,7 +508,7 @@ class SummaryPublisher:
         began = time.perf_counter()
         partitions = {partition.number: partition for partition, _ in runs}
         await asyncio.gather(self.quarantine_writer.write(partitions, outs), self.sink.write(updates))
-        self.measures.publish_took(time.perf_counter() - began)
+        self.measures.publish.observe(time.perf_counter() - began)
         return replaced
 
     async def save(self, runs: Iterable[tuple[Partition, str]]) -> list[ProducerRecord]:

@@ -38,7 +38,7 @@ from streamer.storage.log import (
 )
 from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import UNREACHABLE, RedisSink
-from streamer.worker.batches import Processor
+from streamer.worker.agents import Processor
 from streamer.worker.partition import (
     CannotFoldAgain,
     Checkpoint,
@@ -50,9 +50,8 @@ from streamer.worker.partition import (
     is_page,
     load_pages,
 )
-from streamer.worker.producer import Producer
 from streamer.worker.tables import NoRow, Tables, refuse_page, row_key
-from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition
+from streamer.worker.transport import EventConsumer, Producer, StreamerApp, TopicPartition
 
 # -----------------------------------------------------------------------------
 # The positions of a partition's log, changelog and scored trials when a worker takes it over.

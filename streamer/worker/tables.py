@@ -38,8 +38,7 @@ from streamer.schemas.wire import NO_TIMESTAMP
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import LOG_KEY, current_log, leave_out, meta_records, quarantined_run
-from streamer.storage.outbox import ProducerRecord, store
-from streamer.worker.producer import RecordsRefused
+from streamer.storage.outbox import ProducerRecord, RecordsRefused, store
 
 # -----------------------------------------------------------------------------
 # The records of the changelogs that are rows. Others may write there, too, and no record may end the worker.

@@ -17,7 +17,7 @@ from streamer.folding import state
 from streamer.folding.slots import SlotKey, slot_key
 from streamer.settings import Settings
 from streamer.storage import entries
-from streamer.worker.agents import run_worker
+from streamer.worker.process import run_worker
 
 GUARD = "local function refused(suffix, version)\n"
 FOLLOWS = "local follows, mark, mode = ARGV[2], ARGV[3], ARGV[4]\n"

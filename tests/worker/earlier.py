@@ -17,7 +17,7 @@ def main() -> int:
 
     from streamer.folding.groups import GroupState
     from streamer.settings import Settings
-    from streamer.worker.agents import run_worker
+    from streamer.worker.process import run_worker
 
     def median_pass_rate(self: GroupState, judged: bool | None) -> float | None:
         return self.distributions["pass_rate"].median()

@@ -19,12 +19,11 @@ from typing import Any
 
 from streamer.settings import Settings
 from streamer.storage.outbox import ProducerRecord
-from streamer.worker.agents import run_worker
 from streamer.worker.partition import is_page
-from streamer.worker.process import Watchdog
-from streamer.worker.producer import Producer
+from streamer.worker.process import run_worker
 from streamer.worker.recovery import PartitionRecovery
 from streamer.worker.tables import StateTable
+from streamer.worker.transport import Producer, Watchdog
 
 WAIT_SECONDS = 2.0
 

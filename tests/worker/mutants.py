@@ -15,11 +15,11 @@ import pytest
 
 from streamer.folding.fold import Folded, RunRegistry
 from streamer.worker import partition
-from streamer.worker.batches import Processor
+from streamer.worker.agents import Processor
 from streamer.worker.partition import Partition, PublishQueue
-from streamer.worker.process import Watchdog
 from streamer.worker.publisher import QuarantineWriter, SummaryPublisher
 from streamer.worker.recovery import PartitionRecovery
+from streamer.worker.transport import Watchdog
 
 Patch = pytest.MonkeyPatch
 

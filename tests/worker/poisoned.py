@@ -13,8 +13,8 @@ from typing import Any
 from streamer.folding import state, summaries
 from streamer.folding.run import PageBook
 from streamer.settings import Settings
-from streamer.worker import producer
-from streamer.worker.agents import run_worker
+from streamer.worker import transport
+from streamer.worker.process import run_worker
 
 POISON = "poison"
 TASK = os.environ.get("POISON_TASK", POISON)
@@ -80,7 +80,7 @@ def _load() -> None:
 
 
 def _size() -> None:
-    producer.MAX_RECORD_BYTES = MOST_BYTES
+    transport.MAX_RECORD_BYTES = MOST_BYTES
 
 
 if __name__ == "__main__":

@@ -14,14 +14,13 @@ from streamer.schemas.base import SummaryKind
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.outbox import ProducerRecord
-from streamer.worker.agents import BYTES, CHANGELOG
-from streamer.worker.batches import Processor, Together
+from streamer.worker.agents import Processor, Together
 from streamer.worker.metrics import Metrics
 from streamer.worker.partition import PUBLISH_SECONDS, Partition, PublishQueue, RecordEncoder
-from streamer.worker.process import Watchdog
+from streamer.worker.process import BYTES, CHANGELOG
 from streamer.worker.publisher import CheckpointWriter, IdleRuns
 from streamer.worker.tables import StateTable, StoreOf, Tables, memory
-from streamer.worker.transport import FetchedBatch, StreamerApp, app_options
+from streamer.worker.transport import FetchedBatch, StreamerApp, Watchdog, app_options
 from tests.worker.deployment import trial_events
 
 
@@ -81,7 +80,7 @@ class App:
 
 
 def an_app(settings: Settings, names: Names, state: Path | None = None) -> StreamerApp:
-    """The app of `streamer.worker.agents`, without topics, tables and agent."""
+    """The app of `streamer.worker.process`, without topics, tables and agent."""
     app = StreamerApp(names.group, **app_options(settings, state))
     app.finalize()
     return app
@@ -90,7 +89,7 @@ def an_app(settings: Settings, names: Names, state: Path | None = None) -> Strea
 def a_table(
     app: StreamerApp, name: str, topic: str, partitions: int, store: StoreOf = memory, write: Any = None
 ) -> StateTable:
-    """One table with its changelog, as `streamer.worker.agents` declares it."""
+    """One table with its changelog, as `streamer.worker.process` declares it."""
     changelog = app.topic(topic, partitions=partitions, **BYTES, **CHANGELOG)
     rows = app.Table(name, partitions=partitions, changelog_topic=changelog, **BYTES)
     return StateTable(rows, store, write)

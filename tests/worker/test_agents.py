@@ -11,8 +11,8 @@ import pytest
 
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
-from streamer.worker.agents import worker
-from streamer.worker.process import Watchdog
+from streamer.worker.process import worker
+from streamer.worker.transport import Watchdog
 from tests.house.repository import ROOT
 from tests.worker.processor_bench import Bench
 
@@ -49,8 +49,8 @@ def modules() -> dict[Path, str]:
 
 def the_loop() -> ast.AsyncFor:
     tree = ast.parse((WORKER / "agents.py").read_text("utf-8"))
-    (assembly,) = [node for node in tree.body if getattr(node, "name", "") == "worker"]
-    (agent,) = [node for node in ast.walk(assembly) if isinstance(node, ast.AsyncFunctionDef)]
+    (registered,) = [node for node in tree.body if getattr(node, "name", "") == "folding"]
+    (agent,) = [node for node in ast.walk(registered) if isinstance(node, ast.AsyncFunctionDef)]
     assert ast.unparse(agent.decorator_list[0]) == "app.agent(events, name='streamer.fold')"
     (loop,) = [node for node in agent.body if isinstance(node, ast.AsyncFor)]
     return loop
@@ -58,8 +58,10 @@ def the_loop() -> ast.AsyncFor:
 
 def test_no_other_module_registers_anything_with_the_app() -> None:
     result = {path.name: registrations(source) for path, source in modules().items()}
-    assert {name: calls for name, calls in result.items() if calls and name != "agents.py"} == {}
-    assert {"StreamerApp", "app.topic", "app.Table", "app.agent"} == set(result["agents.py"])
+    assert {name: set(calls) for name, calls in result.items() if calls} == {
+        "process.py": {"StreamerApp", "app.topic", "app.Table"},
+        "agents.py": {"app.agent"},
+    }
 
 
 def test_fold_queue_and_publish_are_one_call_each_in_the_loop() -> None:

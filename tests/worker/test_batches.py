@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 from streamer.folding.fold import Pipeline
 from streamer.schemas.wire import Record
 from streamer.storage.kafka import Names, partition_of
-from streamer.worker.batches import FORWARDED, Processor, Together, reroute
+from streamer.worker.agents import FORWARDED, Processor, Together, reroute
 from streamer.worker.partition import Partition, RecordEncoder
 from streamer.worker.transport import FetchedBatch
 from tests.house.repository import ROOT

@@ -16,7 +16,7 @@ from streamer.folding.fold import Pipeline
 from streamer.folding.slots import SummaryChange
 from streamer.schemas.wire import Quarantine, Record
 from streamer.storage.log import BY_DELETION, BY_LOSS, quarantine_key
-from streamer.worker.batches import BACKLOG_SECONDS, Together
+from streamer.worker.agents import BACKLOG_SECONDS, Together
 from streamer.worker.partition import (
     PUBLISH_SECONDS,
     Checkpoint,
@@ -25,9 +25,8 @@ from streamer.worker.partition import (
     RecordEncoder,
     checkpoint_key,
 )
-from streamer.worker.process import Watchdog
 from streamer.worker.publisher import RUNS_AT_ONCE, RUNS_PER_WRITE, _shares
-from streamer.worker.transport import FetchedBatch
+from streamer.worker.transport import FetchedBatch, Watchdog
 from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import a_start, a_trial
 from tests.support.eventually import eventually
@@ -236,7 +235,7 @@ class Stream:
 
 
 async def test_nothing_waits_for_a_batch_not_there(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.worker.batches.RECORDS_TOGETHER", 90)
+    monkeypatch.setattr("streamer.worker.agents.RECORDS_TOGETHER", 90)
     handled: list[list[int]] = []
 
     async def note(*batches: FetchedBatch, ownership: int) -> None:
@@ -390,7 +389,7 @@ async def test_when_a_backlog_is_over_what_waits_is_published_at_once(bench: Ben
 
 
 async def test_few_scored_trials_wait_for_summaries(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.worker.batches.MOST_SCORED_WAITING", 50)
+    monkeypatch.setattr("streamer.worker.agents.MOST_SCORED_WAITING", 50)
     monkeypatch.setattr("streamer.worker.publisher.SCORED_PER_WRITE", 7)
     bench.seconds, bench.behind = 100.0, True
     await bench.handle(bench.batch(0, 40))
@@ -420,7 +419,7 @@ async def test_few_scored_trials_wait_for_summaries(bench: Bench, monkeypatch: p
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """With a backlog. Two runs are published together, and a round ends with the first of its writes."""
     monkeypatch.setattr("streamer.worker.publisher.RUNS_PER_WRITE", 2)
-    monkeypatch.setattr("streamer.worker.batches.ROUND_SECONDS", -1.0)
+    monkeypatch.setattr("streamer.worker.agents.ROUND_SECONDS", -1.0)
     made = Bench()
     made.seconds, made.behind = 100.0, True
     return made
@@ -547,8 +546,8 @@ async def test_what_is_published_in_parts_is_what_is_published_at_once(in_parts:
 async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs(
     in_parts: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.worker.batches.MOST_SCORED_WAITING", 20)
-    monkeypatch.setattr("streamer.worker.batches.MOST_UNCOUNTED", 10)
+    monkeypatch.setattr("streamer.worker.agents.MOST_SCORED_WAITING", 20)
+    monkeypatch.setattr("streamer.worker.agents.MOST_UNCOUNTED", 10)
     for at in range(0, 400, 40):
         await in_parts.handle(in_parts.batch(at, 40))
         in_parts.seconds += 10.0

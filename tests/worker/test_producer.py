@@ -20,7 +20,7 @@ from streamer.storage.kafka import Names
 from streamer.storage.log import read_topic
 from streamer.storage.outbox import MAX_RECORD_BYTES, ProducerRecord
 from streamer.worker.process import ensure_topics
-from streamer.worker.producer import MAX_POLL_RECORDS, MAX_UNDONE_RECORDS, Producer, RecordTooLarge, fitting
+from streamer.worker.transport import MAX_POLL_RECORDS, MAX_UNDONE_RECORDS, Producer, RecordTooLarge, fitting
 from tests.client.publish.publishing import settings_of
 from tests.support.layers import EMBEDDED_ALONE, KAFKA_ALONE
 from tests.support.online import bootstrap_of
@@ -144,7 +144,8 @@ def written() -> Written:
 
 @pytest.fixture
 async def producer(settings: Settings, written: Written) -> AsyncIterator[Producer]:
-    producer = Producer(settings, lambda: None, lambda *told: written.append(told))
+    producer = Producer(settings, lambda: None)
+    producer.written = lambda *told: written.append(told)
     await producer.start()
     yield producer
     await producer.stop()
@@ -185,7 +186,8 @@ async def test_every_write_asks_first_whether_the_worker_may_go_on(settings: Set
     def stopped() -> None:
         raise RuntimeError("a zombie")
 
-    producer = Producer(settings, stopped, lambda *_: None)
+    producer = Producer(settings, stopped)
+    producer.written = lambda *_: None
     await producer.start()
     topic = Names(settings.namespace).scored_trials
     with pytest.raises(RuntimeError, match="a zombie"):

@@ -12,7 +12,6 @@ import pytest
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaConnectionError
 from streamer.worker import process
-from streamer.worker.agents import worker
 from streamer.worker.metrics import Metrics
 
 
@@ -36,21 +35,22 @@ def test_a_price_table_that_cannot_be_used_is_named(
     file = tmp_path / "prices.toml"
     if content is not None:
         file.write_bytes(content)
-    assert process.run(Settings(prices_file=file), worker) == process.USAGE_ERROR
+    assert process.run_worker(Settings(prices_file=file)) == process.USAGE_ERROR
     assert str(file) in caplog.text
     assert said in caplog.text
     assert "Kafka" not in caplog.text
 
 
 @pytest.mark.parametrize("port", [None, 99_999])
-def test_an_unusable_address_for_probes_is_named(caplog: pytest.LogCaptureFixture, port: int | None) -> None:
+def test_an_unusable_address_for_probes_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, port: int | None
+) -> None:
+    monkeypatch.setattr(process, "worker", lambda *_: SimpleNamespace(metrics=Metrics(1)))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = f"127.0.0.1:{port or taken.getsockname()[1]}"
-        worker: Any = SimpleNamespace(metrics=Metrics(1))
-        settings = Settings(metrics_address=address)
-        assert process.run(settings, lambda *_: worker) == process.USAGE_ERROR
+        assert process.run_worker(Settings(metrics_address=address)) == process.USAGE_ERROR
     assert f"cannot answer probes at {address}" in caplog.text
     assert "STREAMER_METRICS_ADDRESS" in caplog.text
     assert "Kafka" not in caplog.text
@@ -65,7 +65,7 @@ def test_without_a_broker_each_try_says_what_to_do(
     monkeypatch.setattr(process, "ensure_topics", is_away)
     monkeypatch.setattr(process, "CONNECT_SECONDS", 0.2)
     monkeypatch.setattr(process, "CONNECT_RETRY_SECONDS", 0.1)
-    assert process.run(Settings(bootstrap="b:1"), worker) == process.FAILED
+    assert process.run_worker(Settings(bootstrap="b:1")) == process.FAILED
     *tries, last = [record.getMessage() for record in caplog.records]
     away = "no Kafka broker answers at b:1. Start one (streamer up, or docker compose up)"
     assert set(tries) == {f"waiting for Kafka: {away}"}

@@ -15,8 +15,13 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 
 from streamer.settings import Settings
-from streamer.worker.producer import MAX_POLL_RECORDS
-from streamer.worker.transport import AsFetched, StreamerApp, TopicPartition, batch_transport
+from streamer.worker.transport import (
+    MAX_POLL_RECORDS,
+    AsFetched,
+    StreamerApp,
+    TopicPartition,
+    batch_transport,
+)
 
 
 class Probe:

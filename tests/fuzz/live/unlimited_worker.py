@@ -40,7 +40,7 @@ def main() -> int:
     from streamer.folding import plan, summaries
     from streamer.folding.fold import Pipeline
     from streamer.settings import Settings
-    from streamer.worker.agents import run_worker
+    from streamer.worker.process import run_worker
 
     if "numbers" in without:
         plan.MAX_COUNT = FAR**3  # type: ignore[attr-defined]
