@@ -114,7 +114,8 @@ class OnUp:
 
     def log(self) -> str:
         worker = self._stack.data / "logs" / "worker.log"
-        return worker.read_text(errors="replace")[-3_000:] if worker.exists() else self._stack.printed
+        of_worker = worker.read_text(errors="replace")[-3_000:] if worker.exists() else ""
+        return f"{of_worker}\n`up` said:\n{self._stack.printed[-1_000:]}"  # how a process ended, too
 
     def end(self) -> None:
         if self._stack.process.poll() is None:

@@ -44,6 +44,7 @@ from tests.faults.kinds_redis import fill, is_named_full, leave_another_log
 from tests.faults.kinds_workers import faketime, send_all
 from tests.fuzz.live.beds import START_SECONDS, Bed
 from tests.fuzz.live.stream import Publication, Round, Stream
+from tests.operate.stack import runs
 from tests.support.cli import streamer
 from tests.support.packed import a_batch_at, send_batches
 from tests.support.worker_process import wait_for
@@ -182,11 +183,10 @@ class Episode:
         return self._ended(), time.monotonic() - began
 
     def _ended(self) -> list[str]:
-        now = self._bed.processes()
         return [
             f"the {name} (process {pid}) has ended; the worker's log ends in:\n{self._bed.log()}"
             for name, pid in self._processes.items()
-            if now.get(name) != pid
+            if not runs(pid)
         ]
 
     def _look_at_everything(self) -> None:
