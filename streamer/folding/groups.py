@@ -405,6 +405,9 @@ class Pool(GroupState):
         for view in self._views:
             view.change(cell, part, sign)
 
+    def change_values(self, other: GroupState, sign: int) -> None:
+        raise TypeError("the values of a pool lie in cells, which others share: change one of them")
+
     def let_go(self) -> None:
         for view in self._views:
             view.let_go()

@@ -66,6 +66,15 @@ def test_groups_that_share_their_values_have_those_of_their_own_trials(steps: li
     assert {group: _numbers(pool) for group, pool in counts.groups.items()} == of
 
 
+def test_values_cannot_be_merged_into_a_pool() -> None:
+    counts = Counts()
+    counts.enter(*_trial(0, {"agent": "a", "tier": "T0", "cost_usd": 0.25}), single=True)
+    counts.count(BASELINE.__eq__)
+    for pool in counts.groups.values():
+        with pytest.raises(TypeError, match="lie in cells"):
+            pool.merge(GroupState())
+
+
 def test_only_small_distributions_stay_joined() -> None:
     counts = Counts()
     for number in range(8):
