@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import os
@@ -537,6 +538,7 @@ class Worker:
 def run_worker(settings: Settings) -> int:
     """Run a worker; blocks. The exit code: 0 after a signal, 1 after a crash, 2 for wrong settings."""
     configure_logging(settings)
+    faulthandler.enable()  # an end in compiled code would leave no line in the log
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     watchdog = Watchdog(session_seconds(settings))
     watchdog.start()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +17,7 @@ from streamer.settings import Settings
 from streamer.storage.kafka import KafkaConnectionError
 from streamer.worker import process
 from streamer.worker.metrics import Metrics
+from tests.support.worker_process import wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +29,7 @@ def without_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "ensure_topics", is_fine)
     monkeypatch.setattr(process, "log_name", is_fine)
     monkeypatch.setattr(process.gc, "set_threshold", lambda *_: None)
+    monkeypatch.setattr(process.faulthandler, "enable", lambda: None)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +76,19 @@ def test_without_a_broker_each_try_says_what_to_do(
     away = "no Kafka broker answers at b:1. Start one (streamer up, or docker compose up)"
     assert set(tries) == {f"waiting for Kafka: {away}"}
     assert last == f"cannot start with Kafka at b:1: {away}"
+
+
+@pytest.mark.stack
+def test_a_worker_that_ends_in_compiled_code_says_where(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    environment = os.environ | {"STREAMER_BOOTSTRAP": "127.0.0.1:9", "STREAMER_REDIS": "redis://127.0.0.1:9"}
+    with log.open("wb") as out:
+        process = subprocess.Popen([sys.executable, "-m", "streamer.worker"], env=environment, stderr=out)
+    try:
+        wait_for(lambda: "waiting for Kafka" in log.read_text(), "the first try", 60)
+        process.send_signal(signal.SIGSEGV)
+        assert process.wait(60) == -signal.SIGSEGV
+    finally:
+        process.kill()
+    assert "Fatal Python error: Segmentation fault" in log.read_text()
+    assert "in run_worker" in log.read_text()
