@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -28,12 +28,11 @@ from typing import Any
 
 from streamer.folding.fold import Folded
 from streamer.folding.slots import RunUpdate
-from streamer.schemas.wire import LogRecord
 from streamer.storage.kafka import partition_of, said_of
 from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import RedisSink
 from streamer.worker.metrics import EFFECTS, Metrics
-from streamer.worker.partition import Partition, RecordEncoder
+from streamer.worker.partition import Partition, RecordEncoder, reroute
 from streamer.worker.publisher import (
     CheckpointWriter,
     IdleRuns,
@@ -43,35 +42,6 @@ from streamer.worker.publisher import (
 )
 from streamer.worker.tables import Tables
 from streamer.worker.transport import BatchStream, FetchedBatch, Producer, StreamerApp, clock, portions
-
-# -----------------------------------------------------------------------------
-# The partition of a run, and records in the wrong partition.
-#
-# Producers' default partitioners differ, so equal keys do not mean equal partitions. A record that is not in
-# partition murmur2(run_id) mod N is sent there. Only its partition decides that, not a header, because
-# clients write headers, too. The copy is in the right place, so it is never sent on, as long as workers agree
-# about N. They do: each checks N against the topics whenever partitions are assigned, and ends if it differs.
-
-
-FORWARDED = "streamer-forwarded"
-"""Header of a copy, for readers of the log: partition and offset of the original."""
-
-
-def reroute(misplaced: list[tuple[LogRecord, str]], partitions: int) -> list[ProducerRecord]:
-    return [_copy(record, run_id, partition_of(run_id, partitions)) for record, run_id in misplaced]
-
-
-def _copy(record: LogRecord, run_id: str, target: int) -> ProducerRecord:
-    origin = f"{record.partition}:{record.offset}".encode()
-    return ProducerRecord(
-        record.topic,
-        target,
-        run_id.encode("utf-8"),
-        record.value,
-        record.timestamp if record.timestamp >= 0 else None,
-        [*(header for header in record.headers if header[0] != FORWARDED), (FORWARDED, origin)],
-    )
-
 
 # -----------------------------------------------------------------------------
 # The processor: batches of events in, all their results out, then done.
@@ -339,9 +309,15 @@ class Processor:
             runs = set(filter(partition.pipeline.knows, touched))
             self.idle.touch(partition, runs)
             partition.position = changes.next_offsets[number]
-            partition.publish_queue.add(runs, batches[number])
-        self._queued.set()
+            self.enqueue(partition, runs, batches[number])
         await self.publish_passed()
+
+    def enqueue(
+        self, partition: Partition, runs: Iterable[str], batches: Iterable[FetchedBatch] = ()
+    ) -> None:
+        """Queue changed runs, and wake `until_due`, which waits without an end while none is queued."""
+        partition.publish_queue.add(runs, batches)
+        self._queued.set()
 
     async def _relieve(self) -> None:
         for partition in self._owned():

@@ -19,9 +19,9 @@ from streamer.folding.score import made_with
 from streamer.folding.slots import RunUpdate, ScoredChange, SummaryChange
 from streamer.folding.summaries import MARKS
 from streamer.schemas.base import RUN, GroupId, SummaryKind, run_of_key
-from streamer.schemas.wire import Rejected
+from streamer.schemas.wire import NO_TIMESTAMP, LogRecord, Reason, Record, Rejected, reject
 from streamer.settings import Settings
-from streamer.storage.kafka import Names
+from streamer.storage.kafka import Names, partition_of
 from streamer.storage.log import BY_LOSS, records_between
 from streamer.storage.outbox import ProducerRecord
 from streamer.worker.tables import COVERED, Tables
@@ -491,6 +491,35 @@ class Partition:
 
 
 # -----------------------------------------------------------------------------
+# The partition of a run, and records in the wrong partition.
+#
+# Producers' default partitioners differ, so equal keys do not mean equal partitions. A record that is not in
+# partition murmur2(run_id) mod N is sent there. Only its partition decides that, not a header, because
+# clients write headers, too. The copy is in the right place, so it is never sent on, as long as workers agree
+# about N. They do: each checks N against the topics whenever partitions are assigned, and ends if it differs.
+
+
+FORWARDED = "streamer-forwarded"
+"""Header of a copy, for readers of the log: partition and offset of the original."""
+
+
+def reroute(misplaced: list[tuple[LogRecord, str]], partitions: int) -> list[ProducerRecord]:
+    return [_copy(record, run_id, partition_of(run_id, partitions)) for record, run_id in misplaced]
+
+
+def _copy(record: LogRecord, run_id: str, target: int) -> ProducerRecord:
+    origin = f"{record.partition}:{record.offset}".encode()
+    return ProducerRecord(
+        record.topic,
+        target,
+        run_id.encode("utf-8"),
+        record.value,
+        record.timestamp if record.timestamp >= 0 else None,
+        [*(header for header in record.headers if header[0] != FORWARDED), (FORWARDED, origin)],
+    )
+
+
+# -----------------------------------------------------------------------------
 # From changes of runs to records on topics, and values to publish again after a recovery.
 
 
@@ -547,11 +576,32 @@ class RecordEncoder:
     def of_rejections(self, partition: int, rejections: Iterable[Rejected]) -> list[ProducerRecord]:
         return [ProducerRecord(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
 
-    def without_bytes(self, records: Iterable[ProducerRecord]) -> list[ProducerRecord]:
-        rejections = [record for record in records if record.topic == self._names.trial_rejections]
-        bodies = [orjson.loads(rejection.value or b"{}") for rejection in rejections]
-        values = [orjson.dumps(body | {"source_value_base64": None}) for body in bodies]
-        return [one._replace(value=value) for one, value in zip(rejections, values, strict=True)]
+    def smaller(self, records: Iterable[ProducerRecord]) -> list[ProducerRecord]:
+        """Rejections without the event's bytes, and copies without its headers, which decide nothing."""
+
+        def smaller(record: ProducerRecord) -> ProducerRecord:
+            if record.topic == self._names.trial_events:
+                return record._replace(headers=[one for one in record.headers if one[0] == FORWARDED])
+            body = orjson.loads(record.value or b"{}") | {"source_value_base64": None}
+            return record._replace(value=orjson.dumps(body))
+
+        return list(map(smaller, records))
+
+    def of_refused_copies(self, records: Iterable[ProducerRecord]) -> list[ProducerRecord]:
+        """Rejections of misplaced records that have no room in their own partition."""
+        rejections = []
+        for copy in (record for record in records if record.topic == self._names.trial_events):
+            partition, offset = map(int, dict(copy.headers)[FORWARDED].split(b":"))
+            at = NO_TIMESTAMP if copy.timestamp_ms is None else copy.timestamp_ms
+            record = Record(copy.value, offset, partition, at, topic=copy.topic)
+            reason = Reason(
+                "misplaced_too_large",
+                f"The record is in partition {partition}, its run in {copy.partition}. The broker refuses "
+                "a copy there as too large. Raise max.message.bytes of the topic, then requeue it.",
+            )
+            rejected = reject(record, reason, (copy.key or b"").decode())
+            rejections += self.of_rejections(partition, [rejected])
+        return rejections
 
     def differs(self, change: SummaryChange) -> bool:
         """Whether the stored summary differs from this one (see `differ`), or cannot be read."""

@@ -260,16 +260,23 @@ class QuarantineWriter:
                 raise RecordTooLarge(record, "more than the broker takes") from refusal
 
     async def write_aside(self, records: Iterable[ProducerRecord]) -> None:
-        """Write rejections and forwarded records; a rejection too large for the broker is sent
-        without bytes.
+        """Write rejections and copies of misplaced records; see `RecordEncoder.smaller` for large ones.
+
+        A copy for which the broker has no room even so becomes a rejection.
         """
         try:
             await self._producer.write(records)
+            return
         except RecordsRefused as refusal:
-            log.error(
-                "%s: rejections omit the event's bytes, and misplaced records stay where they are", refusal
-            )
-            await self._producer.write(self._encoder.without_bytes(refusal.records))
+            log.error("%s: rejections omit the event's bytes, copies its headers", refusal)
+            smaller = self._encoder.smaller(refusal.records)
+        try:
+            await self._producer.write(smaller)
+        except RecordsRefused as refusal:
+            rejections = self._encoder.of_refused_copies(refusal.records)
+            if len(rejections) < len(refusal.records):
+                raise
+            await self.write_aside(rejections)
 
     async def admit(self, partition: Partition) -> None:
         """Record which runs failed, or were deleted in quarantine, since the last call."""

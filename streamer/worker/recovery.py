@@ -614,7 +614,7 @@ class Fencing:
         if runs:
             log.warning("%d scored trials were overwritten by older ones: sending them again", runs.total())
             partition.publish_queue.add_replaced(await publisher.save((partition, run) for run in runs))
-            partition.publish_queue.add(runs)
+            self._processor.enqueue(partition, runs)
             await publisher.publish_scored(partition, runs)
 
     async def _read(self, place: Any, start: int, stop: int) -> dict[str, bytes | None]:

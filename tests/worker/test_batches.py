@@ -6,16 +6,21 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
+from typing import Any, cast
 from unittest.mock import AsyncMock, Mock
 
+import orjson
 import pytest
 from aiokafka import AIOKafkaProducer
 
 from streamer.folding.fold import Pipeline
 from streamer.schemas.wire import Record
-from streamer.storage.kafka import Names, partition_of
-from streamer.worker.agents import FORWARDED, Processor, Together, reroute
-from streamer.worker.partition import Partition, RecordEncoder
+from streamer.storage.kafka import MAX_MESSAGE_BYTES, Names, partition_of
+from streamer.storage.outbox import ProducerRecord, RecordsRefused
+from streamer.worker.agents import Processor, Together
+from streamer.worker.partition import FORWARDED, Partition, RecordEncoder, reroute
+from streamer.worker.publisher import QuarantineWriter
 from streamer.worker.transport import FetchedBatch
 from tests.house.repository import ROOT
 from tests.worker.deployment import Deployment, trial_events
@@ -58,6 +63,47 @@ async def test_batches_of_several_partitions_leave_all_their_rejections_and_the_
     assert changes.next_offsets == {0: 8, 1: 9, 2: 10, 3: 11}
 
 
+class SmallBroker:
+    """Takes records up to a size, headers included, and refuses the others."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.written: list[ProducerRecord] = []
+
+    async def write(self, records: Iterable[ProducerRecord]) -> None:
+        records = list(records)
+        large = [one for one in records if self._bytes(one) > self.most_bytes]
+        self.written += [one for one in records if one not in large]
+        if large:
+            raise RecordsRefused(large)
+
+    def _bytes(self, record: ProducerRecord) -> int:
+        return record.size + sum(len(name) + len(value) for name, value in record.headers)
+
+
+@pytest.mark.parametrize(
+    ("value", "header", "topics", "kept"),
+    [(100, 3_000, ["trial-events"], True), (950, 0, ["trial-rejections"], False)],
+    ids=["headers go", "no room"],
+)
+async def test_a_copy_that_the_broker_refuses_loses_its_headers_or_becomes_a_rejection(
+    value: int, header: int, topics: list[str], kept: bool
+) -> None:
+    record = Record(b"x" * value, 7, partition=1, timestamp=5, headers=[("h", b"y" * header)])
+    broker = SmallBroker(most_bytes=960)
+    writer = QuarantineWriter(Mock(), RecordEncoder(Names(), Mock()), cast("Any", broker), Mock())
+    await writer.write_aside(reroute([(record, "run 1")], 4))
+    assert [one.topic for one in broker.written] == topics
+    [written] = broker.written
+    if kept:
+        assert (written.value, written.headers) == (record.value, [(FORWARDED, b"1:7")])
+    else:
+        rejection = orjson.loads(written.value or b"")
+        assert (rejection["code"], rejection["run_id"]) == ("misplaced_too_large", "run 1")
+        assert (rejection["source_partition"], rejection["source_offset"]) == (1, 7)
+        assert (rejection["source_value_bytes"], rejection["source_value_base64"]) == (value, None)
+
+
 async def publish_with_headers(deployment: Deployment, events: list[bytes]) -> None:
     """Every event with the header of a forwarded copy, half of them in a wrong partition."""
     async with AIOKafkaProducer(bootstrap_servers=deployment.bootstrap) as producer:
@@ -79,6 +125,22 @@ def test_a_header_that_clients_write_has_no_power(on_both: Deployment) -> None:
     assert on_both.outcomes() == {"equal"}
     worker.restart()
     on_both.wait_until_equal(worker)
+
+
+def test_a_misplaced_event_with_headers_up_to_the_limit_counts(on_kafka: Deployment) -> None:
+    worker = on_kafka.worker().start()
+    [event] = trial_events(1)
+    header = [("h", os.urandom(MAX_MESSAGE_BYTES - len(event) - 100))]
+
+    async def publish() -> None:
+        options = {"bootstrap_servers": on_kafka.bootstrap, "max_request_size": 2 * MAX_MESSAGE_BYTES}
+        async with AIOKafkaProducer(**options) as producer:
+            place = (on_kafka.place(event) + 1) % on_kafka.partitions
+            await producer.send_and_wait(on_kafka.names.trial_events, event, partition=place, headers=header)
+
+    asyncio.run(publish())
+    on_kafka.published.append(event)
+    on_kafka.wait_until_equal(worker)
 
 
 # -----------------------------------------------------------------------------

@@ -307,6 +307,30 @@ def test_no_record_in_its_topics_keeps_a_worker_from_taking_over(
         logging.disable(logging.NOTSET)
 
 
+async def test_a_run_whose_scored_trial_was_overwritten_is_published_without_another_event() -> None:
+    bench = Bench()
+    await bench.handle(bench.batch(0, 1))
+    [scored] = [one for write in bench.broker.writes for one in write if one.topic == NAMES.scored_trials]
+    await bench.settle()
+    bench.broker.writes.clear()
+
+    waiting = asyncio.ensure_future(bench.processor.until_due())
+    await asyncio.sleep(0)
+    fencing = Fencing(
+        cast("Any", FakeApp()),
+        Settings(partitions=1),
+        bench.tables,
+        bench.processor,
+        cast("Any", bench.broker),
+    )
+    await fencing._answer_scored(bench.partition, {scored.key.decode(): b"{}"})
+    async with asyncio.timeout(1):
+        await waiting
+    await bench.settle()
+    assert {NAMES.scored_trials} in bench.broker.topics
+    assert not bench.partition.publish_queue
+
+
 # -----------------------------------------------------------------------------
 # The same with a real worker.
 
