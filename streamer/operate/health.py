@@ -61,7 +61,8 @@ ANSWER_SECONDS = 15.0
 class PartitionLag:
     """One partition of the event topic.
 
-    `beginning` is above 0 if the log was truncated. `end` excludes open transactions.
+    `beginning` is above 0 if the log was truncated. `end` excludes open transactions, behind which `held`
+    more records wait.
 
     >>> PartitionLag(0, beginning=0, end=7, committed=5).lag, PartitionLag(0, 3, 7, None).lag
     (2, 4)
@@ -71,6 +72,7 @@ class PartitionLag:
     beginning: int
     end: int
     committed: int | None
+    held: int = 0
 
     @property
     def lag(self) -> int:
@@ -84,7 +86,28 @@ async def read_lags(settings: Settings) -> list[PartitionLag]:
     async with PartitionReader(settings, places, group=names.group) as reader:
         beginnings, committed = await reader.beginnings(), await reader.committed()
         ends = await reader.ends(ANSWER_SECONDS)
-    return [PartitionLag(place[1], beginnings[place], ends[place], committed[place]) for place in places]
+        held = {place: reader.held(place) for place in places}
+    return [
+        PartitionLag(place[1], beginnings[place], ends[place], committed[place], held[place])
+        for place in places
+    ]
+
+
+def what_is_held(partitions: Iterable[PartitionLag], topic: str) -> str | None:
+    """What waits behind open transactions.
+
+    >>> print(what_is_held([PartitionLag(0, 0, 7, 7, held=50), PartitionLag(1, 0, 5, 5)], "trial-events"))
+    50 events wait behind an open transaction of another client, in partitions 0 of topic 'trial-events'. \
+They count once it ends. End its producer, or abort it with kafka-transactions.sh
+    """
+    held = {partition.partition: partition.held for partition in partitions if partition.held}
+    if not held:
+        return None
+    return (
+        f"{counted(sum(held.values()), 'event waits', 'events wait')} behind an open transaction of another "
+        f"client, in partitions {', '.join(map(str, held))} of topic {topic!r}. They count once it ends. End "
+        "its producer, or abort it with kafka-transactions.sh"
+    )
 
 
 # -----------------------------------------------------------------------------
@@ -92,6 +115,9 @@ async def read_lags(settings: Settings) -> list[PartitionLag]:
 
 
 REDIS_SECONDS = 5.0
+HELD_SECONDS = 3.0
+"""How long a transaction may stay open before it is a problem; producers commit within a second or two."""
+
 NEARLY_FULL = 0.9
 """The share of used memory at which a server that refused writes counts as full."""
 
@@ -152,13 +178,27 @@ def _ask_broker(settings: Settings, health: DeploymentHealth) -> None:
         health.broker_answers = True
         health.topics = {n: existing[n] for t in TOPICS if (n := names.topic(t.name)) in existing}
         health.problems += _topic_problems(health.topics, names)
-        health.partitions = asyncio.run(read_lags(settings))
+        health.partitions = _lags(settings, health)
         finite = what_is_finite(names.trial_events, asyncio.run(read_retention(settings)))
         health.problems += [finite] if finite else []
     except TopicMissing:
         pass  # is among the problems already
     except BROKER_AWAY as error:
         health.problems.append(_broker_problem(error, settings.bootstrap))
+
+
+def _lags(settings: Settings, health: DeploymentHealth) -> list[PartitionLag]:
+    """The partitions; a transaction that stays open for seconds is a problem."""
+    before = asyncio.run(read_lags(settings))
+    if not any(partition.held for partition in before):
+        return before
+    time.sleep(HELD_SECONDS)
+    ends = {partition.partition: partition.end for partition in before if partition.held}
+    lags = asyncio.run(read_lags(settings))
+    stuck = [partition for partition in lags if ends.get(partition.partition) == partition.end]
+    if why := what_is_held(stuck, Names(settings.namespace).trial_events):
+        health.problems.append(why)
+    return lags
 
 
 def _ask_redis(settings: Settings, health: DeploymentHealth) -> None:

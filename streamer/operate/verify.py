@@ -26,7 +26,7 @@ from streamer.folding.fold import BATCH, Pipeline, fold_records
 from streamer.folding.prices import PriceTable
 from streamer.folding.run import Run
 from streamer.folding.slots import RunUpdate, ScoredChange, SummaryChange
-from streamer.operate.health import Flow, PartitionLag, live_workers, read_lags
+from streamer.operate.health import Flow, PartitionLag, live_workers, read_lags, what_is_held
 from streamer.schemas.base import (
     NOT_DIGESTED,
     RUN,
@@ -388,7 +388,8 @@ class Verification:
     """A verification of runs, for one use.
 
     `prices` are the workers' (R2). `wait_seconds` limits the wait for events in flight, if there are
-    differences. `truncated` says that the log has lost its beginning.
+    differences. `truncated` says that the log has lost its beginning, and `held` what waits behind open
+    transactions and was not verified.
     """
 
     def __init__(
@@ -401,6 +402,7 @@ class Verification:
         self._topics = topics
         self.places: set[TopicKey] = set()
         self.truncated = False
+        self.held: str | None = None
         self._count = 1
         self._heard_by = time.monotonic() + HEARD_SECONDS
         self._deadline = time.monotonic() + wait_seconds
@@ -418,6 +420,7 @@ class Verification:
                 if truncated := _truncated(before.partitions, self._names.trial_events):
                     self.truncated = True
                     return [Verdict(run_id or "*", "unverifiable", reason=truncated)]
+                self.held = what_is_held(before.partitions, self._names.trial_events)
                 verdicts = self._compare(client, run_id)
                 if all(verdict.outcome == "equal" for verdict in verdicts):
                     return verdicts

@@ -419,6 +419,13 @@ class PartitionReader:
             left = self._without(left, ends)
         return ends
 
+    def held(self, place: PartitionId) -> int:
+        """The number of records behind open transactions in the last fetch; ask for the ends before."""
+        stable = stable_end(self._consumer, place)
+        return (
+            0 if stable is None else max(0, (self._consumer.highwater(TopicPartition(*place)) or 0) - stable)
+        )
+
     async def read(
         self,
         start: Mapping[PartitionId, int],

@@ -118,10 +118,13 @@ def verdicts_of(
     prices = price_table(settings.prices_file)
     try:
         verification = Verification(settings, prices=prices, wait_seconds=wait_seconds, topics=topics)
-        return verification.verify(run)
+        verdicts = verification.verify(run)
     except CANNOT as error:
         say(f"streamer: cannot be verified: {explain(error, settings)}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
+    if verification.held:
+        say(f"streamer: not verified: {verification.held}")
+    return verdicts
 
 
 def print_verdict(verdict: Verdict) -> None:

@@ -315,7 +315,7 @@ class Processor:
     def enqueue(
         self, partition: Partition, runs: Iterable[str], batches: Iterable[FetchedBatch] = ()
     ) -> None:
-        """Queue changed runs, and wake `until_due`, which waits without an end while none is queued."""
+        """Queue changed runs, and wake `until_due`, which waits without an end while no run is queued."""
         partition.publish_queue.add(runs, batches)
         self._queued.set()
 

@@ -11,6 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from streamer.operate.health import read_health, read_lags
+from tests.support.cli import found_by, streamer
 from tests.support.servers import pause
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
@@ -194,9 +195,15 @@ async def leave_one_open(deployment: Deployment) -> None:
         await committed.send(trial_events(60), commit=True)
         await left.begin(trial_events(90)[60:])
         assert await asyncio.to_thread(deployment.outcomes) == {"equal"}
+        [problem] = await asyncio.to_thread(problems, deployment, "open transaction")
+        assert problem.startswith("30 events wait behind an open transaction of another client")
+        verified = await asyncio.to_thread(
+            streamer, "verify", "--all", environment=found_by(deployment.settings)
+        )
+        assert (verified.returncode, verified.stderr.decode()) == (0, f"streamer: not verified: {problem}\n")
 
 
-def test_a_transaction_that_is_open_holds_up_no_verification(on_kafka: Deployment) -> None:
+def test_a_transaction_that_is_open_is_named_and_holds_up_no_verification(on_kafka: Deployment) -> None:
     on_kafka.session = SESSION
     worker = on_kafka.worker().start()
     asyncio.run(leave_one_open(on_kafka))
