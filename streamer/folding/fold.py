@@ -294,12 +294,12 @@ class Pipeline:
         except Exception as error:
             self.fail(run_id, error)
 
-    def loaded(self) -> None:
-        for run_id, run in list(self._open.items()):
-            try:
-                run.loaded()
-            except Exception as error:
-                self.fail(run_id, error)
+    def loaded(self, run_id: str) -> None:
+        """Finish a run once all its pages are loaded; an exception only fails the run."""
+        try:
+            self._open[run_id].loaded()
+        except Exception as error:
+            self.fail(run_id, error)
 
     def runs(self) -> list[str]:
         return list(self._open)

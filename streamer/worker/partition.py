@@ -338,9 +338,16 @@ def _summary(change: SummaryChange | None) -> dict[str, Any] | None:
 
 
 async def load_pages(
-    result: Pipeline, pages: Iterable[tuple[str, bytes | None]], *, settled_to: int = 0
+    result: Pipeline,
+    pages: Iterable[tuple[str, bytes | None]],
+    *,
+    settled_to: int = 0,
+    check: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Join state pages into `result`, in turns of the event loop; False if some were missing (None)."""
+    """Join state pages into `result`, in turns of the event loop; False if some were missing (None).
+
+    `check` is called after each turn, and may raise to end it.
+    """
     whole = True
     for loaded, (key, value) in enumerate(pages):
         if value is None:
@@ -349,7 +356,11 @@ async def load_pages(
             result.load_page(key, value, settled_to=settled_to)
         if loaded % PAGES_PER_TURN == 0:
             await asyncio.sleep(0)
-    result.loaded()
+            check()
+    for run_id in result.runs():
+        result.loaded(run_id)
+        await asyncio.sleep(0)
+        check()
     return whole
 
 

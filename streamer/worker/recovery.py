@@ -190,6 +190,14 @@ class LogIdentity:
             self._settled, self.problem = True, None
 
 
+class Overtaken(Exception):
+    """Another rebalance began: until its callbacks return, the client sends no heartbeats.
+
+    They need many turns of the event loop. A rebuild that went on would take most of the time, the session
+    would end, and with it the group's rebalance. All workers would begin again, perhaps for minutes.
+    """
+
+
 @dataclass(eq=False, repr=False)
 class PartitionRecovery:
     """Rebuilds the processor's partitions, then calls `on_ready`. `writer` is this process in page keys."""
@@ -206,22 +214,25 @@ class PartitionRecovery:
     writer: str
     on_ready: Callable[[list[int]], None]
     _rebuilds: int = 0
+    _rebalance: int = 0
 
     def __post_init__(self) -> None:
         self._names = Names(self.settings.namespace)
 
     async def recover(self) -> None:
         """Rebuild after Faust has recovered the tables; never returns if that failed."""
-        rebalance = self.app.rebalances
+        rebalance = self._rebalance = self.app.rebalances
         try:
             async with self.processor.lock:
-                await self._rebuild(rebalance)
+                await self._rebuild()
+        except Overtaken:
+            log.info("another rebalance began; its rebuild follows")
         except Exception as error:
             if rebalance == self.app.rebalances:
                 await self.processor.give_up(error)
             log.info("another rebalance began (%s); its rebuild follows", error)
 
-    async def _rebuild(self, rebalance: int) -> None:
+    async def _rebuild(self) -> None:
         self._rebuilds += 1
         self.app.check_recovered()
         await self.check_topics()
@@ -237,9 +248,7 @@ class PartitionRecovery:
             pages = _readable(self.tables.trials.of_partition(number))
             partitions[number] = await self._partition(number, pages, logs[number], epoch)
             _note_quarantined(partitions[number], pages)
-            if rebalance != self.app.rebalances:
-                log.info("another rebalance began; its rebuild follows")
-                return
+            self._check_current()
         self.producer.note_ends(
             {
                 (self._names.scored_trials, number): _answered_to(partition, logs[number].scored_end)
@@ -335,8 +344,13 @@ class PartitionRecovery:
         )
         for run_id, quarantine in _quarantined(pages).items():
             pipeline.registry.fail(Failure(run_id, quarantine.reason), QuarantinedRun(quarantine))
-        await load_pages(pipeline, filter(lambda row: is_page(row[0]), pages.items()), settled_to=settled_to)
+        rows = filter(lambda row: is_page(row[0]), pages.items())
+        await load_pages(pipeline, rows, settled_to=settled_to, check=self._check_current)
         return pipeline
+
+    def _check_current(self) -> None:
+        if self._rebalance != self.app.rebalances:
+            raise Overtaken
 
     def _greatest(self, field: str, number: int) -> int:
         greatest = -1

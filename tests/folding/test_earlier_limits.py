@@ -74,7 +74,8 @@ def test_a_worker_leaves_it_out_of_its_page_and_says_what_a_rebuild_says(event: 
     recovering = Pipeline(writer="now")
     for events in ([event], [RIGHT]) if event["type"] == "run_started" else ([event, RIGHT],):
         recovering.load_page(*page(list(events)), settled_to=1)
-    recovering.loaded()
+    for run_id in recovering.runs():
+        recovering.loaded(run_id)
     assert summaries(recovering) == summaries(folded([RIGHT])[0])
     recovering.run("run-1").replace_pages()
     assert recovering.run("run-1").take_pages()

@@ -60,7 +60,8 @@ class Saved:
         successor = Pipeline(writer="v")
         for key, value in self.pages.items():
             successor.load_page(key, value, settled_to=settled_to)
-        successor.loaded()
+        for run_id in successor.runs():
+            successor.loaded(run_id)
         keys = [change.key.split("|") for change in successor.run("run-1").take_scored()]
         return {(key[2], key[4]) for key in keys}
 

@@ -71,7 +71,8 @@ def reread(pages: Iterable[PageWrite], writer: str = "new", **pipeline: Any) -> 
     for page in pages:
         if page.value is not None:
             built.load_page(page.key, page.value)
-    built.loaded()
+    for run_id in built.runs():
+        built.loaded(run_id)
     return built
 
 

@@ -14,7 +14,9 @@ from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.folding.fold import Pipeline
 from streamer.folding.prices import PriceTable
+from streamer.folding.run import page_key
 from streamer.schemas.base import SummaryKind
 from streamer.schemas.wire import Quarantine
 from streamer.settings import Settings
@@ -22,9 +24,10 @@ from streamer.storage import log as storage_log
 from streamer.storage.kafka import Names
 from streamer.storage.log import CONFIGURATION_KEY, EPOCH_KEY, LOG_KEY, quarantine_key, repair_key
 from streamer.worker import recovery
-from streamer.worker.partition import Checkpoint, Partition, checkpoint_key
+from streamer.worker.partition import Checkpoint, Partition, checkpoint_key, is_page
 from streamer.worker.recovery import Fencing, LogPositions, PartitionRecovery
 from streamer.worker.tables import NoRow, Tables, refuse_page, refuse_summary
+from streamer.worker.transport import PAGES_PER_TURN
 from tests.support.examples import examples
 from tests.support.packed import a_batch_at, send_batches
 from tests.support.worker_process import WorkerProcess
@@ -178,13 +181,14 @@ class FakeApp:
         return {}
 
 
-def taken_over(bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch, end: int = 100) -> Partition:
-    """The partition, its tables recovered, as a worker has it who reads these records of `streamer-meta`.
+def a_recovery(
+    bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch, end: int = 100
+) -> PartitionRecovery:
+    """The recovery of one partition by a worker that reads these records of `streamer-meta`.
 
     `end` is the offset after the last event.
     """
     bench.broker.note_ends = lambda _ends: None  # type: ignore[attr-defined]
-    taken: dict[int, Partition] = {}
 
     async def logs(*_: Any) -> dict[int, LogPositions]:
         return {0: LogPositions(0, 0, end, 0, 100, committed_by_others=False)}
@@ -198,7 +202,7 @@ def taken_over(bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch, e
     monkeypatch.setattr(recovery, "read_positions", logs)
     app: Any = FakeApp()
     broker: Any = bench.broker
-    work = PartitionRecovery(
+    return PartitionRecovery(
         app,
         Settings(partitions=1),
         tables=bench.tables,
@@ -211,8 +215,14 @@ def taken_over(bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch, e
         writer="w",
         on_ready=lambda _numbers: None,
     )
+
+
+def taken_over(bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch, end: int = 100) -> Partition:
+    """The partition, as a worker has it after its recovery; see `a_recovery`."""
+    work, taken = a_recovery(bench, meta, monkeypatch, end), dict[int, Partition]()
+    work._rebalance = work.app.rebalances
     monkeypatch.setattr(bench.processor, "own", taken.update)
-    asyncio.run(work._rebuild(1))
+    asyncio.run(work._rebuild())
     [partition] = taken.values()
     return partition
 
@@ -305,6 +315,33 @@ def test_no_record_in_its_topics_keeps_a_worker_from_taking_over(
             assert not partition.abandoned
     finally:
         logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+async def test_a_rebuild_ends_in_the_turn_in_which_another_rebalance_begins(
+    monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    bench = Bench()
+    await bench.handle(bench.batch(0, 1))
+    [page] = [value for key, value in bench.tables.trials.of_partition(0) if is_page(key)]
+    pages = [(page_key("run-1", "w", place).encode(), page) for place in range(10 * PAGES_PER_TURN)]
+    bench.tables.trials.rows.apply(0, pages, None)
+    work, loaded = a_recovery(bench, [], monkeypatch), list[str]()
+    monkeypatch.setattr(Pipeline, "load_page", lambda _, key, *__, **___: loaded.append(key))
+    given_up, owned = list[Any](), list[Any]()
+    monkeypatch.setattr(bench.processor, "give_up", given_up.append)
+    monkeypatch.setattr(bench.processor, "own", owned.append)
+
+    async def rebalance() -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        work.app.rebalances += 1  # type: ignore[misc]
+
+    beginning = asyncio.ensure_future(rebalance())
+    await work.recover()
+    await beginning
+    assert len(loaded) <= 1 + (turns + 1) * PAGES_PER_TURN
+    assert given_up == owned == []
 
 
 async def test_a_run_whose_scored_trial_was_overwritten_is_published_without_another_event() -> None:

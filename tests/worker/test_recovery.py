@@ -343,7 +343,8 @@ class Left:
         pipeline = Pipeline(writer="x", epoch=epoch)
         for page in self.pages.items():
             pipeline.load_page(*page)
-        pipeline.loaded()
+        for run_id in pipeline.runs():
+            pipeline.loaded(run_id)
         partition = Partition(0, epoch, pipeline, 0, 0)
         lost = lacks_pages(partition, "run-1", self.published.values(), whole_log=whole_log)
         return lost, {change.kind for change in partition.outdated.get("run-1", ())}
