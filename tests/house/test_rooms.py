@@ -18,7 +18,7 @@ MODULES = [path for path in tracked_files() if path.suffix == ".py" and path.is_
 TESTS = [path for path in tracked_files() if path.is_relative_to(ROOT / "tests") and path.suffix == ".py"]
 
 MOST_ROOMS = 12
-MOST_MODULES = 148
+MOST_MODULES = 145
 MOST_IN_A_FOLDER = 13
 MOST_LINES = 900
 MEDIAN_LINES = range(300, 501)
