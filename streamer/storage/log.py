@@ -421,10 +421,8 @@ class PartitionReader:
 
     def held(self, place: PartitionId) -> int:
         """The number of records behind open transactions in the last fetch; ask for the ends before."""
-        stable = stable_end(self._consumer, place)
-        return (
-            0 if stable is None else max(0, (self._consumer.highwater(TopicPartition(*place)) or 0) - stable)
-        )
+        end, stable = self._consumer.highwater(TopicPartition(*place)), stable_end(self._consumer, place)
+        return 0 if end is None or stable is None else max(0, end - stable)
 
     async def read(
         self,

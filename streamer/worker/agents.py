@@ -348,8 +348,8 @@ class Processor:
 # The Faust agent that takes a partition's batches through these steps.
 
 
-def folding(app: StreamerApp, events: Any, processor: Processor) -> None:
-    """Give the topic of the events its agent."""
+def add_agent(app: StreamerApp, events: Any, processor: Processor) -> None:
+    """Give the event topic its agent."""
 
     @app.agent(events, name="streamer.fold")
     async def fold(stream: Any) -> None:

@@ -49,7 +49,7 @@ from streamer.storage.kafka import (
 from streamer.storage.log import CONFIGURATION_KEY, current_configuration, meta_records
 from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import BadRedisUrl, RedisSink, check_protocol
-from streamer.worker.agents import Processor, folding
+from streamer.worker.agents import Processor, add_agent
 from streamer.worker.metrics import AddressUnusable, Metrics, WorkerMoment, serve_probes
 from streamer.worker.partition import PUBLISH_SECONDS, Partition, RecordEncoder
 from streamer.worker.publisher import CheckpointWriter, IdleRuns
@@ -746,7 +746,7 @@ def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) ->
         checkpoints=checkpoints,
     )
     sink.serve(processor)
-    folding(app, events, processor)
+    add_agent(app, events, processor)
 
     # Work before the first event of a partition, and alongside all events.
     configuration = Configuration(settings, made_with(prices), producer)

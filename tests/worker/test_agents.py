@@ -49,7 +49,7 @@ def modules() -> dict[Path, str]:
 
 def the_loop() -> ast.AsyncFor:
     tree = ast.parse((WORKER / "agents.py").read_text("utf-8"))
-    (registered,) = [node for node in tree.body if getattr(node, "name", "") == "folding"]
+    (registered,) = [node for node in tree.body if getattr(node, "name", "") == "add_agent"]
     (agent,) = [node for node in ast.walk(registered) if isinstance(node, ast.AsyncFunctionDef)]
     assert ast.unparse(agent.decorator_list[0]) == "app.agent(events, name='streamer.fold')"
     (loop,) = [node for node in agent.body if isinstance(node, ast.AsyncFor)]
