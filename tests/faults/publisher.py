@@ -31,7 +31,7 @@ class Publisher:
         acknowledged: (partition, offset) of every acknowledged record -> its value, until the checker
             takes them.
         every: how often each value was acknowledged.
-        ends: offset of the last acknowledged record, by partition.
+        ends: offset of the last acknowledged record in the log of today, by partition.
         failed: attempts that were not acknowledged and made again.
         total: records acknowledged.
         idempotent: for the next connection.
@@ -95,6 +95,13 @@ class Publisher:
         """Go on."""
         self._held = False
 
+    def log_begins_again(self) -> None:
+        """Offsets of the log before say nothing of this one, those that are still to be learnt included.
+
+        A round ends with its last answer. That may come from the new broker, and the first from the old one.
+        """
+        self.ends = {}
+
     async def _run(self) -> None:
         inventing = asyncio.ensure_future(self._invent())
         while not self._stopped:
@@ -127,7 +134,7 @@ class Publisher:
 
     async def _send(self, messages: list[Message]) -> list[Message]:
         """Those that were not acknowledged."""
-        producer = await self._connected()
+        producer, ends = await self._connected(), self.ends
         sends = (producer.send(self._topic, m.value, key=m.key, partition=m.partition) for m in messages)
         futures = [await send for send in sends]
         acks = await asyncio.gather(*futures, return_exceptions=True)
@@ -140,7 +147,7 @@ class Publisher:
             self.every[message.value] += 1
             if message.value in self._awaited:
                 self._awaited[message.value] = ack.offset
-            self.ends[ack.partition] = max(ack.offset, self.ends.get(ack.partition, -1))
+            ends[ack.partition] = max(ack.offset, ends.get(ack.partition, -1))
             self.total += 1
         return left
 

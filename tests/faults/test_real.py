@@ -138,7 +138,6 @@ class JournalTruncated(kinds_up.TreeKilled):
     """Half of the journal is gone when `up` starts again."""
 
     def heal(self) -> None:
-        self.bed.publisher.ends.clear()  # the log need not reach as far again
         for segment in (self.up_bed.up.stack.data / "journal").glob("*.journal"):
             os.truncate(segment, segment.stat().st_size // 2)
         super().heal()

@@ -35,7 +35,7 @@ class UpBed(Bed):
 
     def start_again(self) -> None:
         """Start `up` on the same data directory and ports; returns when its worker is current."""
-        self.publisher.ends.clear()
+        self.publisher.log_begins_again()
         self.topics = TopicWatch(self.threads, self.settings)
         self.up.start()
         self.generation += 1
