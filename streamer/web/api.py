@@ -138,7 +138,7 @@ from streamer.web.pages import one_file, sheet
 from streamer.web.protocols.connections import Connections
 from streamer.web.protocols.intake import EventIntake
 from streamer.web.protocols.live import Hub
-from streamer.web.report import as_csv, as_parquet
+from streamer.web.report import as_csv, as_parquet, known_side
 
 # -----------------------------------------------------------------------------
 # The resources of the answers: readers, streams, access to the broker.
@@ -534,7 +534,7 @@ async def failures_of(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
     stored, of = await _stored(web, run, every=True)
     failed = []
     for trial in stored.values():
-        if not trial.row.success:
+        if trial.row.success is False:  # null: it has numbers alone (R31)
             said = of(trial)
             example = None if said is None else said.reason
             failed.append(FailedTrial(trial.row.agent_model, trial.row.failure_mode, _kind(said), example))
@@ -719,7 +719,7 @@ async def _health(web: Web, query: NoQuery) -> Health:
 async def _side(web: Web, run_id: str, agent_model: str | None) -> ComparedSide:
     agents = await web.reader.agents(run_id)
     trials = [trial.row for trial in (await web.trials.trials(run_id)).values()]
-    return ComparedSide(await web.reader.comparison(run_id), agents, agent_model, trials)
+    return known_side(ComparedSide(await web.reader.comparison(run_id), agents, agent_model, trials))
 
 
 def _labels(texts: Iterable[str]) -> dict[str, str]:

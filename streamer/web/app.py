@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 import orjson
 import uvicorn
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from sse_starlette import EventSourceResponse
 from sse_starlette.sse import AppStatus
@@ -57,6 +57,7 @@ from streamer.web.models import (
     Query,
     Refused,
     ViewQuery,
+    checked,
     problem,
     status_of,
 )
@@ -355,12 +356,16 @@ def create_app(
     async def updates(request: Request, run: str | None = None) -> Response:
         _refuse_as_of(request)
         address = request.client.host if request.client else ""
-        query = _view_query(request)
+        given = {name: v for name, v in request.query_params.items() if name in ViewQuery.model_fields}
+        query = checked(ViewQuery, given)
         room = await web.hub.enter(run, address)
+        leave = partial(web.hub.leave, run, room, address)
+        if request.method == "HEAD":  # the answer has no body, so nothing would tell its end
+            leave()
+            return Response(media_type="text/event-stream", headers={"cache-control": "no-store"})
         if run is not None:
             web.read_ahead(run)
-        view = view_of(web, room, query, run)
-        return _Stream(web, room, request, partial(web.hub.leave, run, room, address), view)
+        return _Stream(web, room, request, leave, view_of(web, room, query, run))
 
     async def play(request: Request, **names: str) -> Response:
         return player(await recorded(web, **names), names["trial"])
@@ -456,20 +461,7 @@ def _query(model: type[Q], request: Request) -> Q:
             given.setdefault(name, []).append(value)
         else:
             given[name] = value
-    try:
-        return model.model_validate(given)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        allowed = ", ".join(model.model_fields) or "nothing"
-        raise BadQuery(f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Allowed: {allowed}") from error
-
-
-def _view_query(request: Request) -> ViewQuery:
-    given = request.query_params.items()
-    try:
-        return ViewQuery.model_validate({name: v for name, v in given if name in ViewQuery.model_fields})
-    except ValidationError as error:
-        raise BadQuery(str(error.errors(include_url=False, include_input=False)[0]["msg"])) from error
+    return checked(model, given)
 
 
 def _refuse_as_of(request: Request) -> None:

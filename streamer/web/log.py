@@ -778,7 +778,7 @@ def _matches(row: AnyRow, query: TrialsQuery) -> bool:
         and query.tier in (None, row.tier)
         and query.agent in (None, row.agent_model, row.agent_model.partition(":")[0])
         and query.outcome in (None, row.outcome)
-        and not (failed and row.success)
+        and not (failed and row.success is not False)
         and query.failure_mode in (None, stated_mode(row.failure_mode) or "")
         and (not query.search or query.search.casefold() in _text(row).casefold())
     )

@@ -22,7 +22,6 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from streamer import product_version
@@ -32,7 +31,7 @@ from streamer.settings import Settings
 from streamer.views.decide.outlook import places_of
 from streamer.views.tables import run_document
 from streamer.web.api import OPERATIONS, Web, run_at, values_of
-from streamer.web.models import AsOfQuery, BadQuery, Operation, Page, Query, status_of
+from streamer.web.models import AsOfQuery, BadQuery, Operation, Page, Query, checked, status_of
 
 UNTRUSTED = "untrusted_text"
 
@@ -171,7 +170,7 @@ def create_server(web: Web) -> Server[Any]:
         try:
             answer = await _answer(web, called.name, called.arguments or {})
         except Exception as error:
-            if status_of(error) is None and not isinstance(error, BadQuery):
+            if status_of(error) is None:
                 raise
             return types.CallToolResult(content=[_text(str(error))], is_error=True)
         return types.CallToolResult(
@@ -197,13 +196,7 @@ async def _answer(web: Web, name: str, arguments: dict[str, Any]) -> dict[str, A
     if missing:
         raise BadQuery(f"{name} needs {' and '.join(missing)}, as text")
     names = {one: given.pop(one) for one in tool.names}
-    try:
-        query = tool.query.model_validate(given)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        allowed = ", ".join([*tool.names, *tool.query.model_fields])
-        raise BadQuery(f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Allowed: {allowed}") from error
-    answer = await tool.ask(web, query, **names)
+    answer = await tool.ask(web, checked(tool.query, given, tool.names), **names)
     if tool.has_texts:
         answer = without_texts(answer, marked=texts)
     plain = orjson.loads(canonical_json(answer))

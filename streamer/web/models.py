@@ -5,12 +5,12 @@ Numbers that are not finite are the texts "Infinity", "-Infinity" and "NaN" (R14
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
@@ -52,6 +52,7 @@ from streamer.schemas.wire import BadPosition
 from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
 from streamer.views.decide.comparable import ABOUT_ALLOWED, ALLOWED
 from streamer.views.decide.compare import PairStanding
+from streamer.views.decide.gate import NoSuchSide
 from streamer.views.decide.ledger import NoSuchLedger
 from streamer.views.models import (
     Label,
@@ -380,7 +381,7 @@ class Refused(Exception):
     again: ClassVar[bool] = False
 
 
-_UNKNOWN = (UnknownRun, UnknownBenchmark, UnknownAgent, UnknownLabel, NoSuchLedger)
+_UNKNOWN = (UnknownRun, UnknownBenchmark, UnknownAgent, NoSuchSide, UnknownLabel, NoSuchLedger)
 
 _KINDS: dict[int, tuple[type[Exception], ...]] = {
     # a client that disconnects before the end of the body gets no answer
@@ -433,6 +434,19 @@ Answer = BaseModel | Sequence[BaseModel] | bytes
 
 class BadQuery(Refused):
     status = 400
+
+
+Q = TypeVar("Q", bound=Query)
+
+
+def checked(model: type[Q], given: Mapping[str, Any], besides: Iterable[str] = ()) -> Q:
+    """A query with these parameters; raises BadQuery. Parameters `besides` its own are allowed, too."""
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        allowed = ", ".join([*besides, *model.model_fields]) or "nothing"
+        raise BadQuery(f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Allowed: {allowed}") from error
 
 
 class NoSuchTrial(Refused):

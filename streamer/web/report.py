@@ -46,7 +46,7 @@ from streamer.schemas.wire import LogRecord, Position, Rejected, up_to
 from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import entry_of
-from streamer.text import UNSEEN, dollars, estimated, percent, shown, visible
+from streamer.text import UNSEEN, counted, dollars, estimated, percent, shown, visible
 from streamer.views.cells import of_planned, resolved_of
 from streamer.views.charts import NARROW, WIDE, charts_of, draw_frontier
 from streamer.views.columns import (
@@ -269,9 +269,14 @@ def side_of(data: RunData, agent_model: str | None) -> ComparedSide:
     assert data.compared is not None, "a run that was read or folded has its tasks"
     agents = [AgentModelSummary.model_validate(agent) for agent in data.agents]
     rows = [TrialRow.of(trial["digest"][:ID_DIGITS], trial) for trial in data.trials or ()]
-    side = ComparedSide(data.compared, agents, agent_model, rows)
-    if not side.chosen and agent_model is not None:
-        raise NoSuchSide.unknown_agent(data.run_id, agent_model, [agent.agent_model for agent in agents])
+    return known_side(ComparedSide(data.compared, agents, agent_model, rows))
+
+
+def known_side(side: ComparedSide) -> ComparedSide:
+    """The side itself; raises NoSuchSide if its run lacks the agent:model."""
+    if side.agent_model is not None and not side.chosen:
+        agents = [agent.agent_model for agent in side.agents]
+        raise NoSuchSide.unknown_agent(side.run.run.run_id, side.agent_model, agents)
     return side
 
 
@@ -313,7 +318,7 @@ def _table(table: Table) -> list[str]:
         return []
     borders = [":--" if column.left else "--:" for column in table.columns]
     return [
-        f"### {table.title}",
+        f"### {text(table.title)}",
         "",
         _line([_head(column) for column in table.columns]),
         _line(borders),
@@ -434,15 +439,15 @@ def _tiles(run: Json) -> Iterable[str]:
     pace = eta_of(RunSummary.model_validate(run))
     rate = "" if pace.usd_per_hour is None else f"{dollars(pace.usd_per_hour)} per hour"
     done, planned = run["progress"]["done"], run["progress"]["planned"]
-    counted = shown(done) if planned is None else f"{shown(done)} / {shown(planned)}"
+    filled = shown(done) if planned is None else f"{shown(done)} / {shown(planned)}"
     share = plan_words(run) if pace.share is None else f"{percent(pace.share)} of the plan"
     resolved = resolved_of(run["resolved"], run["trials"], run.get("verdict_trials"))
-    yield _tile("Progress", counted, share)
+    yield _tile("Progress", filled, share)
     excluded = "" if not run["infrastructure_failures"] else f"; {accuracy(run)}"
     yield _tile(accuracy_name(run).capitalize(), percent(run["accuracy"]), resolved + excluded)
     part = estimated(run.get("estimated_cost"), run["total_cost"])
     yield _tile("Cost", dollars(run["total_cost"]), "; ".join(filter(None, (part, rate))))
-    yield _tile("Tasks", shown(run["tasks"]), f"{shown(run['no_verdict'])} trials without a verdict")
+    yield _tile("Tasks", shown(run["tasks"]), f"{counted(run['no_verdict'], 'trial')} without a verdict")
 
 
 def _tile(title: str, value: str, more: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 from base64 import b64encode
+from collections import Counter
 from functools import partial
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -17,10 +20,12 @@ from streamer.schemas.base import task_key
 from streamer.settings import Settings
 from streamer.views.decide.history import TaskRun
 from streamer.web.api import Web, _trials_link
-from streamer.web.app import _answer, _endpoint, openapi, player
+from streamer.web.app import _answer, _endpoint, create_app, openapi, player
 from streamer.web.models import NoQuery, Operation
+from streamer.web.protocols.live import Room
 from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
+from tests.web.rooms import a_room
 from tests.web.serving import Serving
 
 DOCUMENT = openapi()
@@ -39,6 +44,8 @@ PROBLEMS = [
     ("runs/run-1/trials?limit=501", 400, "less than or equal to 500"),
     ("health?x=1", 400, "Allowed: nothing"),
     ("compare?a=run-1", 400, "Field required"),
+    ("compare?a=run-1&b=run-1&b_agent=who", 404, "run 'run-1' has no agent:model 'who'"),
+    ("updates?view=luck", 400, "view: Input should be 'runs', "),
     ("compare?a=run-1&b=run-1&allow=luck", 400, "'luck' cannot be allowed; use one of tasks, dataset, "),
     ("nothing", 404, "/api/openapi.json"),
     ("runs/run-1?as_of=yesterday", 400, "neither an offset (41) nor a time with a zone"),
@@ -165,6 +172,29 @@ async def test_without_a_broker_everything_but_trials_is_answered(feed: Feed, se
     await feed.take([a_trial()])
     assert serving.get("/api/runs/run-1").status == 200
     assert serving.get("/api/runs/run-1/trials").status == 503
+
+
+async def test_a_head_request_to_a_stream_ends_and_leaves_no_viewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    web, sent = Web(Settings()), list[Any]()
+    room = a_room()
+    room.viewers = 1
+
+    async def enter(run: str | None, address: str) -> Room:
+        return room
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return await asyncio.Future()
+
+    monkeypatch.setattr(web.hub, "enter", enter)
+    monkeypatch.setattr(web.hub, "_viewers", Counter({"": 1}))
+    asked = {"type": "http", "method": "HEAD", "path": "/api/updates", "raw_path": b"/api/updates"}
+    scope = asked | {"query_string": b"", "headers": [(b"host", b"localhost")], "http_version": "1.1"}
+    await asyncio.wait_for(create_app(web)(scope, receive, send), 5)
+    assert [message.get("status") for message in sent] == [200, None]
+    assert room.viewers == 0
 
 
 async def test_an_answer_that_cannot_be_written_as_json_is_a_problem_too() -> None:

@@ -103,6 +103,15 @@ def test_what_was_told_while_a_room_was_being_filled_stands() -> None:
     assert b'"trials":9' in frames[0]
 
 
+def test_a_viewer_whose_last_event_is_no_position_of_the_room_begins_again() -> None:
+    room = a_room(an_agent_model_change(version=7))
+    [frame], position = room.since(0)
+    name, _, number = frame.split(b"\n")[0].removeprefix(b"id: ").decode().rpartition("-")
+    assert room.position(f"{name}-{number}") == position
+    for told in (None, "", name, f"{name}-", f"{name}-x", f"other-{number}", f"{name}-{'9' * 5_000}"):
+        assert room.position(told) is None
+
+
 def test_an_older_version_never_replaces_a_newer_one_and_an_equal_one_does() -> None:
     versions = ((7, 1), (6, 2), (7, 3))
     room = a_room(*(an_agent_model_change(version=version, trials=trials) for version, trials in versions))

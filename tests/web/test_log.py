@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 from urllib.parse import quote
 
 import pytest
@@ -25,7 +26,7 @@ from streamer.schemas.wire import Failure, records_of_lines
 from streamer.settings import Settings
 from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing, partition_of
 from streamer.web import log as run_log
-from streamer.web.api import DOWNLOADS, OPERATIONS
+from streamer.web.api import DOWNLOADS, OPERATIONS, failures_of
 from streamer.web.app import STREAMS
 from streamer.web.log import (
     FRESH_BOARDS_SECONDS,
@@ -42,6 +43,7 @@ from streamer.web.log import (
     LogTruncated,
     RunCurves,
     RunsAt,
+    StoredTrial,
     TooManyFolds,
     TooManyTrials,
     TrialEvents,
@@ -49,7 +51,15 @@ from streamer.web.log import (
     TrialMoved,
     page_of,
 )
-from streamer.web.models import RETRY_SECONDS, LeaderboardsQuery, ListedTrial, TrialsQuery, problem, status_of
+from streamer.web.models import (
+    RETRY_SECONDS,
+    LeaderboardsQuery,
+    ListedTrial,
+    NoQuery,
+    TrialsQuery,
+    problem,
+    status_of,
+)
 from tests.support.board_runs import a_night
 from tests.support.builders import a_row
 from tests.support.events import a_plan, a_retraction, a_start, a_trial, folded
@@ -600,6 +610,18 @@ def test_a_page_holds_what_was_asked_for_in_its_order(query: dict[str, Any], exp
     page = page_of(ROWS, TrialsQuery(**query))
     assert "".join(row.id[0] for row in page.trials) == expected
     assert page.total == 3
+
+
+async def test_a_trial_with_numbers_alone_is_no_failed_one() -> None:
+    """R31."""
+    rows = [*ROWS, a_row(id="n" * 24, success=None, resolved=None, outcome="no_verdict")]
+    page = page_of(rows, TrialsQuery(failure_mode=""))
+    assert [row.id[0] for row in page.trials] == ["b"]
+    web: Any = AsyncMock()
+    web.events.facts.return_value = {}
+    web.trials.trials.return_value = {row.id: StoredTrial(row, b"", 0, "") for row in rows}
+    groups = await failures_of(web, NoQuery(), "r")
+    assert [(group.failure_mode, group.count) for group in groups] == [(None, 1), ("Timeout", 1)]
 
 
 def test_a_page_of_a_large_run_makes_models_of_its_own_trials_alone(monkeypatch: pytest.MonkeyPatch) -> None:

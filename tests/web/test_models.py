@@ -12,6 +12,7 @@ from streamer.folding.breakdowns import UnknownLabel
 from streamer.folding.fold import CannotBeFolded
 from streamer.schemas.wire import BadPosition
 from streamer.storage.kafka import KafkaConnectionError, TopicMissing
+from streamer.views.decide.gate import NoSuchSide
 from streamer.views.models import TooManyCells
 from streamer.web.log import LogTruncated, TooManyTrials
 from streamer.web.models import MEDIA_TYPE, BadQuery, problem, status_of
@@ -23,6 +24,7 @@ from streamer.web.protocols.live import TooManyViewers
     [
         (UnknownRun, 404),
         (UnknownBenchmark, 404),
+        (NoSuchSide, 404),
         (UnknownMetric, 400),
         (RedisUnavailable, 503),
         (KafkaConnectionError, 503),

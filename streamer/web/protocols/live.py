@@ -132,7 +132,8 @@ class Room:
     def position(self, event_id: str | None) -> int | None:
         """The position of a viewer by its last event; None if it must start again."""
         incarnation, _, revision = (event_id or "").partition("-")
-        if incarnation != self._incarnation or not revision.isascii() or not revision.isdigit():
+        is_number = revision.isascii() and revision.isdigit() and len(revision) <= len(str(self._revision))
+        if incarnation != self._incarnation or not is_number:  # int() fails with thousands of digits
             return None
         return int(revision) if int(revision) <= self._revision else None
 

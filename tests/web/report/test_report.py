@@ -23,10 +23,11 @@ from streamer.text import percent, visible
 from streamer.views import models
 from streamer.views.cells import EVENT_TIME, EXPLAINED
 from streamer.views.decide.gate import Entrant, NoSuchSide, Terms, judge
-from streamer.views.tables import COLUMNS, Document, tiers_tables
+from streamer.views.tables import COLUMNS, Document, Table, tiers_tables
 from streamer.web.report import (
     FORMATS,
     MAX_TRIALS,
+    SIDES,
     RunData,
     as_html,
     document_as_markdown,
@@ -126,9 +127,9 @@ def test_nothing_in_markdown_is_a_link_or_a_mention() -> None:
 
 def test_nothing_in_decoded_markdown_is_a_mention() -> None:
     name = "x @org/team o/r#1 GH-1"
-    result = Document(name, ["a fact"], [name], [], name)
-    text = unescape(document_as_markdown(result).decode())
-    assert text.count("org/team") == 3
+    table = Table(name, SIDES[:1], [["x"]], note=name)
+    text = unescape(document_as_markdown(Document(name, ["a fact"], [name], [table], name)).decode())
+    assert text.count("org/team") == 5
     assert re.search(r"@\w|#\d|GH-\d", text) is None
 
 
