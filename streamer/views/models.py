@@ -519,7 +519,9 @@ class MatrixTask(Message):
 
     task_id: str = Field(description="The problem.")
     tier: str | None = Field(description="Tiers are kept apart; null: no tier.")
-    pass_rate: float | None = Field(ge=0, le=1, description="Passes of known trials, all agents pooled.")
+    pass_rate: float | None = Field(
+        ge=0, le=1, description="Share of successes, all agents pooled; null: no trial has a verdict (R31)."
+    )
     disagreement: float = Field(
         ge=0, le=0.5, description="Mean distance of the agents' pass rates from their median; 0: they agree."
     )
@@ -557,6 +559,7 @@ class WholeMatrix(Message):
 @dataclass(slots=True)
 class _Cell:
     trials: int = 0
+    judged: int = 0
     passes: int = 0
     unknown: int = 0
     running: int = 0
@@ -592,6 +595,7 @@ def matrix_of(
     for row in rows:
         cell = lines[row.task_id, row.tier][row.agent_model]
         cell.trials += 1
+        cell.judged += row.success is not None
         cell.passes += row.success is True
         cell.unknown += row.outcome == "no_verdict"
         value = None if metric == "outcome" else getattr(row, metric)
@@ -629,19 +633,19 @@ def _ordered(tasks: Sequence[MatrixTask], order: Callable[[MatrixTask], Any]) ->
 
 
 def _agents(lines: Mapping[TaskKey, _Line]) -> list[str]:
-    trials: dict[str, int] = defaultdict(int)
+    judged: dict[str, int] = defaultdict(int)
     passes: dict[str, int] = defaultdict(int)
     for line in lines.values():
         for agent, cell in line.items():
-            trials[agent] += cell.trials
+            judged[agent] += cell.judged
             passes[agent] += cell.passes
-    return sorted(trials, key=lambda agent: (-passes[agent] / (trials[agent] or 1), agent))
+    return sorted(judged, key=lambda agent: (-passes[agent] / (judged[agent] or 1), agent))
 
 
 def _task(key: TaskKey, line: _Line, agents: list[str]) -> MatrixTask:
-    rates = sorted(cell.passes / cell.trials for cell in line.values() if cell.trials)
+    rates = sorted(cell.passes / cell.judged for cell in line.values() if cell.judged)
     middle = rates[len(rates) // 2] if rates else 0.0
-    count = sum(cell.trials for cell in line.values())
+    count = sum(cell.judged for cell in line.values())
     return MatrixTask.model_construct(
         task_id=key[0],
         tier=key[1],

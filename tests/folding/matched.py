@@ -20,7 +20,7 @@ def the_plan(run: str, **fields: Any) -> Event:
     return a_plan(run_id=run, **plan | fields)
 
 
-def trial(run: str, agent: str, task: str, passed: bool, **fields: Any) -> Event:
+def trial(run: str, agent: str, task: str, passed: bool | None, **fields: Any) -> Event:
     return a_trial(run_id=run, agent=agent, model="m", task_id=task, resolved=passed, **fields)
 
 

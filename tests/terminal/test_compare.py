@@ -338,7 +338,7 @@ def test_results_that_never_came_are_named_beside_the_p_that_they_widen(tmp_path
         for run, n in (("r", 10), ("s", 0))
     ]
     done = streamer("compare", *sides, "--files")
-    said = b"3 of 13 tasks lack results: the interval and p for pass rates count these both ways"
+    said = b"3 of 13 tasks lack verdicts: the interval and p for pass rates count these both ways"
     assert said in done.stdout
     assert b"p = 0.0923" in done.stderr
 

@@ -276,6 +276,59 @@ def test_tasks_that_one_side_has_not_reached_are_no_other_tasks() -> None:
     assert interval.high > full.high
 
 
+def numbers_and_verdicts(run: str, many: int, **fields: Any) -> list[Event]:
+    """So many ended trials; `fields` of all of them."""
+    trials = [a_trial(run_id=run, task_id=f"t{n:02}", score=None, **fields) for n in range(many)]
+    return [a_plan(run_id=run, tasks=many, attempts=1), *trials, ENDED | {"run_id": run, "revision": 99}]
+
+
+def test_a_task_with_a_number_in_place_of_a_verdict_is_counted_apart_and_not_listed() -> None:
+    """It said "and -1 more (--limit)", and that other means have no interval (R31)."""
+    first, second = (numbers_and_verdicts(run, 12, cost_usd=1.0) for run in "rs")
+    first[1] |= {"resolved": None, "metrics": {"x": 1.0}}
+    second[2] |= {"resolved": False}
+    result = compare_sides(a_side("r", first), a_side("s", second), 0, 20)
+    assert "by both 10, by A alone 1, by B alone 0, by neither 0, without a verdict 1; " in result.in_common
+    assert [(len(t.rows), t.note) for t in comparison_document(result).tables if "rates" in t.title] == [
+        (1, "")
+    ]
+    both_ways = "1 of 12 tasks lack verdicts: the interval and p for pass rates count these both ways"
+    assert both_ways == result.words[-1]
+    assert result.differences["cost_usd"].interval is not None
+
+
+def test_of_numbers_alone_nothing_is_said_of_pass_rates() -> None:
+    sides = (
+        a_side(run, numbers_and_verdicts(run, 12, resolved=None, metrics={"x": at}))
+        for at, run in enumerate("rs")
+    )
+    result = compare_sides(*sides, 0, 20)
+    assert (result.in_common, result.words) == (
+        "12 tasks in common, without verdicts; only in A 0, only in B 0",
+        [],
+    )
+    assert result.differences["metrics/x"].interval is not None
+
+
+def test_trials_that_never_came_leave_other_means_without_an_interval() -> None:
+    result = two_sides("+" * 12, "+" * 11, planned=(12, 12))
+    assert result.differences["cost_usd"].interval is None
+    assert result.words[-2:] == [
+        "1 of 12 tasks lack verdicts: the interval and p for pass rates count these both ways",
+        "planned trials are missing: means other than the pass rate have no interval",
+    ]
+
+
+def test_a_run_without_a_plan_counts_as_complete_once_nothing_is_in_flight() -> None:
+    said = [
+        compare_sides(a_side("r", [a_trial(run_id="r")]), a_side("s", [a_trial(run_id="s"), *more]), 0, 9)
+        for more in ([], [a_start(run_id="s", task_id="in flight")])
+    ]
+    complete = [f"{run} has no plan and no end: it counts as complete" for run in "rs"]
+    assert [one.words[-2:] for one in said] == [complete, complete[:1]]
+    assert [one.ended for one in said] == [True, False]
+
+
 # -----------------------------------------------------------------------------
 # Two public submissions of Terminal-Bench compared, against a count of their rows.
 

@@ -319,6 +319,63 @@ def test_an_interval_says_that_it_holds_however_often_you_look() -> None:
     assert saved_line(result) is None
 
 
+FEW = TASKS[:9]
+NUMBERS = {"metrics": {"x": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("plan", "tasks", "fields", "terms", "said"),
+    [
+        (
+            True,
+            (FEW, FEW),
+            {"cost_usd": 1.0},
+            {"metric": "cost_usd"},
+            "an interval needs 10 tasks where both",
+        ),
+        (True, (FEW, FEW[:3]), {"cost_usd": 1.0}, {"metric": "cost_usd"}, "trials have no final value"),
+        (False, (["x"], ["y"]), {}, {}, "no task is planned on both sides"),
+        (True, (FEW, FEW), NUMBERS, {"metric": "pass_rate"}, "no verdicts; --metric metrics/x"),
+    ],
+)
+def test_at_the_end_no_question_is_called_open_until_all_trials_are_final(
+    plan: bool, tasks: tuple[list[str], list[str]], fields: Event, terms: Any, said: str
+) -> None:
+    plans = [the_plan(run, tasks=FEW, order=FEW) for run in "rs"] if plan else []
+    verdict = None if fields is NUMBERS else True
+    trials = [
+        trial(run, agent, task, verdict, **fields)
+        for run, agent, these in zip("rs", "ab", tasks, strict=True)
+        for task in these
+    ]
+    result = judged([*plans, *trials, *ENDS], question="ability", **terms)
+    assert f"ability: undecided, on tasks like these: {said}" in result.words[1]
+    assert (result.final.ends is None) == (result.final.basis == "nothing")
+
+
+def test_a_file_without_a_plan_and_an_end_is_judged_as_it_stands_and_that_is_said() -> None:
+    """Inference 7."""
+    events = [trial(run, agent, "x", True) for run, agent in ("ra", "sb")]
+    complete = [
+        "r has no plan and no end: it counts as complete",
+        "s has no plan and no end: it counts as complete",
+    ]
+    result = judged(events, fixed=True)
+    assert (result.verdict, result.words[-2:]) == (GateVerdict.PASS, complete)
+    for known in ([*events, *ENDS], [*PLANS, *events]):
+        assert not set(complete) & set(judged(known, fixed=True).words)
+    assert counts(judged(events)) == "a:m of r: 1 trial; b:m of s: 1 trial"
+
+
+def test_a_side_with_numbers_alone_has_no_verdicts_instead_of_no_trials() -> None:
+    alone = judge(
+        Entrant("mine", side([trial("r", "a", "x", None, **NUMBERS)], "r", "a")),
+        None,
+        Terms(target=Fraction(1)),
+    )
+    assert counts(alone) == "a:m of r: no verdicts"
+
+
 def test_bounds_say_why_there_is_no_interval() -> None:
     plans = [the_plan("r", order_kind="chosen"), PLANS[1]]
     said = judged([*plans, *BASELINE, *ours(6, 6)]).words[0]

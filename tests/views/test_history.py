@@ -59,7 +59,7 @@ def test_a_task_is_dead_where_all_agents_agree() -> None:
     assert tasks["open"].differs_at_most is None
     assert dead_words(list(tasks.values())) == (
         "1 of 3 tasks are dead: 1 always passed, 0 never. The next agent differs on such a task with a "
-        "chance of at most 28% (95 %)"
+        "chance of at most 28.3 % (95 %)"
     )
 
 

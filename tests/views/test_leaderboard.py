@@ -366,7 +366,7 @@ def test_runs_are_counted_beside_the_newest_and_versions_are_named() -> None:
     [table] = tables(*several)
     [row] = cells(table)
     assert (row["runs"], row["newest run"]) == ("5", "n5")
-    assert "Versions of the benchmark are pooled: 0, 1." in table.note
+    assert "Runs of several versions of the benchmark: 0, 1." in table.note
     assert table.title.startswith("tb: ")
 
 

@@ -102,6 +102,18 @@ def test_a_trial_in_flight_makes_a_cell_of_its_own() -> None:
     assert result.tasks[0].pass_rate is None
 
 
+def test_a_number_in_place_of_a_verdict_is_in_no_pass_rate() -> None:
+    """R31; a trial that crashed has failed (R19)."""
+    unknown = {"resolved": None, "outcome": "no_verdict"}
+    rows = [a_row(task_id="t", agent_model="a", success=None, **unknown), row("t", "b", True)]
+    rows += [a_row(task_id="u", agent_model="a", success=None, **unknown)]
+    rows += [a_row(task_id="v", agent_model="b", success=False, **unknown)]
+    result = matrix_of(rows, ())
+    assert [(task.task_id, task.pass_rate) for task in result.tasks] == [("v", 0), ("t", 1), ("u", None)]
+    assert result.tasks[1].cells == [(1, 1, 0, 0, None), (1, 0, 1, 0, None)]
+    assert (result.agents, result.tasks[1].disagreement) == (["b", "a"], 0)
+
+
 def test_a_metric_is_the_mean_of_what_is_known() -> None:
     rows = [row("t", "a", True, cost_usd=cost) for cost in (1.0, 3.0, None)]
     result = matrix_of(rows, (), metric="cost_usd")

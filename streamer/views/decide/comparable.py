@@ -227,6 +227,11 @@ LOOKS = "95 %, however often you look"
 UNRELATED = "if the order has nothing to do with difficulty"
 
 
+def counts_as_complete(run_id: str) -> str:
+    """What is said of a run that is judged as it stands (inference 7)."""
+    return f"{run_id} has no plan and no end: it counts as complete"
+
+
 def overtaken(ahead: str, behind: str) -> str:
     return f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"
 

@@ -37,7 +37,13 @@ from streamer.statistics.pairs import (
 from streamer.text import counted, ends_in_points, percent, points
 from streamer.views.cells import text
 from streamer.views.columns import ALIKE, COMPARED, Board, Column, Write, named, read_as
-from streamer.views.decide.comparable import UNDECIDED, Comparability, comparable, pair_words
+from streamer.views.decide.comparable import (
+    UNDECIDED,
+    Comparability,
+    comparable,
+    counts_as_complete,
+    pair_words,
+)
 from streamer.views.models import (
     AnyRow,
     Comparison,
@@ -371,11 +377,13 @@ def compare_sides(
     )
     words = _words_of(a, b, comparison, tasks, rates, judges_every=bool({*allowed} - {"tasks"}))
     words += [said for said in made.words if said not in (*words, *made.refused.values())]
-    if over and rates.open:
+    if over and rates.open and passes.tasks:
         words.append(
-            f"{rates.open:,} of {counted(rates.tasks, 'task')} lack results: the interval and p for "
-            "pass rates count these both ways; other means have no interval"
+            f"{rates.open:,} of {counted(rates.tasks, 'task')} lack verdicts: the interval and p for "
+            "pass rates count these both ways"
         )
+    if over and not whole:
+        words.append("planned trials are missing: means other than the pass rate have no interval")
     if over and unscored:
         words.append("trials wait for a judge's score: composite_score has no interval and no p")
     return comparison.model_copy(update={"words": words, "in_common": _in_common(comparison)})
@@ -412,10 +420,11 @@ def _words_of(
         ]
         words.append(f"{counted(len(tasks.pairs), 'task')} in common: {'; '.join(reversed(stated))}")
     runs = {side.run.run.run_id: side.run.run for side in (a, b)}
+    going_on = {side.run.run.run_id for side in (a, b) if not side.ended}
     return words + [
-        f"{run_id} has no plan and no end: it counts as complete"
+        counts_as_complete(run_id)
         for run_id, run in runs.items()
-        if run.status is None and run.progress.planned is None and run.progress.plan_complete
+        if run.status is None and run.progress.planned is None and run_id not in going_on
     ]
 
 
@@ -473,9 +482,11 @@ def _in_common(sides: Comparison) -> str:
     common, alone = counted(sides.tasks, "task"), (sides.a.only_here, sides.b.only_here)
     if sides.tasks and not sides.differences["pass_rate"].tasks:
         return f"{common} in common, without verdicts; only in A {alone[0]:,}, only in B {alone[1]:,}"
+    unjudged = sides.tasks - (sides.both_passed + sides.only_a + sides.only_b + sides.neither)
+    without = f", without a verdict {unjudged:,}" if unjudged else ""
     return (
         f"{common} in common: passed by both {sides.both_passed:,}, by A alone "
-        f"{sides.only_a:,}, by B alone {sides.only_b:,}, by neither {sides.neither:,}; "
+        f"{sides.only_a:,}, by B alone {sides.only_b:,}, by neither {sides.neither:,}{without}; "
         f"only in A {alone[0]:,}, only in B {alone[1]:,}"
     )
 
@@ -626,7 +637,8 @@ def comparison_document(comparison: Comparison) -> Document:
         }
         for group in comparison.flips
     ]
-    differing = [pair for pair in comparison.pairs if pair.a.pass_rate != pair.b.pass_rate]
+    known = [pair for pair in comparison.pairs if None not in (pair.a.pass_rate, pair.b.pass_rate)]
+    differing = [pair for pair in known if pair.a.pass_rate != pair.b.pass_rate]
     left = comparison.a_better + comparison.b_better - len(differing)
     pairs = [{"task": pair.task_id, "tier": pair.tier, "a": pair.a, "b": pair.b} for pair in differing]
     sides = ("A", comparison.a, comparison.not_in_b), ("B", comparison.b, comparison.not_in_a)

@@ -42,6 +42,7 @@ from streamer.views.decide.comparable import (
     UNRELATED,
     Comparability,
     comparable,
+    counts_as_complete,
     listed,
     not_comparable,
     overtaken,
@@ -180,7 +181,7 @@ LISTED = 10
 UNMATCHED: dict[Unmatched, str] = {
     Unmatched.NOTHING_IN_COMMON: "no task is planned on both sides",
     Unmatched.PLAN_EXCEEDED: "a side has more trials than planned; compared only at the end",
-    Unmatched.TASKS_UNNAMED: "one side's plan does not name all its tasks; compared only at the end",
+    Unmatched.TASKS_UNNAMED: "a side has no plan that names all its tasks; compared only at the end",
 }
 """Why there is no early verdict, for people."""
 
@@ -190,7 +191,7 @@ def words(result: GateResult) -> list[str]:
     metric, level = result.metric, f"{100 * result.level:g} %"
     said = [
         result.final and f"final: {_final_words(result.final, metric, level)}",
-        result.ability and not result.refused and f"ability: {_ability_words(result.ability, metric, level)}",
+        result.ability and not result.refused and f"ability: {_ability_words(result, result.ability, level)}",
         result.target and f"target: {_target_words(result.target)}",
     ]
     return [one for one in said if one] or [
@@ -216,8 +217,7 @@ def sides_of(result: GateResult) -> list[GateSide]:
 def counts(result: GateResult) -> str:
     """How far both sides are."""
     if result.pairs is None or not result.pairs.planned:
-        trials = ((_called(side), of_planned(side.known, side.planned)) for side in sides_of(result))
-        return "; ".join(f"{name}: {many} trials" for name, many in trials)
+        return "; ".join(f"{_called(side)}: {_trials_of(side)}" for side in sides_of(result))
     pairs = result.pairs
     decided = of_planned(pairs.planned - pairs.unknown, pairs.planned)
     if result.metric != PRIMARY_METRIC:
@@ -276,10 +276,10 @@ def _final_words(answer: FinalAnswer, metric: str, level: str) -> str:
     return f"{answer.verdict}, candidate minus baseline {told}"
 
 
-def _ability_words(answer: AbilityAnswer, metric: str, level: str) -> str:
+def _ability_words(result: GateResult, answer: AbilityAnswer, level: str) -> str:
     told = []
     if answer.interval is not None:
-        told.append(f"candidate minus baseline {_range(answer.interval, metric)}, {level}")
+        told.append(f"candidate minus baseline {_range(answer.interval, result.metric)}, {level}")
     if answer.worse is not None:
         worse = f"{answer.worse:.1f}" if answer.worse < 100 else f"{answer.worse:,.0f}"
         told.append(f"evidence that the candidate is worse {worse}, {answer.needed:g} needed")
@@ -287,7 +287,15 @@ def _ability_words(answer: AbilityAnswer, metric: str, level: str) -> str:
         told.append(f"only the whole plan counts, because {answer.missing}")
     if answer.verdict is GateVerdict.FAIL and answer.worse is not None:
         told.append("it is worse, but not by how much")
-    return f"{answer.verdict}, on tasks like these: {'; '.join(told) or 'open until all trials are final'}"
+    return f"{answer.verdict}, on tasks like these: {'; '.join(told) or _unanswered(result)}"
+
+
+def _unanswered(result: GateResult) -> str:
+    """Why there is neither an interval nor evidence."""
+    final = result.final
+    if final and final.ends is None and final.missing and (result.over or result.pairs is None):
+        return final.missing
+    return FEW_TASKS if result.over else "open until all trials are final"
 
 
 def _target_words(answer: TargetAnswer) -> str:
@@ -299,6 +307,13 @@ def _target_words(answer: TargetAnswer) -> str:
         f"{answer.verdict}, pass rates of {percent(answer.low)} to {percent(answer.high)} still possible, "
         f"{percent(answer.target)} wanted"
     )
+
+
+def _trials_of(side: GateSide) -> str:
+    if side.agent_model is not None and not side.known and not side.planned:
+        return "no verdicts"
+    known = of_planned(side.known, side.planned)
+    return counted(side.known, "trial") if side.planned is None else f"{known} trials"
 
 
 def _called(side: GateSide) -> str:
@@ -327,6 +342,7 @@ GATED = (PRIMARY_METRIC, *MEANS)
 
 NOTHING_COMMON = UNMATCHED[Unmatched.NOTHING_IN_COMMON]
 NOT_FINAL = "trials have no final value"
+FEW_TASKS = f"an interval needs {LEAST_TASKS_OF_A_MEAN} tasks where both sides have the metric"
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +418,16 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
         words=[],
     )
     said = [said for said in made.words if said not in refused.values()]
+    as_it_stands = [side.run.run_id for side in (ours, theirs) if side and _has_no_plan_and_no_end(side)]
+    said += map(counts_as_complete, dict.fromkeys(as_it_stands))
     return result.model_copy(update={"words": words(result) + said})
+
+
+def _has_no_plan_and_no_end(side: Contestant) -> bool:
+    """Whether it is judged as it stands, as from a file."""
+    plan = side.run.plan
+    is_planned = side.declared is not None or side.exceeded or plan.is_incomplete
+    return side.over and plan.finished is None and not is_planned
 
 
 def matched_as_made(
@@ -468,8 +493,9 @@ def _final_of(matched: Matched, terms: Terms) -> FinalAnswer:
 def _final_answer(
     ends: Ends | None, terms: Terms, basis: Basis, missing: str | None = None, *, higher: bool = True
 ) -> FinalAnswer:
-    verdict = no_further_behind(_oriented(ends, higher=higher), terms.max_drop)
-    return FinalAnswer(verdict=verdict, basis=basis, ends=Range.of(ends), unrelated=None, missing=missing)
+    verdict, known = no_further_behind(_oriented(ends, higher=higher), terms.max_drop), Range.of(ends)
+    basis = "nothing" if known is None else basis
+    return FinalAnswer(verdict=verdict, basis=basis, ends=known, unrelated=None, missing=missing)
 
 
 def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
@@ -512,9 +538,8 @@ def _of_mean(
     ends, interval = ends_of(values), None
     if values.tasks >= LEAST_TASKS_OF_A_MEAN:
         interval = mean_interval(values, terms.alpha)
-    basis: Basis = "nothing" if ends is None else "covered" if missing else "exact"
     verdict = no_further_behind(_oriented(interval, higher=higher), terms.max_drop)
-    answer = _final_answer(ends, terms, basis, missing or None, higher=higher)
+    answer = _final_answer(ends, terms, "covered" if missing else "exact", missing or None, higher=higher)
     return answer, _ability(verdict, terms, interval)
 
 

@@ -359,7 +359,7 @@ def dead_words(tasks: Sequence[TaskHistory]) -> str:
     if not dead:
         return said
     chance = differs_at_most(min(task.agents for task in dead))
-    return f"{said}. The next agent differs on such a task with a chance of at most {chance:.0%} (95 %)"
+    return f"{said}. The next agent differs on such a task with a chance of at most {percent(chance)} (95 %)"
 
 
 # -----------------------------------------------------------------------------

@@ -585,7 +585,7 @@ def notes_of(board: BenchmarkBoard) -> list[str]:
     """What the columns of a board mean, and why some say nothing; a sentence or two each."""
     said = [MIXED] if board.mixed else []
     if len(board.versions) > 1:
-        said.append(f"Versions of the benchmark are pooled: {', '.join(map(shown, board.versions))}.")
+        said.append(f"Runs of several versions of the benchmark: {', '.join(map(shown, board.versions))}.")
     if board.versions and board.unversioned and not board.mixed:
         verb = "names" if board.unversioned == 1 else "name"
         said.append(f"{counted(board.unversioned, 'run')} {verb} no version of the benchmark.")

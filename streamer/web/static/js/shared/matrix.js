@@ -259,4 +259,8 @@ export const matrixChoices = (chosen, change, metrics = Object.keys(COLOURS)) =>
 
 export const matrixCard = (grid, controls, note) => card("Agents by tasks", controls, grid.element, note);
 
-export const matrixShare = (matrix) => `${counted(matrix.tasks.length, "task")}, ${counted(matrix.agents.length, "agent")}; the hardest task passes in ${percent(Math.min(1, ...matrix.tasks.map((task) => task.pass_rate ?? 1)))} of trials`;
+export const matrixShare = ({ tasks, agents }) => {
+  const rates = tasks.map((task) => task.pass_rate).filter((rate) => rate !== null);
+  const hardest = rates.length ? `; the hardest task passes in ${percent(Math.min(...rates))} of trials` : "";
+  return `${counted(tasks.length, "task")}, ${counted(agents.length, "agent")}${hardest}`;
+};
