@@ -493,7 +493,7 @@ class Leaderboards:
         runs = await asked.board_runs(run=query.run, benchmark=query.benchmark, labels=labels)
         together = query.all_benchmarks or query.run is not None
         boards = await asyncio.to_thread(boards_of, runs, query.metric, now, together=together)
-        return with_words(boards)
+        return with_words(boards, len(runs))
 
 
 # -----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from streamer.client.queries import BoardRun
 from streamer.schemas.events import BOARD_METRICS, named_metric
 from streamer.statistics.exact import sign_test
 from streamer.views.decide.leaderboard import (
+    LATEST,
     NOT_RANKED,
     BenchmarkBoard,
     BoardRow,
@@ -24,6 +25,7 @@ from streamer.views.decide.leaderboard import (
     entries_of,
     leaderboard_document,
     leaderboard_tables,
+    with_words,
 )
 from streamer.views.models import Ends
 from streamer.views.tables import Table
@@ -380,6 +382,12 @@ def test_a_run_that_names_no_version_does_not_stand_under_one(without: int, says
     [alone] = tables(*runs[without:])
     assert alone.title.startswith("tb 7: ")
     assert "no version" not in alone.note
+
+
+def test_boards_of_as_many_runs_as_are_read_say_that_earlier_ones_do_not_count() -> None:
+    boards = boards_of(board_runs(a_night("n", 1, {"a": "+" * 6})), "pass_rate", NOW)
+    documents = [leaderboard_document(with_words(boards, runs), []) for runs in (399, 400)]
+    assert [LATEST in document.tables[0].note for document in documents] == [False, True]
 
 
 def test_hostile_names_are_visible_and_an_empty_document_says_so() -> None:

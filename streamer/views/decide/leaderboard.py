@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
-from streamer.client.queries import BoardRun, ComparedRun, HistoryEntry
+from streamer.client.queries import MOST_BOARD_RUNS, BoardRun, ComparedRun, HistoryEntry
 from streamer.schemas.base import (
     Instant,
     Message,
@@ -527,6 +527,7 @@ CHANGED = (
     "unchanged agents looks changed."
 )
 MIXED = "Benchmarks are mixed: these values come from different tasks."
+LATEST = f"Only the latest {MOST_BOARD_RUNS:,} runs count here. A benchmark or a label narrows them."
 
 POINTS_LISTED = 5
 
@@ -538,7 +539,7 @@ def leaderboard_tables(boards: Iterable[BenchmarkBoard], limit: int | None = Non
         limit: at most so many rows of each table; None: all.
     """
     every = list(boards)
-    notes = notes_once(map(notes_of, every))
+    notes = notes_once(board.notes or notes_of(board) for board in every)
     return [_table(board, limit)._replace(note="\n".join(of)) for board, of in zip(every, notes, strict=True)]
 
 
@@ -555,9 +556,13 @@ def leaderboard_document(
     return Document("Leaderboard", facts, lines, leaderboard_tables(boards, limit))
 
 
-def with_words(boards: Iterable[BenchmarkBoard]) -> list[BenchmarkBoard]:
-    """The same boards, each with its title and its notes."""
-    return [board.model_copy(update={"title": title_of(board), "notes": notes_of(board)}) for board in boards]
+def with_words(boards: Iterable[BenchmarkBoard], runs: int = 0) -> list[BenchmarkBoard]:
+    """The same boards of so many runs, each with its title and its notes."""
+    latest = [LATEST] if runs >= MOST_BOARD_RUNS else []
+    return [
+        board.model_copy(update={"title": title_of(board), "notes": notes_of(board) + latest})
+        for board in boards
+    ]
 
 
 def value_column(board: BenchmarkBoard) -> Column:
@@ -600,7 +605,7 @@ def notes_of(board: BenchmarkBoard) -> list[str]:
     return said
 
 
-MEANINGS = frozenset((ALL_RUNS, NEWEST, RANKED, UNKNOWN, CHANGED))
+MEANINGS = frozenset((ALL_RUNS, NEWEST, RANKED, UNKNOWN, CHANGED, LATEST))
 """Notes that say the same of every board."""
 
 
