@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from unicodedata import category, east_asian_width
@@ -77,13 +77,13 @@ def dollars(value: Any) -> str:
     return f"${value:,.4f}" if isinstance(value, int | float) else shown(value)
 
 
-def estimated(part: Any, cost: Any) -> str:
+def estimated(part: Any, cost: Any, write: Callable[[Any], str] = dollars) -> str:
     """The part of a cost that is tokens x price instead of reported (R2); "" if there is none.
 
     >>> estimated(1.25, 10.5), estimated(2.5, 2.5), estimated(0.0, 2.5), estimated(None, None)
     ('$1.2500 of it estimated', 'estimated', '', '')
     """
-    return "" if not part else "estimated" if part == cost else f"{dollars(part)} of it estimated"
+    return "" if not part else "estimated" if part == cost else f"{write(part)} of it estimated"
 
 
 def percent(value: float | None) -> str:

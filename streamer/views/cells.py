@@ -11,7 +11,7 @@ from math import ceil, floor
 from typing import Any
 
 from streamer.schemas.base import Number
-from streamer.schemas.summaries import NO_PLAN, PassAtK, Rank, plan_words
+from streamer.schemas.summaries import NO_PLAN, Rank, plan_words
 from streamer.text import UNSEEN, counted, dollars, percent, ratio, shown, visible
 from streamer.views.columns import (
     GRADES,
@@ -153,16 +153,17 @@ def place(rank: Rank) -> str:
     return str(rank.best) if rank.best == rank.worst else f"{rank.best}-{rank.worst}"
 
 
-def largest_k(pass_at_k: Mapping[str, PassAtK] | None) -> str | None:
+def largest_k(pass_at_k: Mapping[str, Any] | None) -> str | None:
     """The largest k above 1 that has a value, as the mapping names it; None without one."""
-    known = [k for k, result in (pass_at_k or {}).items() if result.value is not None and int(k) > 1]
-    return max(known, key=int, default=None)
+    filled = [k for k, one in (pass_at_k or {}).items() if value_at(one, ("value",)) is not None]
+    return max((k for k in filled if int(k) > 1), key=int, default=None)
 
 
-def share_of_pass(pass_at_k: Mapping[str, PassAtK] | None, k: str | None) -> str:
+def share_of_pass(pass_at_k: Mapping[str, Any] | None, k: str | None) -> str:
     """pass@k; `*` while not every planned task supports it (R11)."""
     result = (pass_at_k or {}).get(k) if k else None
-    return UNSEEN if result is None or result.value is None else percent(result.value) + "*" * result.partial
+    value = value_at(result, ("value",))
+    return UNSEEN if value is None else percent(value) + "*" * bool(value_at(result, ("partial",)))
 
 
 def share_of(done: int, planned: int | None) -> float | None:
@@ -444,7 +445,8 @@ def _infrastructure(without: float | None, failures: int | None, _: Any) -> str:
     return f"{percent(without)} ({failures:,})" if failures else UNSEEN
 
 
-def _pass_at_most(pass_at_k: Any, _: Any, __: Any) -> str:
+def share_of_most(pass_at_k: Mapping[str, Any] | None) -> str:
+    """pass@k with the largest k above 1."""
     most = largest_k(pass_at_k)
     return f"{most}: {share_of_pass(pass_at_k, most)}" if most else UNSEEN
 
@@ -486,7 +488,7 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "pass_rate": lambda _, __, row: pass_rate(row),
     "pass_at_1": _value(lambda pass_at_k: share_of_pass(pass_at_k, "1")),
     "pass_at_ends": lambda _, __, row: pass_at_ends(row),
-    "pass_at_most": _pass_at_most,
+    "pass_at_most": _value(share_of_most),
     "percent": _value(percent),
     "place": _value(shown),
     "progress": _progress,

@@ -42,7 +42,7 @@ class Column:
 
     Attributes:
         title: text above it, which the page capitalises.
-        format: one of the formats in `streamer/views/tables.py`.
+        format: one of the formats in `streamer/views/cells.py`.
         path: fields from the row to the value, which is also the sort key.
         beside: path of a second value in the cell; () without one.
         sort: the first direction of sorting; None: not sortable.
@@ -415,7 +415,7 @@ def _behind(board: Board, names: Container[str], columns: Sequence[Column]) -> B
 # -----------------------------------------------------------------------------
 # The boards and their columns, for the page, the terminal, the commands and the reports.
 #
-# A column names a field of its row, and a format. `streamer/views/tables.py` writes the formats as text.
+# A column names a field of its row, and a format. `streamer/views/cells.py` writes the formats as text.
 # `streamer/views/drawing.py` draws the same formats for the page and for files.
 
 

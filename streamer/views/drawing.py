@@ -160,9 +160,13 @@ count = _finite(lambda value: f"{value:,}" if isinstance(value, int) else _at_mo
 ratio = _finite(lambda value: _at_most(value, 3))
 share = _finite(lambda value: _fixed(value, 3))
 times = _finite(lambda value: f"{_at_most(value, 3)}×")
-percent = _finite(lambda value: plain_percent(value).replace(" ", "\u00a0"))
+percent = _finite(lambda value: _unbroken(plain_percent(value)))
 usd = _finite(lambda value: f"${_fixed(value, 4 if value and abs(value) < 1 else 2)}")
 duration = _finite(plain.span)
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" %", "\u00a0%")
 
 
 def fine(text: str) -> str:
@@ -253,27 +257,18 @@ def _meter(value: Any, write: Callable[[Any], str]) -> Content:
     return h("span", {"class": "meter"}, bar, write(value))
 
 
-def _pass_at(found: Any) -> str:
-    value = None if found is None else value_at(found, ("value",))
-    return UNSEEN if value is None else percent(value) + "*" * bool(value_at(found, ("partial",)))
-
-
-def _pass_at_most(found: Any, _: Any, __: Any) -> str:
-    known = {k: one for k, one in (found or {}).items() if value_at(one, ("value",)) is not None}
-    most = max((k for k in known if int(k) > 1), key=int, default=None)
-    return f"{most}: {_pass_at(known[most])}" if most else UNSEEN
-
-
-def progress_bar(done: int, planned: int) -> Element:
+def progress(done: int, planned: int) -> Element:
+    """Both counts over a bar."""
     filled = max(0.0, min(1.0, done / planned)) if planned else 0
-    return h("div", {"class": "progress", "aria-hidden": "true"}, h("i", {"--share": filled}))
+    bar = h("div", {"class": "progress", "aria-hidden": "true"}, h("i", {"--share": filled}))
+    return h("span", {}, f"{count(done)} / {count(planned)}", bar)
 
 
 def _progress(done: int, planned: int | None, run: Any) -> Content:
     if planned is None:
         words = plan_words(run)
         return f"{count(done)} ({words})" if words not in ("", NO_PLAN) else count(done)
-    return h("span", {}, f"{count(done)} / {count(planned)}", progress_bar(done, planned))
+    return progress(done, planned)
 
 
 def better(by: float, words: str, *, high: bool = True) -> Element:
@@ -362,8 +357,8 @@ DRAWN: dict[str, Draw] = {
     "of": lambda part, whole, _: count(part) if whole is None else f"{count(part)} / {count(whole)}",
     "outcome": _value(outcome_badge),
     "pass_rate": _pass_rate,
-    "pass_at_1": lambda found, _, __: _pass_at((found or {}).get("1")),
-    "pass_at_most": _pass_at_most,
+    "pass_at_1": lambda found, _, __: _unbroken(plain.share_of_pass(found, "1")),
+    "pass_at_most": lambda found, _, __: _unbroken(plain.share_of_most(found)),
     "place": _value(lambda places: places or UNSEEN),
     "progress": _progress,
     "run": lambda shown, run_id, _: name(shown or run_id),

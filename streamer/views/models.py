@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from pydantic import BaseModel, Field
 
 from streamer.schemas.base import Instant, Message, Number, agent_model_label, optional
-from streamer.schemas.events import FormulaCodePayload, FormulaCodeSummary
+from streamer.schemas.events import NO_FAILURE, FormulaCodePayload, FormulaCodeSummary
 from streamer.schemas.summaries import (
     AgentModelSummary,
     Grade,
@@ -401,9 +401,6 @@ class Comparison(Message):
 # -----------------------------------------------------------------------------
 # Reasons for failed trials, grouped by failure mode and by the common part of their messages.
 
-
-NO_FAILURE = ("", "none", "unset")
-"""Failure modes that mean no failure (G6)."""
 
 MAX_KIND_CHARACTERS = 160
 MAX_GROUPS = 200

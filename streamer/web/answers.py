@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any
 from urllib.parse import quote
 
+from streamer.client.queries import MOST_BOARD_RUNS
 from streamer.schemas.events import BOARD_METRICS, NAMED
 from streamer.schemas.summaries import RunSummary
 from streamer.storage.kafka import KafkaError, broker_problem
@@ -77,7 +78,7 @@ async def _compare_answer(web: Web, query: Query, found: Comparison) -> Json:
 
 async def _leaders_answer(web: Web, query: models.LeaderboardsQuery, found: list[BenchmarkBoard]) -> Json:
     asked, _ = await web.runs.at(query.as_of)
-    runs = (await asked.page_of_runs(limit=POOLED_RUNS)).runs
+    runs = (await asked.page_of_runs(limit=MOST_BOARD_RUNS)).runs
     boards = [
         {
             "key": board.title,
@@ -89,10 +90,6 @@ async def _leaders_answer(web: Web, query: models.LeaderboardsQuery, found: list
     ]
     benchmarks = sorted({run.benchmark for run in runs if run.benchmark})
     return {"boards": boards, "metrics": _metrics(query.metric, runs), "benchmarks": benchmarks}
-
-
-POOLED_RUNS = 400
-"""The most runs that leaderboards pool, the latest ones."""
 
 
 def _metrics(asked: str, runs: Iterable[RunSummary]) -> list[tuple[str, str]]:

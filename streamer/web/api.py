@@ -672,7 +672,7 @@ async def _ledger(web: Web, query: TimeQuery, name: str) -> LedgerResult:
     runs = await _every_run(web, query)
     run_ids = runs_of(name, entries_of(runs))
     versions = frozenset((run.run_id, run.epoch, run.state_version) for run in runs if run.run_id in run_ids)
-    position = None if query.as_of is None else Position.of(query.as_of)
+    position = _position(query.as_of)
 
     def folded() -> LedgerResult:
         return ledger_of(name, *fold_states(web.settings, run_ids, web.prices, position))

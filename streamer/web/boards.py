@@ -8,7 +8,7 @@ from functools import partial
 from urllib.parse import quote, urlencode
 
 from streamer.schemas.summaries import plan_words
-from streamer.text import UNSEEN, counted
+from streamer.text import UNSEEN, counted, estimated
 from streamer.views import drawing
 from streamer.views.charts import NARROW, WIDE, charts_of, draw_frontier
 from streamer.views.columns import pass_owner, primary_of, shows_grades
@@ -179,7 +179,7 @@ def _parts_of(table: str, drawn: drawing.Drawn) -> Iterable[Part]:
 
 
 # -----------------------------------------------------------------------------
-# The head of a run and its tiles, on the page and in a report.
+# The head of a run and its tiles, on the page.
 
 
 MOST_ATTEMPTS = 5
@@ -229,29 +229,19 @@ def _short_progress(run: Json) -> str:
 def drawn_tiles(run: Json, outlook: Outlook | None) -> list[drawing.Element]:
     """Progress, results and costs of a run. Forecasts use event time."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
-    part = drawing.percent(min(1.0, done / planned) if planned else 1.0)
-    counts = f"{plan_words(run)}: counts only" if planned is None else f"{part} of the plan"
+    filled = drawing.percent(min(1.0, done / planned) if planned else 1.0)
+    counts = f"{plan_words(run)}: counts only" if planned is None else f"{filled} of the plan"
     running = run["in_flight"] if run["status"] is None else 0
-    value = (
-        drawing.h(
-            "span",
-            {},
-            f"{drawing.count(done)} / {drawing.count(planned)}",
-            drawing.progress_bar(done, planned),
-        )
-        if planned
-        else None
-    )
     judged = run.get("verdict_trials")
     none = "no verdicts"
     of = drawing.count(run["trials"] if judged is None else judged)
     resolved = f"{drawing.count(run['resolved'])} resolved of {of}"
-    rate = outlook and outlook.usd_per_hour
-    tokens = run["tokens"]
+    rate, tokens = outlook and outlook.usd_per_hour, run["tokens"]
+    part = estimated(run.get("estimated_cost"), run["total_cost"], drawing.usd)
     return [
         _tile(
             "Progress",
-            value or of_done(done, planned),
+            drawing.count(done) if planned is None else drawing.progress(done, planned),
             [counts, f"{drawing.count(running)} running" if running else None, _end(outlook)],
         ),
         _tile(
@@ -262,15 +252,11 @@ def drawn_tiles(run: Json, outlook: Outlook | None) -> list[drawing.Element]:
         _tile(
             "Cost",
             drawing.usd(run["total_cost"]),
-            [_estimated(run), None if rate is None else f"{drawing.usd(rate)} per hour", _total(outlook)],
+            [part, None if rate is None else f"{drawing.usd(rate)} per hour", _total(outlook)],
         ),
         _pass_tile(run, none),
         _tile("Tokens", drawing.count(tokens["output"]), [f"out; {drawing.count(tokens['input'])} in"]),
     ]
-
-
-def of_done(done: int, planned: int | None) -> str:
-    return drawing.count(done) if planned is None else f"{drawing.count(done)} / {drawing.count(planned)}"
 
 
 def _tile(title: str, value: drawing.Content, more: Iterable[str | None]) -> drawing.Element:
@@ -314,9 +300,3 @@ def _without_infrastructure(run: Json) -> str | None:
         return None
     without = drawing.percent(run["accuracy_excluding_infrastructure"])
     return f"{without} without {counted(failures, 'infrastructure failure')}"
-
-
-def _estimated(run: Json) -> str | None:
-    """The part of the cost that is tokens x price instead of reported; None if all was reported."""
-    cost, part = run["total_cost"], run.get("estimated_cost")
-    return None if not part else "estimated" if part == cost else f"{drawing.usd(part)} of it estimated"

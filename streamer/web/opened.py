@@ -14,7 +14,7 @@ from streamer.text import UNSEEN, counted, visible
 from streamer.views import drawing
 from streamer.views.columns import Column
 from streamer.views.drawing import Content, Element, badge, count, h, name, usd
-from streamer.views.models import NO_FAILURE
+from streamer.views.models import outcome_of, stated_mode
 from streamer.web.artifacts import ArtifactView, Span, Step, ToolCall
 from streamer.web.models import TrialEvent
 
@@ -47,7 +47,7 @@ def opened_trial(
         *(_formulacode(trial["formulacode"]) if trial["formulacode"] else ()),
         h("details", {}, h("summary", {}, "Payload as published"), _written(payload)),
     )
-    return {"title": h("div", {}, title, drawing.outcome_badge(_word(trial))), "content": content}
+    return {"title": h("div", {}, title, drawing.outcome_badge(outcome_of(trial))), "content": content}
 
 
 def _as_written(text: str) -> str:
@@ -58,20 +58,11 @@ def _written(text: str) -> Element:
     return h("pre", {}, _as_written(text))
 
 
-def _word(trial: Json) -> str:
-    code = trial["formulacode"]
-    if code and code["fallback_to_baseline"]:
-        return "fell_back"
-    if trial["success"]:
-        return "passed"
-    return "no_verdict" if trial["resolved"] is None and code is None else "failed"
-
-
 _MOODS = {"passed": "good", "failed": "bad", "fell_back": "warn"}
 
 
 def _why(trial: Json, awaited: bool, event: TrialEvent | None) -> Element:
-    word = _word(trial)
+    word = outcome_of(trial)
     titles = {
         "passed": "It passed.",
         "failed": "Why it failed",
@@ -89,22 +80,17 @@ def _why(trial: Json, awaited: bool, event: TrialEvent | None) -> Element:
 
 
 def _reasons(trial: Json, awaited: bool) -> Iterable[str]:
-    code, mode = trial["formulacode"], trial["failure_mode"]
-    failed = mode is not None and mode not in NO_FAILURE
+    code, mode = trial["formulacode"], stated_mode(trial["failure_mode"])
     if code:
         yield from _broken(code)
-    if failed:
+    if mode is not None:
         yield f"The harness says: {visible(mode)}."
     if trial["resolved"] is False and not code:
         yield "The harness says that the task is not resolved."
     if trial["resolved"] is None and not code:
-        unknown = trial["success"] is None
-        yield (
-            "The harness gave no verdict."
-            if unknown
-            else ("The harness gave no verdict; that counts as unresolved.")
-        )
-    if awaited and not failed and trial["composite_score"] is None:
+        counts = "" if trial["success"] is None else "; that counts as unresolved"
+        yield f"The harness gave no verdict{counts}."
+    if awaited and mode is None and trial["composite_score"] is None:
         yield "The judge's score is still awaited."
 
 

@@ -234,7 +234,8 @@ def verdict_line(result: GateResult) -> str:
     asked = []
     if result.baseline is not None:
         is_rate = result.metric == PRIMARY_METRIC
-        drop = f"{100 * result.max_drop:g}{POINTS}" if is_rate else f"{result.max_drop:g}"
+        drop = f"{(100 if is_rate else 1) * result.max_drop:g}"
+        drop += "" if not is_rate else " point" if drop == "1" else POINTS
         what = "in this run" if result.question == "final" else "on tasks like these"
         asked.append(f"{result.metric} at most {drop} worse than {_called(result.baseline)}, {what}")
     if result.target is not None:
@@ -636,9 +637,9 @@ class NoSuchSide(Exception):
 
     @classmethod
     def unknown_agent(cls, run_id: str, label: str, agents: Collection[str]) -> NoSuchSide:
-        close, names = get_close_matches(label, agents, n=SHOWN, cutoff=0.4), _listed_names(sorted(agents))
+        close, names = get_close_matches(label, agents, n=SHOWN, cutoff=0.4), listed(sorted(agents), SHOWN)
         hint = f"It has {names}." if names else "It has no results yet."
-        hint = f"Did you mean {_listed_names(close)}?" if close else hint
+        hint = f"Did you mean {listed(close, SHOWN)}?" if close else hint
         return cls(f"run {run_id!r} has no agent:model {label!r}. {hint}")
 
 
@@ -670,7 +671,7 @@ def run_of(source: str, text: str, runs: Mapping[str, RunState]) -> str:
     if text in runs:
         return text
     run_ids = sorted(runs)
-    names = _listed_names(run_ids)
+    names = listed(run_ids, SHOWN)
     if text:
         raise NoSuchSide(f"{source} has no run or agent {text!r}. Its runs: {names or 'none'}")
     if not run_ids:
@@ -701,14 +702,9 @@ def _agent(source: str, run: RunState, label: str | None, *, fixed: bool) -> Gro
         names = [group.agent_model or "" for group in agents]
         raise NoSuchSide(
             f"{visible(source)} has {len(agents)} agents that are not baselines"
-            + (f"; name one: {source}/AGENT:MODEL, of {_listed_names(names)}" if names else "")
+            + (f"; name one: {source}/AGENT:MODEL, of {listed(names, SHOWN)}" if names else "")
         )
     return agents[0] if agents else None
-
-
-def _listed_names(names: Collection[str]) -> str:
-    shown = ", ".join(list(names)[:SHOWN])
-    return shown if len(names) <= SHOWN else f"{shown}, ..."
 
 
 # -----------------------------------------------------------------------------
