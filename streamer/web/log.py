@@ -28,7 +28,7 @@ from streamer.folding.fold import CannotBeFolded, Pipeline
 from streamer.folding.prices import PriceTable
 from streamer.folding.slots import SlotRank, fingerprint, slot_in_run, slot_key
 from streamer.folding.state import RunState
-from streamer.schemas.base import Instant, Message, Number, encode_id, microseconds
+from streamer.schemas.base import Instant, Message, Number, encode_id, microseconds, split_label
 from streamer.schemas.events import TrialResult, can_have_board
 from streamer.schemas.summaries import ShareRange
 from streamer.schemas.wire import Position, Result, decode, may_name, read
@@ -776,7 +776,7 @@ def _matches(row: AnyRow, query: TrialsQuery) -> bool:
     return (
         query.task in (None, row.task_id)
         and query.tier in (None, row.tier)
-        and query.agent in (None, row.agent_model, row.agent_model.partition(":")[0])
+        and (query.agent is None or query.agent in (row.agent_model, split_label(row.agent_model)[0]))
         and query.outcome in (None, row.outcome)
         and not (failed and row.success is not False)
         and query.failure_mode in (None, stated_mode(row.failure_mode) or "")

@@ -340,6 +340,13 @@ def test_archived_candidates_keep_their_places_and_an_archived_run_may_be_delete
     assert [one.run_id for one in gone.candidates] == ["b", "d", "late"]
 
 
+def test_an_archived_candidate_keeps_the_name_of_its_agent() -> None:
+    """A colon in it is encoded in the label."""
+    events = [*BASE, *entered("c", 2, BEST, agent="pkg:B")]
+    assert [one.agent_model for one in ledger(events).candidates] == ["pkg%3AB:m"]
+    assert settled(ledger([*events, *archiving("c", events)])) == settled(ledger(events))
+
+
 def test_lines_of_a_run_that_was_never_deleted_do_not_count() -> None:
     """Or anybody could write a verdict into a plan."""
     forged = LEDGER | {"lines": {"b:m": [1e9, None, 20, 20, 0, 0]}}

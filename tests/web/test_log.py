@@ -612,6 +612,11 @@ def test_a_page_holds_what_was_asked_for_in_its_order(query: dict[str, Any], exp
     assert page.total == 3
 
 
+def test_an_agent_whose_name_has_a_colon_is_found_by_name_and_by_label() -> None:
+    rows = [*ROWS, a_row(agent_model="pkg%3AAgent:m")]
+    assert [page_of(rows, TrialsQuery(agent=of)).matching for of in ("pkg:Agent", "pkg%3AAgent:m")] == [1, 1]
+
+
 async def test_a_trial_with_numbers_alone_is_no_failed_one() -> None:
     """R31."""
     rows = [*ROWS, a_row(id="n" * 24, success=None, resolved=None, outcome="no_verdict")]

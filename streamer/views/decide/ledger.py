@@ -23,7 +23,7 @@ from streamer.folding.pairs.contest import worse_and_behind
 from streamer.folding.run import Run
 from streamer.folding.state import RunState, agents_of, candidates_of, declared_agents, texts_of
 from streamer.folding.summaries import archived_lines, ledger_entry
-from streamer.schemas.base import GroupId, Instant, Message
+from streamer.schemas.base import GroupId, Instant, Message, split_label
 from streamer.schemas.events import PRIMARY_METRIC, LedgerLine
 from streamer.schemas.summaries import LedgerEntry, RunSummary
 from streamer.statistics.final import ALPHA
@@ -291,11 +291,11 @@ def _candidates(name: str, runs: Mapping[str, RunState]) -> Iterator[_Candidate]
             continue
         if (lines := archived_lines(run)) is not None:
             for label, line in lines.items():
-                agent, _, model = label.partition(":")
                 if run.slots and line[1] is None:  # the trials that stand are not those of the verdict
                     line = (None, "begun_again", *line[2:])
                 not_judged = _reason(line) if line[1] in NOT_JUDGED else None
-                yield _Candidate(declared.at or 0, run, GroupId(None, agent, model), entry, not_judged, line)
+                group = GroupId(None, *split_label(label))
+                yield _Candidate(declared.at or 0, run, group, entry, not_judged, line)
             continue
         late: Missing | None = "undated" if declared.at is None else None if entry.in_time else "late"
         named = _judged_of(run, entry.baseline)
