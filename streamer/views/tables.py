@@ -203,15 +203,15 @@ REMARKS = {
 
 def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
     """The run in a few sentences: results, progress, values across tiers, and the clock."""
-    pass_at = f"pass@k {pass_owner(run)}, " if run["pass_at_k"] is None else f"pass@k {pass_at_k(run)}, "
-    if run.get("verdict_trials") == 0:
-        pass_at = ""
+    judged = ""
+    if run.get("verdict_trials") != 0:
+        judged = f"{accuracy_name(run)} {accuracy(run)}, {run['no_verdict']:,} without a verdict, "
+    pass_at = f"pass@k {pass_owner(run) if run['pass_at_k'] is None else pass_at_k(run)}, " if judged else ""
     part = estimated(run.get("estimated_cost"), run["total_cost"])
+    estimate = f" ({part})" if part else ""
     lines = [
         f"{resolved_of(run['resolved'], run['trials'], run.get('verdict_trials'))}: "
-        f"{accuracy_name(run)} {accuracy(run)}, "
-        f"{run['no_verdict']} without a verdict, {counted(run['tasks'], 'task')}, "
-        f"{pass_at}cost {dollars(run['total_cost'])}" + f" ({part})" * bool(part),
+        f"{judged}{counted(run['tasks'], 'task')}, {pass_at}cost {dollars(run['total_cost'])}{estimate}",
         f"{progress(run)}; {run['superseded']} superseded, {counted(run['conflicts'], 'conflict')}; "
         f"grades by profile {run['grading_profile']}",
     ]

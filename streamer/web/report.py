@@ -447,7 +447,8 @@ def _tiles(run: Json) -> Iterable[str]:
     yield _tile(accuracy_name(run).capitalize(), percent(run["accuracy"]), resolved + excluded)
     part = estimated(run.get("estimated_cost"), run["total_cost"])
     yield _tile("Cost", dollars(run["total_cost"]), "; ".join(filter(None, (part, rate))))
-    yield _tile("Tasks", shown(run["tasks"]), f"{counted(run['no_verdict'], 'trial')} without a verdict")
+    without = f"{counted(run['no_verdict'], 'trial')} without a verdict"
+    yield _tile("Tasks", shown(run["tasks"]), without if run.get("verdict_trials") != 0 else "")
 
 
 def _tile(title: str, value: str, more: str) -> str:

@@ -124,6 +124,12 @@ CASES = {
         [{"task_id": f"t{at}", "metrics": {"x": 0.5}} for at in range(8)],
         FOLD,
         "0.0 %",
+        "8 trials, no verdicts: 8 tasks, cost",
+    ),
+    "a report of numbers alone": Case(
+        [{"task_id": f"t{at}", "metrics": {"x": 0.5}} for at in range(8)],
+        ["report", "--from", "-", "--format", "html"],
+        "0 trials without a verdict",
         "8 trials, no verdicts",
     ),
     "a score of 85": Case(

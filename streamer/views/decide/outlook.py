@@ -210,7 +210,8 @@ def eta_of(
     """
     now = observation_of(run)
     start = Observation(run.started_at, 0, None) if run.started_at else since or now
-    seconds = seconds_between(start, now)
+    passed = (now.at - start.at).total_seconds() if now.at and start.at else 0.0
+    seconds = passed if passed > 0 else None
     spent = None if now.cost is None else now.cost - (start.cost or 0.0)
     rate = None if spent is None or seconds is None else spent * 3600 / seconds
     left = partial(_seconds_left, run, now.done - start.done, seconds, agents, in_flight)
@@ -225,20 +226,6 @@ def eta_of(
 def observation_of(run: RunSummary) -> Observation:
     """Where a run stands now."""
     return Observation(run.last_event_at, run.progress.done, finite(run.total_cost))
-
-
-def seconds_between(start: Observation, now: Observation) -> float | None:
-    """Event time that passed, > 0; None: unknown, or no time has passed.
-
-    >>> from datetime import UTC
-    >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    >>> seconds_between(Observation(noon, 0, None), Observation(noon.replace(minute=1), 1, None))
-    60.0
-    """
-    if start.at is None or now.at is None:
-        return None
-    seconds = (now.at - start.at).total_seconds()
-    return seconds if seconds > 0 else None
 
 
 def _open_trials(run: RunSummary) -> int | None:
