@@ -62,9 +62,9 @@ def listening(host: str, port: int | None) -> socket.socket:
     return listener
 
 
-def available_port(port: int | None = None) -> int:
+def available_port() -> int:
     """The port that a server on this machine would get; raises AddressInUse."""
-    with listening(DEFAULT_HOST, port) as listener:
+    with listening(DEFAULT_HOST, None) as listener:
         return int(listener.getsockname()[1])
 
 

@@ -26,7 +26,6 @@ from streamer.web import (
     announcement,
     app,
     artifacts,
-    available_port,
     listening,
     own_addresses,
     qr_code,
@@ -326,7 +325,6 @@ def test_a_port_that_was_named_and_is_taken_is_an_error_that_says_so() -> None:
         port = first.getsockname()[1]
         with pytest.raises(AddressInUse, match=rf"127\.0\.0\.1 port {port}: .*--port"):
             listening("127.0.0.1", port)
-    assert available_port(port) == port
 
 
 def test_the_usual_port_gives_way_to_a_free_one(monkeypatch: pytest.MonkeyPatch) -> None:

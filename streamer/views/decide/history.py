@@ -704,22 +704,19 @@ class Decision(Message):
     words: str = Field(description="The same as a sentence; names are not escaped.")
 
 
-def pairs_to_decide(
-    wins: int, losses: int, known: int, most: int, needed: float = float(EITHER)
-) -> int | None:
+def pairs_to_decide(wins: int, losses: int, known: int, most: int) -> int | None:
     """After how many pairs in all evidence suffices, if wins and losses go on so; None: not in `most`.
 
     Args:
         wins, losses: of `known` pairs; more losses than wins are decided.
         most: so many pairs at most.
-        needed: evidence.
 
     >>> pairs_to_decide(2, 8, 40, 2_000), pairs_to_decide(5, 6, 40, 2_000), pairs_to_decide(4, 4, 40, 2_000)
     (98, None, None)
     """
     if losses <= wins:
         return None
-    sizes = range(known + 1, most + 1)
+    sizes, needed = range(known + 1, most + 1), float(EITHER)
     at = bisect_left(sizes, needed, key=lambda n: e_value(round(wins * n / known), round(losses * n / known)))
     return sizes[at] if at < len(sizes) else None
 
