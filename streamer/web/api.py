@@ -69,7 +69,7 @@ from streamer.views.models import (
     failure_groups,
     matrix_of,
 )
-from streamer.views.tables import run_document
+from streamer.views.tables import Document, run_document
 from streamer.views.why import MetricMoves, Question, metric_of, why
 from streamer.web import log
 from streamer.web.artifacts import (
@@ -778,14 +778,18 @@ async def run_sheet(web: Web, query: RunSheetQuery, run: str) -> bytes:
     if query.as_of is None:
         raise BadQuery("as_of: give the offset or time to show. The page /#/run/RUN is live")
     position = Position.of(query.as_of)
-    at = await FoldedAgain(web, run, position).answers()
-    agents, tiers = ([one.model_dump(mode="json") for one in some] for some in (at.agents, at.tiers))
-    places = places_of(at.compared.comparison)
-    document = run_document(at.run.model_dump(mode="json"), agents, tiers, now=at.moment, places=places)
+    document = document_of(await FoldedAgain(web, run, position).answers())
     document = document._replace(tables=[table for table in document.tables if table.rows])
     live = f"/#/run/{quote(run, safe='')}" + (f"/{query.tab}" if query.tab else "")
     of = position if position.at else f"offset {position}"
     return sheet(document, notice=f"As of {of}, not live.", lead=(live, "The run as it stands now"))
+
+
+def document_of(at: RunAnswers) -> Document:
+    """A run in sentences and tables."""
+    agents, tiers = ([one.model_dump(mode="json") for one in some] for some in (at.agents, at.tiers))
+    places = places_of(at.comparison)
+    return run_document(at.run.model_dump(mode="json"), agents, tiers, now=at.moment, places=places)
 
 
 def _trials_link(of: TaskRun, task_id: str) -> str:

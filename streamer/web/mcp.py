@@ -28,9 +28,7 @@ from streamer import product_version
 from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT
 from streamer.schemas.base import canonical_json
 from streamer.settings import Settings
-from streamer.views.decide.outlook import places_of
-from streamer.views.tables import run_document
-from streamer.web.api import OPERATIONS, Web, run_at, values_of
+from streamer.web.api import OPERATIONS, Web, document_of, run_at, values_of
 from streamer.web.models import AsOfQuery, BadQuery, Operation, Page, Query, checked, status_of
 
 UNTRUSTED = "untrusted_text"
@@ -96,10 +94,7 @@ class Tool:
 
 
 async def _board(web: Web, query: AsOfQuery, run: str) -> Any:
-    at = await run_at(web, run, query.as_of).answers(*OF_SNAPSHOT, *OF_COMPARISON)
-    says = [summary.model_dump(mode="json") for summary in (at.run, *at.agents, *at.tiers)]
-    agents, tiers = says[1 : 1 + len(at.agents)], says[1 + len(at.agents) :]
-    document = run_document(says[0], agents, tiers, now=at.moment, places=places_of(at.comparison))
+    document = document_of(await run_at(web, run, query.as_of).answers(*OF_SNAPSHOT, *OF_COMPARISON))
     tables = {
         table.title: [dict(zip((c.title for c in table.columns), row, strict=True)) for row in table.rows]
         for table in document.tables

@@ -351,6 +351,7 @@ def test_at_the_end_no_question_is_called_open_until_all_trials_are_final(
     result = judged([*plans, *trials, *ENDS], question="ability", **terms)
     assert f"ability: undecided, on tasks like these: {said}" in result.words[1]
     assert (result.final.ends is None) == (result.final.basis == "nothing")
+    assert (counts(result) == "a:m of r: no verdicts; b:m of s: no verdicts") is (fields is NUMBERS)
 
 
 def test_a_file_without_a_plan_and_an_end_is_judged_as_it_stands_and_that_is_said() -> None:
@@ -365,15 +366,6 @@ def test_a_file_without_a_plan_and_an_end_is_judged_as_it_stands_and_that_is_sai
     for known in ([*events, *ENDS], [*PLANS, *events]):
         assert not set(complete) & set(judged(known, fixed=True).words)
     assert counts(judged(events)) == "a:m of r: 1 trial; b:m of s: 1 trial"
-
-
-def test_a_side_with_numbers_alone_has_no_verdicts_instead_of_no_trials() -> None:
-    alone = judge(
-        Entrant("mine", side([trial("r", "a", "x", None, **NUMBERS)], "r", "a")),
-        None,
-        Terms(target=Fraction(1)),
-    )
-    assert counts(alone) == "a:m of r: no verdicts"
 
 
 def test_bounds_say_why_there_is_no_interval() -> None:
