@@ -228,7 +228,7 @@ UNRELATED = "if the order has nothing to do with difficulty"
 
 
 def counts_as_complete(run_id: str) -> str:
-    """What is said of a run that is judged as it stands (inference 7)."""
+    """The sentence about a run that is judged as it stands (inference 7)."""
     return f"{run_id} has no plan and no end: it counts as complete"
 
 
