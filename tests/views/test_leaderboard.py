@@ -355,6 +355,18 @@ def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why
     assert "pooled" not in table.note.split("\n")[0]
 
 
+def test_agents_with_numbers_alone_stand_on_the_board_of_their_metric() -> None:
+    """R31: their tasks are not published, and no pass rate needs them; few tasks are few here, too."""
+    [*large, _] = a_night("n1", 1, {"a": "+-" * 3, "b": "+" * 6})
+    [*small, _] = a_night("n2", 2, {"a": "+" * 4})
+    numbers = [one | {"resolved": None} if "task_id" in one else one for one in (*large, *small)]
+    ends = [{"type": "run_finished", "run_id": run} for run in ("n1", "n2")]
+    [board] = boards_of(board_runs([*numbers, *ends]), "metrics/reward", NOW)
+    rows = [(row.agent_model, row.value, row.tasks, row.runs) for row in board.rows]
+    assert rows == [("b:m", 1.0, 6, ["n1"]), ("a:m", 0.625, 6, ["n1"])]
+    assert [(row.runs, row.left_out) for row in board.below] == [(["n2"], "tiny")]
+
+
 def test_a_limit_keeps_the_best_and_a_named_metric_is_neither_ranked_nor_pooled() -> None:
     [limited], [named] = tables(*nights(), limit=1), tables(*nights(), metric="metrics/reward")
     assert [row["agent:model"] for row in cells(limited)] == ["a:m"]

@@ -68,6 +68,11 @@ class Entry:
     left_out: LeftOut | None
 
     @property
+    def size(self) -> int:
+        """Its tasks; of numbers alone only their count is published (R31)."""
+        return len(self.tasks) or self.agent.tasks
+
+    @property
     def when(self) -> tuple[datetime, str]:
         """Event time of the run's last event, and its id."""
         return self.run.run.last_event_at or datetime.min.replace(tzinfo=UTC), self.run.run.run_id
@@ -82,7 +87,7 @@ def entries_of(runs: Iterable[BoardRun], of: BoardMetric, *, pooled: bool) -> li
         pooled: the runs may be pooled; False: their benchmark is not known.
     """
     entries = [entry for run in runs for entry in _entries(run, of)]
-    most = max((len(entry.tasks) for entry in entries if entry.left_out is None), default=0)
+    most = max((entry.size for entry in entries if entry.left_out is None), default=0)
     return [_mark(entry, most, pooled=pooled) for entry in entries]
 
 
@@ -97,7 +102,7 @@ def _entries(run: BoardRun, of: BoardMetric) -> Iterable[Entry]:
             task: Attempts(*numbers[label]) for task, numbers in run.tasks.items() if label in numbers
         }
         finished = over and not agent.provisional
-        left_out: LeftOut | None = None if attempts else "not_compared"
+        left_out: LeftOut | None = None if attempts or agent.verdict_trials == 0 else "not_compared"
         yield Entry(
             run, agent, value, _interval(of, stored), attempts, left_out if finished else "unfinished"
         )
@@ -108,7 +113,7 @@ def _mark(entry: Entry, most: int, *, pooled: bool) -> Entry:
         return entry
     if not pooled:
         return replace(entry, left_out="no_benchmark")
-    tiny = len(entry.tasks) < LEAST_TASKS or 2 * len(entry.tasks) < most
+    tiny = entry.size < LEAST_TASKS or 2 * entry.size < most
     return replace(entry, left_out="tiny") if tiny else entry
 
 
@@ -393,7 +398,7 @@ def _pooled(
         value=json_number(value),
         interval=interval,
         trials=sum(entry.agent.trials for entry in rests_on),
-        tasks=len(tasks) if of.name == PRIMARY_METRIC else len(newest.tasks),
+        tasks=len(tasks) if of.name == PRIMARY_METRIC else newest.size,
         unknown=sum(one.unknown for entry in rests_on for one in entry.tasks.values()),
         runs=[entry.run.run.run_id for entry in reversed(rests_on)],
         newest=newest.run.run.run_id,

@@ -36,7 +36,7 @@ export const usd = (value) =>
     return `$${v.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
   });
 
-// Times are in UTC, and in the words of `streamer/views/tables.py`.
+// Times are in UTC, and in the words of `streamer/views/cells.py`.
 const iso = (date, from, to) => date.toISOString().slice(from, to);
 export const second = (date) => `${iso(date, 11, 19)} UTC`;
 
