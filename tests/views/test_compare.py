@@ -304,7 +304,7 @@ def test_of_numbers_alone_nothing_is_said_of_pass_rates() -> None:
     )
     result = compare_sides(*sides, 0, 20)
     assert (result.in_common, result.words) == (
-        "12 tasks in common, without verdicts; only in A 0, only in B 0",
+        "12 tasks in common, without verdicts to compare; only in A 0, only in B 0",
         [],
     )
     assert result.differences["metrics/x"].interval is not None

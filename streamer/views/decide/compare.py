@@ -479,15 +479,15 @@ def _failure_mode(trials: Iterable[AnyRow]) -> str | None:
 
 
 def _in_common(sides: Comparison) -> str:
-    common, alone = counted(sides.tasks, "task"), (sides.a.only_here, sides.b.only_here)
+    common = f"{counted(sides.tasks, 'task')} in common"
+    alone = f"only in A {sides.a.only_here:,}, only in B {sides.b.only_here:,}"
     if sides.tasks and not sides.differences["pass_rate"].tasks:
-        return f"{common} in common, without verdicts; only in A {alone[0]:,}, only in B {alone[1]:,}"
+        return f"{common}, without verdicts to compare; {alone}"
     unjudged = sides.tasks - (sides.both_passed + sides.only_a + sides.only_b + sides.neither)
     without = f", without a verdict {unjudged:,}" if unjudged else ""
     return (
-        f"{common} in common: passed by both {sides.both_passed:,}, by A alone "
-        f"{sides.only_a:,}, by B alone {sides.only_b:,}, by neither {sides.neither:,}{without}; "
-        f"only in A {alone[0]:,}, only in B {alone[1]:,}"
+        f"{common}: passed by both {sides.both_passed:,}, by A alone {sides.only_a:,}, "
+        f"by B alone {sides.only_b:,}, by neither {sides.neither:,}{without}; {alone}"
     )
 
 
