@@ -325,7 +325,9 @@ def reason(group: Summary) -> str:
     """
     code = value_at(group, ("uncertainty", "final_missing"))
     reach = value_at(group, ("uncertainty", "reachable", "pass_rate"))
-    if code is None or (reach is not None and value_at(reach, ("low",)) == value_at(reach, ("high",))):
+    is_over = value_at(group, ("over",)) and not is_open(group) and not value_at(group, ("no_verdict",))
+    is_known = reach is not None and value_at(reach, ("low",)) == value_at(reach, ("high",))
+    if code is None or is_over or is_known:
         return ""
     return REASONS.get(str(code), str(code))
 

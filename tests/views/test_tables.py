@@ -358,6 +358,17 @@ def test_at_the_end_there_is_the_final_pass_rate_alone(kind: str) -> None:
     assert table.note == ""
 
 
+def test_a_run_without_a_plan_that_has_ended_lacks_no_interval() -> None:
+    """Inference 5: with nothing unknown, nothing is said."""
+    [agent], [crashed] = (
+        [one for one in summarised([trial]).values() if one["type"] == "agent_model_summary"]
+        for trial in (a_trial(), a_trial(resolved=None, failure_mode="agent_timeout"))
+    )
+    ended = a_run(status="completed")
+    notes = [agents_table([one], run).note for one, run in ((agent, None), (agent, ended), (crashed, ended))]
+    assert [note.startswith(NONE) for note in notes] == [True, False, True]
+
+
 def test_reasons_that_differ_name_the_agents_and_another_order_later_is_said() -> None:
     first, second = agents(CHOSEN, 36)
     second = second | {"uncertainty": second["uncertainty"] | {"final_missing": "attempts_together"}}
