@@ -502,7 +502,10 @@ class Chunk:
 
 
 class SpillFile(AppendOnlyFile):
+    """One file of waiting lines. If it `is_kept`, it stays for the next publisher after all were sent."""
+
     unsent = 0
+    is_kept = False
     _confirmed = 0
 
     def mend(self) -> None:
@@ -572,7 +575,7 @@ class Spill:
         return next(filter(None, (file.read() for file in self._files)), None)
 
     def confirm(self, chunk: Chunk) -> None:
-        """Mark these lines as done; after its last lines a file is removed."""
+        """Mark these lines as done; after its last lines a file is removed, unless it is kept."""
         chunk.file.confirm(chunk)
         self._leave_done()
 
@@ -591,7 +594,8 @@ class Spill:
 
     def _leave_done(self) -> None:
         for file in [file for file in self._files if file.done]:
-            file.path.unlink(missing_ok=True)
+            if not file.is_kept:
+                file.path.unlink(missing_ok=True)
             file.close()
             self._files.remove(file)
 

@@ -291,12 +291,7 @@ class Delivery:
             self._status.disk_fails(error)
 
     def _put_aside(self, refused: Refused) -> None:
-        try:
-            self._refuse(refused.value, str(refused.error))
-        except OSError as error:
-            self._rejected += 1
-            self._status.disk_fails(error)
-            log.error("Could not save an invalid event: %s", refused.error)
+        self._refuse(refused.value, str(refused.error))
         self._tell(refused.error)
         self._finish([refused])
 
@@ -398,15 +393,21 @@ class Delivery:
                     raise result.error
                 refused.append((record.value, "the broker says that it is too large"))
         for line, reason in refused:
-            self._refuse(line, reason)
+            chunk.file.is_kept |= not self._refuse(line, reason)
         self._spill.confirm(chunk)
         self._progress.set()
         self._arrived(len(read) - len(refused))
 
-    def _refuse(self, line: bytes, reason: str) -> None:
-        self._spill.refuse(line)
+    def _refuse(self, line: bytes, reason: str) -> bool:
         self._rejected += 1
+        try:
+            self._spill.refuse(line)
+        except OSError as error:
+            self._status.disk_fails(error)
+            log.error("An event could not be saved in %s: %s", self.refused, reason)
+            return False
         log.error("An event was saved in %s: %s", self.refused, reason)
+        return True
 
 
 # -----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -174,6 +174,43 @@ def test_a_torn_last_line_is_put_aside_and_all_others_are_sent(
     assert set(arrived(settings)) == tasks(2)
     assert (tmp_path / REFUSED).read_bytes() == line(2)[:-20] + b"\n"
     assert "was saved in" in caplog.text
+
+
+def test_a_refused_line_that_cannot_be_saved_stays_in_its_file_and_keeps_nothing_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[bytes] = []
+
+    class Link:
+        """A broker that accepts everything at once."""
+
+        broken = False
+
+        def __init__(self, _: Settings) -> None: ...
+
+        async def start(self) -> None: ...
+
+        stop = start
+
+        async def publish(self, records: Sequence[Outgoing], _: float) -> list[int]:
+            sent.extend(record.value for record in records)
+            return [0] * len(records)
+
+    monkeypatch.setattr(module, "EventOutbox", Link)
+    left, aside = tmp_path / "1-left.spill.ndjson", tmp_path / REFUSED
+    left.write_bytes(line(0) + line(1)[:-20])
+    aside.mkdir()
+    with TrialPublisher(settings_of("broker:1"), spill_dir=tmp_path) as publisher:
+        publisher.publish(a_trial(task_id="task-2"))
+        assert publisher.flush(FLUSH_SECONDS)
+    assert [value + b"\n" for value in sent] == [line(0), line(2)]
+    assert (publisher.counts.sent, publisher.counts.rejected) == (2, 1)
+    assert publisher.problem == f"cannot keep events in {tmp_path}: Is a directory"
+    assert left.exists()
+    aside.rmdir()
+    with TrialPublisher(settings_of("broker:1"), spill_dir=tmp_path) as publisher:
+        assert publisher.flush(FLUSH_SECONDS)
+    assert (left.exists(), aside.read_bytes()) == (False, line(1)[:-20] + b"\n")
 
 
 NOISE = b"\x00\xff garbage \r\n\n[]\n" + b"x" * 5_000_000 + b"\n"
