@@ -31,6 +31,7 @@ from streamer.schemas.base import (
     canonical_json,
     encode_id,
     is_without_zone,
+    sha256_hex,
 )
 from streamer.schemas.events import AnyEvent, Event, TrialResult
 from streamer.schemas.wire import Reason, decode, score_refused, shown
@@ -482,10 +483,17 @@ CHUNK_BYTES = 2 * 1024 * 1024
 """Bytes read at once; more than the largest record (1 MiB), so that at least one line is complete."""
 
 
+MOST_NAME_BYTES = 255
+"""The most bytes that file systems allow in a name. The addresses of several brokers may have more."""
+
+
 def spill_dir(settings: Settings) -> Path:
     """Directory of waiting events, per broker and namespace; all embedded stacks share one."""
     broker = "embedded" if settings.embedded else encode_id(settings.bootstrap)
-    return settings.data_root / "spill" / (f"{settings.namespace}@{broker}" if settings.namespace else broker)
+    name = f"{settings.namespace}@{broker}" if settings.namespace else broker
+    if len(os.fsencode(name)) > MOST_NAME_BYTES:
+        name = f"{name[:40]}~{sha256_hex(name.encode())}"
+    return settings.data_root / "spill" / name
 
 
 @dataclass(frozen=True, slots=True)

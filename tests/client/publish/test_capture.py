@@ -306,15 +306,19 @@ def test_each_broker_and_namespace_has_a_spill_of_its_own(tmp_path: Path) -> Non
     def place(**fields: Any) -> Path:
         return spill_dir(Settings(data_dir=tmp_path, **fields))
 
+    many_brokers = ",".join(f"broker-{number}.example:9092" for number in range(20))
     remote = [
         place(bootstrap="a:9092"),
         place(bootstrap="b:9092"),
         place(bootstrap="a:9092", namespace="team"),
+        *(place(bootstrap=f"{many_brokers},{last}:9092") for last in "ab"),
     ]
     embedded = place(bootstrap="a:9092", embedded=True)
-    assert len({*remote, embedded}) == 4
+    assert len({*remote, embedded}) == 6
     assert place(bootstrap="b:1", embedded=True) == embedded
     assert {place.parent for place in (*remote, embedded)} == {tmp_path / "spill"}
+    for directory in remote:
+        directory.mkdir(parents=True)
 
 
 # -----------------------------------------------------------------------------
