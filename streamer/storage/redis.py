@@ -67,6 +67,7 @@ UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError)
 
 
 SyncClient: TypeAlias = redis.Redis
+Client = TypeVar("Client", redis.Redis, redis.asyncio.Redis)
 OnConnect = Callable[[redis.asyncio.Connection], Awaitable[None]]
 
 SCHEMES = ("redis", "rediss", "unix")
@@ -143,7 +144,7 @@ def async_client(
     common = _common(options, timeout_seconds) | {"retry": AsyncRetry(NoBackoff(), retries)}
     if cluster:
         return cast(redis.asyncio.Redis, redis.asyncio.RedisCluster.from_url(plain, **common))
-    return redis.asyncio.Redis.from_url(plain, redis_connect_func=on_connect, **common)
+    return _checked(redis.asyncio.Redis, plain, redis_connect_func=on_connect, **common)
 
 
 def listening_client(url: str, options: Mapping[str, Any], timeout_seconds: float) -> redis.asyncio.Redis:
@@ -157,7 +158,18 @@ def sync_client(url: str, options: Mapping[str, Any], timeout_seconds: float) ->
     common = _common(options, timeout_seconds) | {"retry": Retry(NoBackoff(), 1)}
     if cluster:
         return cast(redis.Redis, redis.RedisCluster.from_url(plain, **common))
-    return redis.Redis.from_url(plain, **common)
+    return _checked(redis.Redis, plain, **common)
+
+
+def _checked(kind: type[Client], url: str, **options: Any) -> Client:
+    """A client of this kind. redis-py looks at some options of the URL only when it connects."""
+    try:
+        client = kind.from_url(url, **options)
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)
+    except (TypeError, ValueError, RedisError) as error:
+        raise BadRedisUrl(f"an option after the ? is wrong ({error})") from None
+    return client
 
 
 def _common(options: Mapping[str, Any], timeout_seconds: float) -> dict[str, Any]:

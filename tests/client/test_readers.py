@@ -286,7 +286,17 @@ def test_an_empty_redis_has_no_runs_boards_or_workers(plain: StateReader) -> Non
     assert (plain.runs(), plain.leaderboard("accuracy"), plain.workers()) == ([], [], [])
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:6379", "http://host", "redis://user:secret@host:port/0"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:6379",
+        "http://host",
+        "redis://user:secret@host:port/0",
+        "redis://user:secret@host/0?ssl_cert_reqs=none",
+        "redis://user:secret@host/0?db=evals",
+        "rediss://user:secret@127.0.0.1:1/0?ssl_cert_reqs=some",
+    ],
+)
 def test_a_url_that_is_none_of_redis_is_refused_with_an_example(url: str) -> None:
     with pytest.raises(BadRedisUrl, match="redis://HOST:PORT/0") as caught:
         StateReader(Settings(redis=url))
