@@ -40,7 +40,15 @@ from streamer.schemas.summaries import (
     state_of,
 )
 from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys, as_text, read_run, read_workers
-from streamer.storage.redis import AuthenticationError, AuthorizationError, ResponseError, other_protocol
+from streamer.storage.redis import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    MovedError,
+    NoPermissionError,
+    ResponseError,
+    other_protocol,
+)
 
 # -----------------------------------------------------------------------------
 # The answers of a reader besides summaries, and its errors.
@@ -199,13 +207,21 @@ class RedisUnavailable(ReaderError):
 
     def __init__(self, address: str, error: Exception, url: str | None = None) -> None:
         reason = " ".join(str(error).split()) or type(error).__name__
-        refuses = isinstance(error, AuthenticationError | AuthorizationError | ResponseError)
+        denied = isinstance(error, AuthenticationError | AuthorizationError | NoPermissionError)
+        refuses = denied or isinstance(error, ResponseError | BusyLoadingError)
         if url and not refuses and (wrong := other_protocol(url)):
             said = f"{wrong}, in --redis or STREAMER_REDIS"
-        elif refuses:
+        elif denied:
             said = (
                 f"refuses ({reason}). Check the user in STREAMER_REDIS, its password "
                 "(STREAMER_REDIS_PASSWORD or ..._PASSWORD_FILE) and its rights"
+            )
+        elif isinstance(error, MovedError):
+            said = "is part of a cluster. Add ?cluster=true to its URL, in --redis or STREAMER_REDIS"
+        elif refuses:
+            said = (
+                f"refuses ({reason}). Try again later, or check its URL (--redis or STREAMER_REDIS) and the "
+                "password (STREAMER_REDIS_PASSWORD)"
             )
         elif "CERTIFICATE_VERIFY_FAILED" in reason:
             said = (

@@ -29,7 +29,10 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError as AuthenticationError
 from redis.exceptions import AuthorizationError as AuthorizationError
+from redis.exceptions import BusyLoadingError as BusyLoadingError
 from redis.exceptions import ConnectionError, RedisClusterException
+from redis.exceptions import MovedError as MovedError
+from redis.exceptions import NoPermissionError as NoPermissionError
 from redis.exceptions import RedisError as RedisError
 from redis.exceptions import ResponseError as ResponseError
 from redis.retry import Retry

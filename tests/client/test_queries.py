@@ -287,6 +287,19 @@ def test_a_redis_that_is_not_there_is_named_with_what_to_do_and_no_password() ->
         assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (redis.exceptions.NoPermissionError("no permissions"), "Check the user in STREAMER_REDIS"),
+        (redis.exceptions.MovedError("15495 127.0.0.1:6381"), "is part of a cluster. Add ?cluster=true"),
+        (redis.exceptions.BusyLoadingError("loading"), "refuses (loading). Try again later"),
+        (redis.ResponseError("DB index is out of range"), "or check its URL"),
+    ],
+)
+def test_a_redis_that_refuses_is_quoted_with_advice_for_that_refusal(error: Exception, said: str) -> None:
+    assert said in str(RedisUnavailable("h:1", error))
+
+
 async def test_what_is_no_summary_is_named_by_its_key(
     sink: RedisSink, plain: StateReader, redis_server: RedisServer
 ) -> None:
