@@ -103,7 +103,7 @@ addition, it would print addresses with their passwords.
 _MOST_TAG_CHARACTERS, _MOST_NAME_CHARACTERS, _MOST_TAGS = 5000, 250, 100
 _FOR_GOOD = "INVALID_PARAMETER_VALUE"
 _DELETED_TOO = 3  # MLflow's view of all runs, deleted ones among them
-_ENDS = {"completed": "FINISHED", "failed": "FAILED", "cancelled": "KILLED"}
+_ENDS = {"failed": "FAILED", "error": "FAILED", "cancelled": "KILLED", "interrupted": "KILLED"}
 
 
 @dataclass

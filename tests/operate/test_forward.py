@@ -250,7 +250,14 @@ def test_a_stack_that_was_wiped_goes_on_in_the_same_run(store: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "word"), [("Failed", "FAILED"), ("CANCELLED", "KILLED"), ("ok", "FINISHED")]
+    ("status", "word"),
+    [
+        ("Failed", "FAILED"),
+        ("error", "FAILED"),
+        ("CANCELLED", "KILLED"),
+        ("interrupted", "KILLED"),
+        ("ok", "FINISHED"),
+    ],
 )
 def test_the_status_of_an_end_is_read_in_either_case(store: str, status: str, word: str) -> None:
     taken(store, changes(a_trial(), {"type": "run_finished", "run_id": "run-1", "status": status}))
