@@ -323,7 +323,7 @@ def check_bundle(file: BinaryIO, name: str) -> list[Verdict]:
     parts, damage = _parts(file), damage_of(file)
     try:
         return _checked(file, name, parts, damage)
-    except (NotABundle, KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+    except (NotABundle, KeyError, TypeError, ValueError) as error:
         if isinstance(error, NotABundle) and not damage:
             raise
         harmed = f"Damaged: {', '.join(one.key for one in damage)}. " if damage else ""
@@ -453,7 +453,10 @@ def _records(file: BinaryIO, parts: Parts) -> Iterator[LogRecord]:
         file.seek(at)
         line = file.readline(min(MOST_LINE_BYTES, end - at))
         at += len(line)
-        place = msgspec.json.decode(line, type=_Place)
+        try:
+            place = msgspec.json.decode(line, type=_Place)
+        except msgspec.MsgspecError as error:
+            raise NotABundle(f"{RECORDS} cannot be read: {type(error).__name__}: {error}") from error
         size = place.bytes or 0
         is_right = 0 <= size < min(left, MOST_VALUE_BYTES)
         value = _at(file, begin, size + 1) if is_right else b""

@@ -27,7 +27,7 @@ from streamer.folding.fold import fold_records
 from streamer.folding.prices import PriceTable
 from streamer.operate import archive, verify
 from streamer.operate.archive import Archive, ArchivePlan, CannotBeMoved, NotDone
-from streamer.operate.bundle import MANIFEST, Contents, NotABundle, is_event
+from streamer.operate.bundle import MANIFEST, RECORDS, Contents, NotABundle, is_event
 from streamer.operate.health import wait_until_deleted
 from streamer.operate.verify import Standing
 from streamer.schemas.base import SEMANTICS_VERSION, canonical_json
@@ -556,13 +556,17 @@ def test_an_age_in_the_future_is_refused(tmp_path: Path) -> None:
         plan_of(Settings(), tmp_path, "-3d", (), None)
 
 
-def test_a_manifest_without_sources_is_no_bundle(log: Log, tmp_path: Path) -> None:
+def test_without_sources_or_with_unreadable_records_it_is_no_bundle(log: Log, tmp_path: Path) -> None:
     log.put(*a_short_run("r"))
     assert the_archive("r", tmp_path / "r.tar").make()
     bundle = (tmp_path / "r.tar").read_bytes()
     harmed = changed(bundle, MANIFEST, lambda content: content.replace(b'"sources"', b'"sauces"'))
     with pytest.raises(NotABundle, match=r"manifest\.json .*sources"):
         Contents(BytesIO(harmed))
+    other = changed(bundle, MANIFEST, lambda content: content.replace(b'cs_version":', b'cs_version":10'))
+    harmed = changed(other, RECORDS, lambda _: b"[]\n")
+    with pytest.raises(NotABundle, match=r"records\.ndjson cannot be read: .*Expected `object`"):
+        archive.restore(Settings(), BytesIO(harmed), "r.tar", PRICES, wait_seconds=0.0)
 
 
 # -----------------------------------------------------------------------------
