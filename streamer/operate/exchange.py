@@ -149,11 +149,11 @@ class _Evaluation:
             uncertainty["standard_error"] = {"value": of["standard_error"], "method": method}
             ends = {"lower": of["low"], "upper": of["high"], "confidence_level": LEVEL, "method": method}
             uncertainty["confidence_interval"] = ends
-        run = self._run
+        run, unit = self._run, "proportion" if name == PASSED else reading["unit"]
         dataset = {"dataset_name": self.name, "source_type": "other"}
         config = {
             "metric_name": reading.get("label") or name,
-            "metric_unit": reading.get("unit") or "proportion",
+            **({"metric_unit": unit} if unit else {}),
             "lower_is_better": reading["direction"] == "lower",
             "score_type": "continuous",
             "min_score": bounds[0],

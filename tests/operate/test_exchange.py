@@ -98,6 +98,16 @@ def test_a_trial_without_a_verdict_is_a_failure_in_both(tmp_path: Path) -> None:
     assert summary["accuracy"] == run.rows["agents"][0]["accuracy"] == 0.5
 
 
+def test_a_metric_without_a_unit_gets_none(tmp_path: Path) -> None:
+    metrics = {"seconds": {"unit": "s"}, "score": {"direction": "higher"}}
+    run = rows([a_plan(metrics=metrics), a_trial(metrics={"seconds": 2.0, "score": 0.5, "other": 1.0})])
+    write_files(tmp_path, [run], "every-eval-ever")
+    [whole] = [json.loads(file.read_text()) for file in tmp_path.rglob("*.json")]
+    configs = {one["evaluation_result_id"]: one["metric_config"] for one in whole["evaluation_results"]}
+    units = {name: config.get("metric_unit") for name, config in configs.items()}
+    assert units == {"pass_rate": "proportion", "seconds": "s", "score": None, "other": None}
+
+
 HOSTILE = "<script>alert(1)</script> ]]> \x00\x1b[31m\ud800 &amp;"
 
 
