@@ -36,6 +36,7 @@ from streamer.schemas.base import (
 from streamer.schemas.events import AnyEvent, Event, TrialResult
 from streamer.schemas.wire import Reason, decode, score_refused, shown
 from streamer.settings import Settings
+from streamer.text import counted
 
 if TYPE_CHECKING:
     from streamer.storage.outbox import Outgoing
@@ -67,9 +68,9 @@ class InvalidEvents(ValueError):
 
     def __init__(self, count: int, first: Sequence[InvalidEvent], kept: Path) -> None:
         super().__init__(
-            f"{count:,} published events were invalid and not sent; all others are unaffected. The first: "
-            f"{first[0]} The invalid ones are in {kept}; correct and publish them again. To handle each one "
-            "at once instead: TrialPublisher(on_invalid=...)"
+            f"{counted(count, 'published event was', 'published events were')} invalid and not sent; all "
+            f"others are unaffected. The first: {first[0]} What was invalid is in {kept}; correct it and "
+            "publish it again. To handle each one at once instead: TrialPublisher(on_invalid=...)"
         )
         self.count = count
         self.first = tuple(first)
@@ -631,8 +632,8 @@ class EventsLost(Exception):
 
     def __init__(self, lost: int, problem: str | None) -> None:
         super().__init__(
-            f"{lost:,} events are lost: neither the broker nor the disk accepted them "
-            f"({problem or 'no reason known'}). Publish the same events again: duplicates do not count"
+            f"{counted(lost, 'event is', 'events are')} lost: neither the broker nor the disk accepted "
+            f"events ({problem or 'no reason known'}). Publish the same events again: duplicates do not count"
         )
 
 

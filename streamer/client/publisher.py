@@ -53,6 +53,7 @@ from streamer.schemas.wire import Reason
 from streamer.settings import Settings
 from streamer.storage.kafka import said_of
 from streamer.storage.outbox import BATCH_BYTES, EventOutbox, LoopThread, NotStored, Outgoing, missing
+from streamer.text import counted
 
 # -----------------------------------------------------------------------------
 # Between the threads of a harness and the sending loop: events are accepted at once, and checked in the loop.
@@ -273,9 +274,9 @@ class Delivery:
             raise EventsLost(len(left), self.problem)
         if counts.pending:
             log.warning(
-                "%d events did not reach the broker (%s). They are in %s; the next publisher for this "
-                "broker and namespace sends them, or use: streamer publish FILE",
-                counts.pending,
+                "%s did not reach the broker (%s). The next publisher for this broker and namespace sends "
+                "what is in %s, or use: streamer publish FILE",
+                counted(counts.pending, "event"),
                 self.problem or "time ran out",
                 ", ".join(map(str, counts.files)),
             )

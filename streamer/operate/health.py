@@ -264,7 +264,8 @@ def _worker_problems(health: DeploymentHealth) -> list[str]:
         return []
     if not live:
         lag = sum(partition.lag for partition in health.partitions)
-        return [f"no worker is running ({lag:,} events wait): start one with `streamer worker`"]
+        waiting = counted(lag, "event waits", "events wait")
+        return [f"no worker is running ({waiting}): start one with `streamer worker`"]
     owned = {number for worker in live for number in worker.status.get("partitions", ())}
     orphaned = [p.partition for p in health.partitions if p.partition not in owned]
     problems = [f"no worker owns partitions {orphaned} (yet)"] if orphaned else []
@@ -273,7 +274,8 @@ def _worker_problems(health: DeploymentHealth) -> list[str]:
         if why := worker.status.get("waits"):
             problems.append(f"worker {worker.worker_id} {why}")
         if unsent := worker.status.get("unsent"):
-            problems.append(f"worker {worker.worker_id} has {unsent:,} keys that Redis does not have yet")
+            keys = counted(unsent, "key")
+            problems.append(f"worker {worker.worker_id} has {keys} that Redis does not have yet")
         if outdated := worker.status.get("outdated"):
             problems.append(
                 f"Redis refuses values of worker {worker.worker_id} ({worker.status['refused']:,} so far). "
@@ -292,7 +294,7 @@ def _quarantine_problems(worker: WorkerStatus) -> list[str]:
         for run, reason in told.items()
     ]
     if (more := worker.status.get("quarantined_runs", 0) - len(told)) > 0:
-        problems.append(f"{more:,} more runs of worker {worker.worker_id} are in quarantine")
+        problems.append(f"{counted(more, 'more run')} of worker {worker.worker_id} in quarantine")
     return problems
 
 
@@ -333,10 +335,11 @@ class Flow:
         """The events in flight, if any; partitions without an owner are unknown."""
         lag = sum(partition.lag for partition in self.partitions)
         if lag:
-            return f"{lag:,} events are not processed yet: is a worker running? `streamer status` shows"
+            events = counted(lag, "event is", "events are")
+            return f"{events} not processed yet: is a worker running? `streamer status` shows"
         busy = sum(bool(status.get("unsent") or status.get("catching_up")) for status in self.workers)
         if busy:
-            return f"{busy} workers have not sent everything to Redis yet"
+            return f"{counted(busy, 'worker has', 'workers have')} not sent everything to Redis yet"
         unpublished = [str(p.partition) for p in self.partitions if not self._is_published(p)]
         if unpublished:
             return f"workers have not published everything of partitions {', '.join(unpublished)} yet"

@@ -52,6 +52,7 @@ from streamer.storage.kafka import (
 from streamer.storage.log import EPOCH_KEY, LOG_KEY, PartitionReader, epoch_value, greatest_epoch, read_topic
 from streamer.storage.outbox import Outbox, ProducerRecord
 from streamer.storage.redis import RedisSink, SyncClient, sync_client
+from streamer.text import counted
 
 # -----------------------------------------------------------------------------
 # The latest summaries in the compacted topics, as any subscriber sees them.
@@ -593,8 +594,8 @@ class Switch:
         while workers := self._workers():
             if time.monotonic() >= deadline:
                 raise CannotSwitch(
-                    f"{workers} workers are running: stop them, rebuild, then start them again. A killed "
-                    "worker counts until its session ends, a few seconds later"
+                    f"{counted(workers, 'worker is', 'workers are')} running: stop all, rebuild, then start "
+                    "them again. A killed worker counts until its session ends, a few seconds later"
                 )
             time.sleep(REBUILD_POLL_SECONDS)
 

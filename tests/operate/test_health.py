@@ -74,6 +74,7 @@ def test_events_that_wait_and_workers_with_work_are_in_flight() -> None:
     assert flow(FIRST | {"unsent": 1}, SECOND | {"catching_up": [1]}).in_flight == (
         "2 workers have not sent everything to Redis yet"
     )
+    assert flow(FIRST | {"unsent": 1}, SECOND).in_flight == "1 worker has not sent everything to Redis yet"
 
 
 # -----------------------------------------------------------------------------
@@ -141,7 +142,7 @@ TROUBLED: dict[str, Any] = {
 }
 ALL_THAT_IT_TELLS = [
     "run 'r' is in quarantine (why)",
-    "2 more runs of worker w are in quarantine",
+    "2 more runs of worker w in quarantine",
     "worker w waits for the configuration",
     "worker w has 1,000 keys that Redis does not have yet",
     "Redis refuses values of worker w (7 so far). It holds newer ones for 2 runs, like 'r'",

@@ -159,7 +159,7 @@ def test_a_whole_frame_whose_batch_is_none_is_damage_of_this_frame(tmp_path: Pat
     assert list(Journal(tmp_path).read(warnings.append, is_good=holds_its_events)) == good
     at = len(MAGIC) + len(encode(good[0]))
     end = at + HEAD_BYTES + len(batch)
-    assert f"{path} is damaged from byte {at} to {end} ({end - at} bytes). 1 events there" in warnings[0]
+    assert f"{path} is damaged from byte {at} to {end} ({end - at} bytes). 1 event there" in warnings[0]
     assert warnings[1:] == [f"The journal in {tmp_path} lacks 1 event for these reasons."]
 
 

@@ -521,9 +521,9 @@ class Journal:
             short += self._missing
         for partition, events in sorted(short.items()):
             warn(
-                f"{events:,} acknowledged events of partition {partition} are missing from the journal in "
-                f"{self._directory}: a file, or its end, is gone. Restore it from a copy, or publish "
-                "them again."
+                f"{counted(events, 'acknowledged event')} of partition {partition} "
+                f"{'is' if events == 1 else 'are'} missing from the journal in {self._directory}: a file, or "
+                "its end, is gone. Restore it from a copy, or publish them again."
             )
 
     def _counts(self, warn: Say) -> dict[int, int]:
@@ -557,11 +557,11 @@ class Journal:
 
 
 def _words(path: Path, damage: Damage) -> str:
-    events = "An unknown number of" if damage.head is None else f"{damage.head.events:,}"
+    events = "An unknown number of events" if damage.head is None else counted(damage.head.events, "event")
     return (
         f"The journal {path} is damaged from byte {damage.at:,} to {damage.at + damage.size:,} "
-        f"({damage.size:,} bytes). {events} events there cannot be read; everything after them can. Restore "
-        "the file from a copy, or publish them again."
+        f"({damage.size:,} bytes). {events} there cannot be read; everything after that can. Restore the "
+        "file from a copy, or publish them again."
     )
 
 
