@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from streamer.operate.local.broker import Broker
-from streamer.operate.local.processes import kafka_answers
+from streamer.operate.local.broker import Broker, DurableBroker
+from streamer.operate.local.processes import EmbeddedError, kafka_answers
 from tests.operate.journaled import durable, values
 from tests.support.peers import peer_environment, run_in_peer
 
@@ -18,6 +21,15 @@ def test_the_embedded_broker_ends_when_told() -> None:
         assert kafka_answers(broker.port)
     assert not broker.child.alive
     assert not kafka_answers(broker.port)
+
+
+def test_a_file_of_the_journal_that_cannot_be_read_is_named() -> None:
+    alive, ended = SimpleNamespace(child=SimpleNamespace(alive=True)), Thread()
+    denied = PermissionError(13, "Permission denied", "journal/00000001.journal")
+    for failure, says in ((denied, "journal/00000001.journal"), (ValueError("odd"), "must stop: ValueError")):
+        broker: Any = SimpleNamespace(_broker=alive, _thread=ended, _failure=failure)
+        with pytest.raises((OSError, EmbeddedError), match=says):
+            DurableBroker.check(broker)
 
 
 PROGRAM = """

@@ -334,6 +334,8 @@ class DurableBroker:
             what = f"ended ({broker.exit_code}). {kept}: start `streamer up` again"
             raise ServerFailed(broker.name, what, broker.log)
         if not self._thread.is_alive():
+            if isinstance(self._failure, OSError) and not isinstance(self._failure, ConnectionError):
+                raise self._failure  # of a file, which its text names
             raise EmbeddedError(f"The embedded broker must stop: {self._failure!r}.") from self._failure
 
     def stop(self) -> None:
