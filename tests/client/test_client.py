@@ -58,7 +58,7 @@ async def test_it_answers_as_the_plain_reader_does(
         await reader.run("r/2")
 
 
-async def test_a_redis_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+async def test_a_redis_that_is_not_there_is_told_at_once() -> None:
     async with AsyncStateReader(Settings(redis=f"redis://127.0.0.1:{free_port()}/0")) as reader:
         with pytest.raises(RedisUnavailable):
             await reader.runs()

@@ -20,7 +20,6 @@ README = (ROOT / "README.md").read_text("utf-8")
 PROGRAMS = Path(os.environ.get("README_PROGRAMS") or Path(sys.executable).parent)
 """Where `streamer` is; a release is tried from an environment that knows nothing of the checkout."""
 
-BACKGROUND = "<!-- test: background -->"
 BLOCK = re.compile(r"(<!-- test: background -->\n)?```bash\n(.*?)```", re.DOTALL)
 
 

@@ -457,8 +457,6 @@ def test_an_estimate_is_told_once_for_each_outcome_while_the_run_goes_on() -> No
     assert beyond.title == "r estimate: it will not tell its top two agents apart"
     assert beyond.body.splitlines()[0].endswith("this run has 20 left, so it will not decide")
     assert decider.estimated("r", an_estimate(None)) == []
-    decider.take(run(2, status="completed"), NOW)
-    assert Watching().decider.estimated("r", an_estimate(5)) == []
     over = a_decider()
     over.take(run(3, status="completed"), NOW)
     assert over.estimated("r", an_estimate(58)) == []
