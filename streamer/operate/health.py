@@ -19,11 +19,11 @@ from streamer.schemas.wire import TOPICS, Reason, Record, decode
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.storage.kafka import (
+    BrokerRefuses,
     KafkaError,
     Names,
     TopicMissing,
     broker_problem,
-    is_away,
     ours,
     partition_of,
     partitions_of,
@@ -299,8 +299,8 @@ def _quarantine_problems(worker: WorkerStatus) -> list[str]:
 
 
 def _broker_problem(error: Exception, bootstrap: str) -> str:
-    if is_away(error):
-        return broker_problem(error, bootstrap)
+    if isinstance(error, KafkaError):
+        return str(error) if isinstance(error, BrokerRefuses) else broker_problem(error, bootstrap)
     return f"the broker at {bootstrap} does not answer: {said_of(error)}"
 
 

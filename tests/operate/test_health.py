@@ -30,7 +30,7 @@ from streamer.operate.local.processes import free_port
 from streamer.schemas.summaries import Rejection
 from streamer.schemas.wire import TOPICS, Record
 from streamer.settings import Settings
-from streamer.storage.kafka import Names
+from streamer.storage.kafka import BrokerRefuses, Names, TopicAuthorizationFailedError, TopicUnreadable
 from tests.operate.verifying import scatter
 from tests.support.events import a_plan, a_trial
 from tests.support.online import PARTITIONS as PARTITIONS_OF_LAG
@@ -95,6 +95,26 @@ def test_where_nobody_answers_each_is_a_problem() -> None:
         == f"no Kafka broker answers at {away.bootstrap}. Start one (streamer up, or docker compose up)"
     )
     assert "Redis" in store
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BrokerRefuses("Kafka at b:1 refuses user 'u'"), "Kafka at b:1 refuses user 'u'"),
+        (TopicAuthorizationFailedError("t"), "Kafka refused: [Error 29] TopicAuthorizationFailedError: t"),
+        (TopicUnreadable([("t", 0)], 60), "the broker at b:1 does not answer: topic 't': partitions [0]"),
+    ],
+)
+def test_a_broker_that_refuses_is_not_called_silent(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    async def refuse(_: Settings) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "read_partition_counts", refuse)
+    monkeypatch.setattr(module, "_ask_redis", lambda *_: None)
+    [problem] = read_health(Settings(bootstrap="b:1")).problems
+    assert problem.startswith(said)
 
 
 class Deployment:
