@@ -432,7 +432,8 @@ def answers_in(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunAnswers
         for suffix, value in stored.items()
         if value is not None and (kind := suffix.partition(":")[0]) in PUBLISHED
     ]
-    in_flight = _in_flight(keys.in_flight(run_id), stored.get(IN_FLIGHT) or [])
+    trials = (stored.get(IN_FLIGHT) or [])[1::2]
+    in_flight = [parsed(TrialInFlight, keys.in_flight(run_id), trial) for trial in trials]
     tasks = _tasks(keys.tasks(run_id), stored.get(TASKS) or [])
     return RunAnswers.of(summaries, in_flight, tasks, datetime.now(UTC))
 
@@ -456,10 +457,6 @@ def _tasks(key: str, stored: Sequence[bytes | str]) -> TasksOfRun:
         raise UnreadableSummary(key, error) from error
 
 
-def _in_flight(key: str, stored: Sequence[bytes]) -> list[TrialInFlight]:
-    return [parsed(TrialInFlight, key, value) for value in stored[1::2]]
-
-
 def _longest_first(trial: TrialInFlight) -> tuple[bool, datetime, str]:
     start = trial.started_at
     return (start is None, start or datetime.max.replace(tzinfo=UTC), trial.model_dump_json())
@@ -481,7 +478,6 @@ T = TypeVar("T")
 Summary = TypeVar("Summary", bound=Published)
 RedisCommand: TypeAlias = tuple[str | int, ...]
 Exchange: TypeAlias = Generator[list[RedisCommand], list[Any], T]
-Candidate: TypeAlias = tuple[str, str]
 
 
 class Queries:
@@ -675,7 +671,7 @@ class Queries:
 
     def _places(
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
-    ) -> Exchange[list[Candidate]]:
+    ) -> Exchange[list[tuple[str, str]]]:
         if run is None and benchmark is not None and not labels:
             members = yield from self._board(self._keys.benchmark_board(benchmark, metric))
             return [(decode_id(run_id), label) for run_id, _, label in (m.partition("|") for m in members)]

@@ -295,8 +295,8 @@ def write_files(out: Path, runs: Iterable[RunRows], chosen: Literal["every-eval-
     claim(out)
     count = 0
     for run in runs:
-        made = every_eval_ever(run) if chosen == "every-eval-ever" else _junit_files(run)
-        for place, content in made:
+        named = Path(f"{file_name(run.run.run_id)}.xml")
+        for place, content in every_eval_ever(run) if chosen != "junit" else [(named, junit(run))]:
             file = out / place
             file.parent.mkdir(parents=True, exist_ok=True)
             with NamedTemporaryFile(dir=file.parent, prefix=".", delete=False) as aside:
@@ -305,7 +305,3 @@ def write_files(out: Path, runs: Iterable[RunRows], chosen: Literal["every-eval-
             Path(aside.name).replace(file)
             count += 1
     return count
-
-
-def _junit_files(run: RunRows) -> Iterator[tuple[Path, bytes]]:
-    yield Path(f"{file_name(run.run.run_id)}.xml"), junit(run)

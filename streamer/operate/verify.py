@@ -677,15 +677,12 @@ class Switch:
     async def _write_to_redis(self, runs: Iterable[str], epoch: int, name: str) -> None:
         """Remove runs as a worker would, with notifications, then name the log."""
         sink = RedisSink.from_settings(self._settings)
-        await sink.write([RunUpdate(run_id, summaries=[_deletion(run_id, epoch)]) for run_id in runs])
+        deletions = (SummaryChange.tombstone(run_id, RUN, epoch, -1) for run_id in runs)
+        await sink.write([RunUpdate(one.run_id, summaries=[one]) for one in deletions])
         await sink.take_log_name(name)
         await sink.close()
         if sink.unsent:
             raise CannotSwitch("Redis accepts no writes: fix that, then rebuild again")
-
-
-def _deletion(run_id: str, epoch: int) -> SummaryChange:
-    return SummaryChange.tombstone(run_id, RUN, epoch, -1)
 
 
 def _epoch_of(summary: bytes) -> int:
