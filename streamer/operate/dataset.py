@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -78,7 +79,10 @@ def export(
         chosen: a pattern of run ids, such as `nightly-*`; other runs stay as they are.
     """
     claim(out)
-    with FileLock(out / ".lock"):  # two exports at once would write the same generation
+    with (
+        FileLock(out / ".lock"),  # two exports at once would write the same generation
+        ExitStack() as unfinished,
+    ):
         before, old = _manifest(out, source, chosen)
         mine = {run: version for run, version in versions.items() if fnmatchcase(run, chosen)}
         gone = [run for run in before if fnmatchcase(run, chosen) and run not in mine]
@@ -89,6 +93,7 @@ def export(
             return Exported(kept=sorted(kept))
         new = out / f"generation-{_number(old) + 1}"
         shutil.rmtree(new, ignore_errors=True)  # left by a killed export
+        unfinished.callback(shutil.rmtree, new, ignore_errors=True)  # so that a full disk has room again
         written = {run.run.run_id: _write(new, run, mine[run.run.run_id]) for run in rows(due)}
         stale = {run: before[run] for run in due if run in before and run not in written}
         every = kept | stale | written
@@ -97,6 +102,7 @@ def export(
             _carry(new if run_id in written else old, new, run_id, of, metrics)
         for table in TABLES:
             pq.write_table(table_of([], schema_of(table, metrics)), _made(new / table / EMPTY))
+        unfinished.pop_all()
         _publish(out, new, source, every, metrics)
         removed = sorted(before.keys() - every.keys())
         return Exported(sorted(written), sorted(kept), removed, sorted(stale))

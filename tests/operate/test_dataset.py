@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -18,6 +20,7 @@ import pytest
 
 from streamer.client import StateReader, frames
 from streamer.folding.fold import fold_records
+from streamer.operate import dataset
 from streamer.operate.dataset import TABLES, CannotExport, Exported, export, place_of
 from streamer.operate.rows import NotOurs, file_name, rows_folded
 from streamer.schemas.wire import records_of_lines
@@ -211,6 +214,28 @@ def test_a_run_that_can_no_longer_be_folded_keeps_its_old_rows(tmp_path: Path) -
     done = export(tmp_path, {"a": "new", "b": "new"}, lambda due: [], source="files")
     assert (done.written, done.stale, done.removed) == ([], ["a", "b"], [])
     assert {row["run_id"] for row in rows_of(tmp_path, "trials")} == {"a", "b"}
+
+
+def test_an_export_that_the_disk_refuses_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, written = pq.write_table, list[Path]()
+
+    def full(table: pa.Table, file: Path, **options: Any) -> None:
+        if len(written) > 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(table, file, **options)
+        written.append(file)
+
+    exported(tmp_path, STORY)
+    before = sorted(tmp_path.rglob("*"))
+    with monkeypatch.context() as disk:
+        disk.setattr(dataset.pq, "write_table", full)
+        with pytest.raises(OSError, match="No space left"):
+            exported(tmp_path, [*STORY, a_trial(run_id="more")])
+    assert len(written) == 4
+    assert sorted(tmp_path.rglob("*")) == before
+    assert exported(tmp_path, [*STORY, a_trial(run_id="more")]).written == ["more"]
 
 
 def test_runs_of_servers_and_of_files_are_not_mixed(tmp_path: Path) -> None:
