@@ -29,6 +29,8 @@ candidate=$(events candidate "$CANDIDATE")
 baseline=$([ -z "$BASELINE" ] || events baseline "$BASELINE")
 code=0
 
+[ "$MODE$baseline" != compare ] || MODE="compare without a baseline"
+
 case "$MODE" in
   gate)
     asked=(--question "$QUESTION" --metric "$METRIC" --max-drop "$MAX_DROP" --markdown "$comment")
@@ -46,7 +48,7 @@ case "$MODE" in
     { echo "A is the baseline, B the candidate."; echo; sed 's/^/    /' "$work/compared"; } > "$comment"
     ;;
   *)
-    echo "mode is $MODE; it must be gate or compare" >&2
+    echo "mode is $MODE; it must be gate or compare, and compare needs a baseline" >&2
     code=2
     ;;
 esac

@@ -162,6 +162,7 @@ def test_files_of_events_agents_and_a_target_do_as_well(folder: Path, runs: tupl
     [
         ({"candidate": "nowhere", "baseline": "nowhere", "mode": "gate"}, "no Kafka broker answers"),
         ({"candidate": ".", "mode": "jury"}, "it must be gate or compare"),
+        ({"candidate": ".", "mode": "compare"}, "compare needs a baseline"),
         ({"candidate": "empty", "baseline": "empty"}, "no run of a known harness found"),
         ({"candidate": "$(touch pwned)", "baseline": "; touch pwned"}, "no Kafka broker answers"),
     ],
