@@ -227,7 +227,7 @@ class RunMemory:
         if self.told.get(key) in (ADOPTED, TOLD) or key in self.on_the_way:
             return None
         again = self.told.get(key) == PENDING
-        self.told[key] = PENDING  # written down by whoever claims it
+        self.told[key] = PENDING  # the process that claims it writes it down
         self.on_the_way.add(key)
         return Notification(run_id, key, f"{about} {what}", body, again)
 

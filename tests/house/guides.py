@@ -1,4 +1,4 @@
-"""The generated parts of the guides: `python -m tests.house.guides` writes them anew."""
+"""The generated parts of the guides: `python -m tests.house.guides` writes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTS = {
     REPORT: ("<!-- columns: generated from streamer/views/tables.py -->\n", "<!-- end of columns -->\n"),
     OPERATOR: ("<!-- settings: generated from streamer/settings.py -->\n", "<!-- end of settings -->\n"),
     HARNESS: (
-        "<!-- infrastructure: generated from streamer/schemas/base.py -->\n",
+        "<!-- infrastructure: generated from streamer/schemas/events.py -->\n",
         "<!-- end of infrastructure -->\n",
     ),
 }
