@@ -99,7 +99,11 @@ def export(
         every = kept | stale | written
         metrics = units_of(of.metrics for of in every.values())
         for run_id, of in every.items():
-            _carry(new if run_id in written else old, new, run_id, of, metrics)
+            try:
+                _carry(new if run_id in written else old, new, run_id, of, metrics)
+            except (FileNotFoundError, pa.ArrowInvalid) as error:
+                what = f"The rows of run {run_id} in {out} are damaged"
+                raise CannotExport(f"{what}. Remove {out} and export again") from error
         for table in TABLES:
             pq.write_table(table_of([], schema_of(table, metrics)), _made(new / table / EMPTY))
         unfinished.pop_all()

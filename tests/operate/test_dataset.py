@@ -258,6 +258,19 @@ def test_a_data_set_of_another_version_is_written_again_as_a_whole(tmp_path: Pat
         exported(tmp_path, two)
 
 
+@pytest.mark.parametrize("table", ["trials", "tasks"])
+def test_rows_that_are_damaged_or_gone_are_named(tmp_path: Path, table: str) -> None:
+    exported(tmp_path, [a_trial(run_id="a")])
+    [rows] = (tmp_path / "current" / table).rglob("rows.parquet")
+    if table == "trials":
+        rows.write_bytes(rows.read_bytes()[:100])
+    else:
+        rows.unlink()
+    with pytest.raises(CannotExport, match="rows of run a in "):
+        exported(tmp_path, [a_trial(run_id="a"), a_trial(run_id="b")])
+    assert [row["run_id"] for row in rows_of(tmp_path, "runs")] == ["a"]
+
+
 def test_two_units_of_one_metric_are_no_unit(tmp_path: Path) -> None:
     def a_run_in(run_id: str, unit: str) -> list[Event]:
         metrics = {"lat": {"direction": "lower", "unit": unit}}
