@@ -157,7 +157,10 @@ MAX_CODES = 5
 
 
 class RejectionRate:
-    """A counter of rejections, with a notice above `per_minute`; the last one was sent at `told_at`."""
+    """A counter of rejections, with a notice above `per_minute`; the last one was sent at `told_at`.
+
+    Times far in the future, from before the clock was set back, do not count.
+    """
 
     def __init__(self, per_minute: float, told_at: datetime | None = None) -> None:
         self._limit = per_minute
@@ -166,9 +169,9 @@ class RejectionRate:
 
     def take(self, code: str, run_id: str | None, now: datetime) -> Notification | None:
         self._seen.append((now, code, run_id))
-        while now - self._seen[0][0] >= WINDOW:
+        while abs(now - self._seen[0][0]) >= WINDOW:
             self._seen.popleft()
-        if len(self._seen) <= self._limit or (self.told_at is not None and now - self.told_at < QUIET):
+        if len(self._seen) <= self._limit or (self.told_at is not None and abs(now - self.told_at) < QUIET):
             return None
         self.told_at = now
         codes = Counter(code for _, code, _ in self._seen).most_common(MAX_CODES)

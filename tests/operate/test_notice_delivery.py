@@ -44,6 +44,14 @@ def test_too_many_rejections_in_a_minute_are_told_and_then_not_for_an_hour() -> 
     assert RejectionRate(0, told_at=at).take("x", None, at + MINUTE) is None
 
 
+def test_a_clock_that_was_set_back_neither_silences_nor_adds_up_rejections() -> None:
+    assert RejectionRate(0, told_at=NOW + timedelta(days=1)).take("x", None, NOW)
+    rate = RejectionRate(1)
+    assert rate.take("x", None, NOW + timedelta(hours=1)) is None
+    assert rate.take("x", None, NOW) is None, "one a minute"
+    assert rate.take("x", None, NOW)
+
+
 # -----------------------------------------------------------------------------
 # Services that take, refuse, hang and do not exist; and URLs that nobody hears of.
 
