@@ -36,8 +36,6 @@ def test_importing_the_client_imports_neither_broker_nor_store() -> None:
 
 
 def test_every_public_name_is_there() -> None:
-    import streamer.client
-
     missing = [name for name in streamer.client.__all__ if not hasattr(streamer.client, name)]
     assert missing == []
     assert callable(streamer.client.subscribe)
@@ -264,5 +262,5 @@ def test_every_example_prints_what_the_page_says(environment: dict[str, str], tm
 
 def test_every_public_error_and_class_is_on_the_page() -> None:
     unexplained = {"Counts", "HistoryEntry", "LeaderboardRow", "StateUpdate", "Update", "finished"}
-    missing = [name for name in streamer.client.__all__ if name not in unexplained and f"{name}" not in TEXT]
+    missing = [name for name in streamer.client.__all__ if name not in unexplained and name not in TEXT]
     assert missing == []

@@ -258,7 +258,7 @@ async def test_a_notice_is_claimed_once(memory: Memory) -> None:
     assert await memory.load("r") == {"started": "pending"}
 
 
-async def test_a_redis_that_is_away_is_said_once_and_holds_up_no_notice(settings: Settings) -> None:
+async def test_a_redis_that_is_away_is_said_once_and_holds_up_no_notice() -> None:
     said: list[str] = []
     away = Memory(Settings(redis=f"redis://127.0.0.1:{free_port()}/0"), "mine", said.append)
     assert await away.load("r") == {}
