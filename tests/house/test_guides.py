@@ -51,7 +51,6 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 @pytest.mark.slow
 def test_every_command_of_the_guides_works_in_order(tmp_path: Path) -> None:
-    (tmp_path / "runtime").mkdir(mode=0o700)
     newcomer = Newcomer(tmp_path)
     staying = [newcomer.background("streamer up --no-web")]
     try:

@@ -33,6 +33,7 @@ class Newcomer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        (folder / "runtime").mkdir(mode=0o700)
         clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
         self.environment = clean | {
             "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
@@ -69,14 +70,9 @@ class Newcomer:
         return (self.folder / "discovery.json").exists()
 
 
-@pytest.fixture
-def newcomer(tmp_path: Path) -> Newcomer:
-    (tmp_path / "runtime").mkdir(mode=0o700)
-    return Newcomer(tmp_path)
-
-
 @pytest.mark.quick
-async def test_every_command_of_the_readme_works_in_order(newcomer: Newcomer) -> None:
+async def test_every_command_of_the_readme_works_in_order(tmp_path: Path) -> None:
+    newcomer = Newcomer(tmp_path)
     staying: list[subprocess.Popen[bytes]] = []
     printed = ""
     try:
