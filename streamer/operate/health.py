@@ -203,14 +203,15 @@ def _lags(settings: Settings, health: DeploymentHealth) -> list[PartitionLag]:
 
 def _ask_redis(settings: Settings, health: DeploymentHealth) -> None:
     from streamer.client.queries import ReaderError
-    from streamer.client.readers import StateReader
+    from streamer.client.readers import StateReader, reachable
     from streamer.storage.redis import ResponseError, split_url, sync_client
 
     try:
         with StateReader(settings) as reader:
             health.workers = reader.workers()
         health.redis_answers = True
-        with sync_client(settings.redis, settings.redis_options(), REDIS_SECONDS) as client:
+        options = settings.redis_options()
+        with reachable(health.redis), sync_client(settings.redis, options, REDIS_SECONDS) as client:
             problem = client.get(Keys(settings.namespace).stack_problem)
             if isinstance(problem, bytes):
                 health.problems.append(problem.decode())

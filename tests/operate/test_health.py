@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import redis
 
 from streamer.client.queries import UnknownRun, WorkerStatus
+from streamer.client.readers import StateReader
 from streamer.folding.fold import Pipeline
 from streamer.operate import health as module
 from streamer.operate.health import (
@@ -115,6 +117,19 @@ def test_a_broker_that_refuses_is_not_called_silent(
     monkeypatch.setattr(module, "_ask_redis", lambda *_: None)
     [problem] = read_health(Settings(bootstrap="b:1")).problems
     assert problem.startswith(said)
+
+
+def test_a_redis_that_goes_while_it_is_asked_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> None:
+        raise redis.ConnectionError("Connection reset by peer")
+
+    monkeypatch.setattr(StateReader, "workers", lambda _: [])
+    monkeypatch.setattr(
+        "streamer.storage.redis.sync_client", lambda *_: nullcontext(SimpleNamespace(get=fail))
+    )
+    monkeypatch.setattr(module, "_ask_broker", lambda *_: None)
+    [problem] = read_health(Settings(redis="redis://h:1")).problems
+    assert problem.startswith("Redis at h:1 does not answer (Connection reset by peer)")
 
 
 class Deployment:
