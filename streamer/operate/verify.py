@@ -594,8 +594,8 @@ class Switch:
         while workers := self._workers():
             if time.monotonic() >= deadline:
                 raise CannotSwitch(
-                    f"{counted(workers, 'worker is', 'workers are')} running: stop all, rebuild, then start "
-                    "them again. A killed worker counts until its session ends, a few seconds later"
+                    f"{counted(workers, 'worker is', 'workers are')} running: stop every worker, rebuild, "
+                    "then start them. A killed worker counts until its session ends, a few seconds later"
                 )
             time.sleep(REBUILD_POLL_SECONDS)
 

@@ -181,7 +181,7 @@ def test_wrong_pages_summaries_and_runs_are_named_and_replaced(deployment: Deplo
     again = "run 'run 1': folded again from the log"
     worker.wait_until(lambda: again in worker.output, "the forged page is noticed")
     code, _, said = call(deployment, "rebuild", "--switch", "--wait", 1)
-    assert (code, "stop them" in said) == (1, True)
+    assert (code, "stop every worker" in said) == (1, True)
     assert worker.stop() == 0
     corrupt_topics(deployment)
     code, verdicts, _ = call(deployment, "rebuild")
