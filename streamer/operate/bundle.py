@@ -455,7 +455,7 @@ def _records(file: BinaryIO, parts: Parts) -> Iterator[LogRecord]:
         at += len(line)
         try:
             place = msgspec.json.decode(line, type=_Place)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise NotABundle(f"{RECORDS} cannot be read: {type(error).__name__}: {error}") from error
         size = place.bytes or 0
         is_right = 0 <= size < min(left, MOST_VALUE_BYTES)

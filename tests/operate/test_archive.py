@@ -40,7 +40,7 @@ from streamer.terminal.archive import _archive as archived
 from streamer.terminal.archive import _archive_plan as plan_of
 from streamer.terminal.archive import _lines_of as lines_of
 from tests.operate.killed_archive import STEPS
-from tests.operate.test_bundle import bundled, changed
+from tests.operate.test_bundle import bundled, changed, members_of, packed
 from tests.operate.verifying import a_run, client, publish, verdict_of
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import Event, a_trial
@@ -564,9 +564,10 @@ def test_without_sources_or_with_unreadable_records_it_is_no_bundle(log: Log, tm
     with pytest.raises(NotABundle, match=r"manifest\.json .*sources"):
         Contents(BytesIO(harmed))
     other = changed(bundle, MANIFEST, lambda content: content.replace(b'cs_version":', b'cs_version":10'))
-    harmed = changed(other, RECORDS, lambda _: b"[]\n")
-    with pytest.raises(NotABundle, match=r"records\.ndjson cannot be read: .*Expected `object`"):
-        archive.restore(Settings(), BytesIO(harmed), "r.tar", PRICES, wait_seconds=0.0)
+    for line in (b"[]\n", b'{"\xff":0}\n'):
+        harmed = packed(members_of(other) | {RECORDS: line})
+        with pytest.raises(NotABundle, match=r"records\.ndjson cannot be read: "):
+            archive.restore(Settings(), BytesIO(harmed), "r.tar", PRICES, wait_seconds=0.0)
 
 
 # -----------------------------------------------------------------------------
