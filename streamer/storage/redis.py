@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Self, TypeAlias, TypeVar, cast
-from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 import orjson
 import redis
@@ -94,10 +94,14 @@ class OtherProtocol(BadRedisUrl):
 
 
 def split_url(url: str) -> tuple[str, bool]:
-    parts = _split(url)
-    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    """The URL without our option, and whether it asks for a cluster.
+
+    >>> split_url("unix:///run/redis.sock?db=2&cluster=false")
+    ('unix:///run/redis.sock?db=2', False)
+    """
+    query = dict(parse_qsl(_split(url).query, keep_blank_values=True))
     cluster = query.pop("cluster", "false").lower() in ("true", "1", "yes")
-    return urlunsplit(parts._replace(query=urlencode(query))), cluster
+    return "?".join(filter(None, (url.partition("?")[0], urlencode(query)))), cluster
 
 
 def address(url: str) -> str:

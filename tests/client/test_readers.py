@@ -26,7 +26,7 @@ from streamer.schemas.summaries import (
     with_state,
 )
 from streamer.settings import Settings
-from streamer.storage.redis import BadRedisUrl, RedisSink
+from streamer.storage.redis import BadRedisUrl, RedisSink, async_client, sync_client
 from tests.client.writing import KEYS, a_benchmark_of_three_runs, write
 from tests.house.repository import ROOT
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
@@ -284,6 +284,12 @@ async def test_without_permission_to_ask_for_the_time_clocks_count_as_before(
 
 def test_an_empty_redis_has_no_runs_boards_or_workers(plain: StateReader) -> None:
     assert (plain.runs(), plain.leaderboard("accuracy"), plain.workers()) == ([], [], [])
+
+
+@pytest.mark.parametrize("client", [sync_client, async_client])
+def test_a_socket_of_this_machine_is_an_address(client: Any) -> None:
+    options = client("unix:///run/redis.sock?db=2", {}, 1.0).connection_pool.connection_kwargs
+    assert (options["path"], options["db"]) == ("/run/redis.sock", 2)
 
 
 @pytest.mark.parametrize(
