@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -233,8 +234,8 @@ class Archive:
         if rejected and not self.without_rejected:
             raise CannotBeMoved(
                 f"{self.run_id} stays: {counted(rejected, 'record')} cannot be read, so the file would lack "
-                f"them. `streamer rejections list --run {self.run_id}` shows them. If you have requeued "
-                "them, or do not need them, give --without-rejected"
+                f"them. `streamer rejections list --run {shlex.quote(self.run_id)}` shows them. If you have "
+                "requeued them, or do not need them, give --without-rejected"
             )
 
     @contextmanager
@@ -270,7 +271,7 @@ class Archive:
         if self.out.exists() and (beyond is None or any(map(_is_deletion, beyond))):
             raise CannotBeMoved(
                 f"{self.out} exists and has events other than {self.run_id}'s. Choose another file: "
-                f"`streamer archive {self.run_id} OTHER`"
+                f"`{command_for(self.run_id, 'OTHER')}`"
             )
         partial.replace(self.out)
         sync_directory(self.out.parent)
@@ -284,7 +285,7 @@ class Archive:
         if events and (run_id := _run_deleted(events)) != self.run_id:
             raise CannotBeMoved(
                 f"{self.out} belongs to {run_id}, whose archive was interrupted. Finish that first: "
-                f"`streamer archive {run_id} {self.out}`"
+                f"`{command_for(run_id, self.out)}`"
             )
         return events
 
@@ -306,7 +307,7 @@ class Archive:
         except NotDelivered as error:
             raise NotDone(
                 f"{self.run_id}: the broker at {self.settings.bootstrap} did not acknowledge its deletion. "
-                f"Run `streamer archive {self.run_id} {self.out}` again"
+                f"Run `{command_for(self.run_id, self.out)}` again"
             ) from error
 
     def _end(self, events: list[bytes]) -> None:
@@ -319,7 +320,7 @@ class Archive:
             self._journal.unlink(missing_ok=True)
             raise CannotBeMoved(
                 f"{self.run_id} is archived in {self.out}, and has started again with later events. Once it "
-                f"finishes, archive it to another file: `streamer archive {self.run_id} OTHER`"
+                f"finishes, archive it to another file: `{command_for(self.run_id, 'OTHER')}`"
             )
         with StateReader(self.settings) as reader:
             kept = left is not None
@@ -344,6 +345,15 @@ class Archive:
                 return
         with self._written(deleted_at) as partial:
             self._place(partial)
+
+
+def command_for(run_id: str, out: object) -> str:
+    """The command that archives a run, quoted for the shell, since the id may be any text.
+
+    >>> command_for("my run", "run.tar")
+    "streamer archive 'my run' run.tar"
+    """
+    return shlex.join(["streamer", "archive", run_id, str(out)])
 
 
 def _before(records: Iterable[LogRecord], offset: int | None) -> Iterable[LogRecord]:

@@ -10,7 +10,7 @@ import click
 
 from streamer.client.readers import StateReader
 from streamer.folding.prices import PriceTable
-from streamer.operate.archive import Archive, ArchivePlan, CannotBeMoved, Lines, NotDone, restore
+from streamer.operate.archive import Archive, ArchivePlan, CannotBeMoved, Lines, NotDone, command_for, restore
 from streamer.operate.bundle import NotABundle
 from streamer.operate.rows import file_name
 from streamer.operate.verify import Standing
@@ -73,7 +73,7 @@ def archive_command(
     plan = _archive_plan(settings, Path(what), older_than, labels, plan_hash)
     broken_off = plan.broken_off()
     for run_id, file in broken_off:
-        say(f"streamer: the archive of {run_id} was interrupted: run `streamer archive {run_id} {file}`")
+        say(f"streamer: the archive of {run_id} was interrupted: run `{command_for(run_id, file)}`")
     done = []
     if plan_hash is not None:
         plan.confirm()
