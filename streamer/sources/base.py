@@ -645,17 +645,28 @@ def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, s
 
 
 def _without_zoneless_times(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The event without zoneless times. If there are two, they share a clock, so their difference is kept."""
+    """The event without zoneless times. If there are two, they share a clock, so their difference is kept.
+
+    >>> times = {"started_at": "2025-12-17T21:03:06", "finished_at": "2025-12-17T21:04:06.5"}
+    >>> _without_zoneless_times(times)[0]
+    {'duration_seconds': 60.5}
+    """
     times = {
         name: datetime.fromisoformat(time.upper())
         for name in ("started_at", "finished_at", "planned_at")
         if isinstance(time := event.get(name), str) and is_without_zone(time)
     }
     kept = {name: value for name, value in event.items() if name not in times}
-    if {"started_at", "finished_at"} <= times.keys() and kept.get("duration_seconds") is None:
+    if {"started_at", "finished_at"} <= times.keys():
         seconds = (times["finished_at"] - times["started_at"]).total_seconds()
-        kept |= {"duration_seconds": seconds} if seconds >= 0 else {}
-    return kept, dict.fromkeys(times, TIMES_WITHOUT_ZONE)
+        if seconds >= 0 and kept.get("duration_seconds") is None:
+            kept["duration_seconds"] = seconds
+        why = "their durations count, their starts and ends are unknown"
+        why = why if "duration_seconds" in kept else "they end before they start"
+    else:
+        unknown = "" if "duration_seconds" in kept else ", and there is no duration"
+        why = f"one of the two is left out{unknown}"
+    return kept, dict.fromkeys(times, f"{TIMES_WITHOUT_ZONE}: {why}")
 
 
 def slot_of(event: Mapping[str, Any]) -> tuple[Any, ...]:

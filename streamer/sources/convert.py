@@ -675,11 +675,11 @@ class _Conversion:
             reasons = "; ".join(f"{name} {reason}" for name, reason in misfits.items())
             self._report.unreadable.append(Unreadable(path, f"is not a valid event: {reasons}"))
         else:
-            zoneless = [name for name, reason in misfits.items() if reason == TIMES_WITHOUT_ZONE]
-            if zoneless and "task_id" in fitted:
-                why = "their durations count, their starts and ends are unknown"
-                self._report.note_remark(fitted["run_id"], Remark(path, TIMES_WITHOUT_ZONE, why))
-            others = ((name, reason) for name, reason in misfits.items() if name not in zoneless)
+            zoneless = {reason for reason in misfits.values() if reason.startswith(TIMES_WITHOUT_ZONE)}
+            for reason in zoneless if "task_id" in fitted else ():
+                what, _, why = reason.partition(": ")
+                self._report.note_remark(fitted["run_id"], Remark(path, what, why))
+            others = ((name, reason) for name, reason in misfits.items() if reason not in zoneless)
             self._report.left_out.extend((path, name, reason) for name, reason in others)
         return fitted
 

@@ -250,24 +250,6 @@ def naive_time(value: Any) -> datetime | None:
     return time if time.tzinfo is None else None
 
 
-def times_in(result: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Start and end of a trial, or why they are missing. Two zoneless times still yield the duration.
-
-    >>> times_in({"started_at": "2025-12-17T21:03:06", "finished_at": "2025-12-17T21:04:06.5"})[0]
-    {'duration_seconds': 60.5}
-    """
-    times = {name: result.get(name) for name in ("started_at", "finished_at")}
-    start, end = map(naive_time, times.values())
-    if start is None and end is None:
-        return times, None
-    if start is None or end is None:
-        kept = {name: time for name, time in times.items() if naive_time(time) is None}
-        return kept, "one of the two is left out, and there is no duration"
-    seconds = (end - start).total_seconds()
-    why = "their durations count, their starts and ends are unknown"
-    return ({"duration_seconds": seconds}, why) if seconds >= 0 else ({}, "they end before they start")
-
-
 def is_plain(name: str) -> bool:
     """Whether a name is a single path component, which cannot lead out of its directory."""
     return Path(name).name == name and "\0" not in name

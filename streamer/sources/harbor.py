@@ -23,7 +23,6 @@ from typing import Any
 from streamer.schemas.base import MAX_ARTIFACTS, UNKNOWN, label_for_reporting, microseconds
 from streamer.schemas.events import INFRASTRUCTURE_FAILURES
 from streamer.sources.base import (
-    TIMES_WITHOUT_ZONE,
     ConvertOptions,
     Item,
     Parsed,
@@ -57,7 +56,6 @@ from streamer.sources.files import (
     subdirectories,
     text,
     time_of,
-    times_in,
     walk,
     with_zone,
 )
@@ -202,8 +200,8 @@ def queue_of_each(planned: list[Planned]) -> list[str] | None:
 # The names of tasks: NAME, or DATASET/NAME if a job has several datasets (R34).
 #
 # The datasets come from the lock, else from the job's config, else from the results. Two datasets may share a
-# label, as two directories `tasks` or two commits of a dataset do. Then the directory or the commit
-# distinguishes them. In its totals, Harbor treats such datasets as one, and adds up tasks with the same name.
+# label, as two directories `tasks` or two commits of a dataset do. Then the commit distinguishes them, or the
+# directory. In its totals, Harbor treats such datasets as one, and adds up tasks with the same name.
 
 
 class TaskNames:
@@ -216,16 +214,24 @@ class TaskNames:
     >>> paths = [{"source": "tasks", "path": f"/{team}/tasks/hello"} for team in "xy"]
     >>> TaskNames([("hello", path) for path in paths]).of("hello", paths[1])
     'y/tasks/hello'
+    >>> versions = [{"source": "tb", "path": f"{v}/hello", "git_commit_id": "c" * 40} for v in ("2.0", "2.1")]
+    >>> TaskNames([("hello", version) for version in versions]).of("hello", versions[1])
+    'tb@cccccccccccc/2.1/hello'
     """
 
     def __init__(self, tasks: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-        self._homes: dict[str, set[str]] = {}
-        by_name: dict[tuple[str, str], set[str]] = {}
+        self._homes: dict[str, set[Home]] = {}
+        by_name: dict[tuple[str, str], set[Home]] = {}
         for name, where in tasks:
             source, home = _source_and_home(where)
             self._homes.setdefault(source, set()).add(home)
             by_name.setdefault((source, name), set()).add(home)
         self._shared = {source for (source, _), homes in by_name.items() if source and len(homes) > 1}
+        self._in_one_commit = {
+            source
+            for (source, _), homes in by_name.items()
+            if len({commit for commit, _ in homes}) < len(homes)
+        }
         self._are_several = len(self._homes) > 1 or bool(self._shared)
 
     def of(self, name: str, where: Mapping[str, Any]) -> str:
@@ -234,21 +240,33 @@ class TaskNames:
             return name
         return f"{self._dataset(source, home)}/{name}"
 
-    def _dataset(self, source: str, home: str) -> str:
+    def _dataset(self, source: str, home: Home) -> str:
+        commit, directory = home
         if source not in self._shared:
             return source
-        if "/" not in home:
-            return f"{source}@{home.removeprefix('sha256:')[:12]}"
-        parts = home.strip("/").split("/")
-        others = [other for other in self._homes[source] if other != home]
+        if commit:
+            named = f"{source}@{commit.removeprefix('sha256:')[:12]}"
+            return f"{named}/{directory}" if source in self._in_one_commit else named
+        if "/" not in directory:
+            return f"{source}@{directory}"
+        parts = directory.strip("/").split("/")
+        others = [other for _, other in self._homes[source] if other != directory]
         endings = ("/".join(parts[-count:]) for count in range(1, len(parts)))
-        return next((e for e in endings if not any(o.endswith(f"/{e}") for o in others)), home.strip("/"))
+        return next(
+            (e for e in endings if not any(o.endswith(f"/{e}") for o in others)), directory.strip("/")
+        )
 
 
-def _source_and_home(where: Mapping[str, Any]) -> tuple[str, str]:
-    """The label of a task's dataset, and the commit or directory that distinguishes equal labels."""
-    commit, path = text(where.get("git_commit_id")) or text(where.get("ref")), text(where.get("path"))
-    return text(where.get("source")) or "", commit or (path.rpartition("/")[0] if path else "")
+Home = tuple[str, str]
+"""The commit and the directory of a task, which distinguish datasets with one label."""
+
+
+def _source_and_home(where: Mapping[str, Any]) -> tuple[str, Home]:
+    """The label of a task's dataset, and its home. Packages have digests instead of commits."""
+    digest = where.get("digest") if where.get("type") == "package" else None
+    commit = next(filter(None, map(text, (where.get("git_commit_id"), where.get("ref"), digest))), "")
+    path = text(where.get("path")) or ""
+    return text(where.get("source")) or "", (commit, path.rpartition("/")[0])
 
 
 def task_names(job: Path) -> TaskNames:
@@ -444,11 +462,11 @@ MAIN_REWARD = "reward"
 
 
 def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
-    if not reward_counts(result):
-        return None, f"no verdict: harbor says that the reward does not count ({failure_mode(result)})"
     rewards = _rewards(result)
     if not rewards:
         return None, None
+    if not reward_counts(result):
+        return None, f"no verdict: harbor says that the reward does not count ({failure_mode(result)})"
     main = _main(rewards)
     if main is None:
         return None, f"no verdict: no reward is named 'reward', only {', '.join(map(repr, rewards))}"
@@ -576,8 +594,12 @@ OTHER_REWARD = "with another reward in the job's result.json; its own file count
 
 
 def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
-    """The message about trials that a job counts as ended but that have no files, if there are any."""
-    ended = count_of(part(result, "stats").get("n_completed_trials")) or 0
+    """The message about trials that a job counts as ended but that have no files, if there are any.
+
+    Early versions count the ended ones as `n_trials`, or under `status`.
+    """
+    stats = part(result, "status") | part(result, "stats")
+    ended = count_of(stats.get("n_completed_trials", stats.get("n_trials"))) or 0
     counted = max(count_of(result.get("n_total_trials")) or 0, ended)
     there = sum(is_file(trial / RESULT) for trial in subdirectories(job))
     if not text(result.get("finished_at")):  # a retry deletes the files of its trial for a while
@@ -740,7 +762,8 @@ class Harbor:
             "artifacts": artifacts_of(job, file.parent, folders_of(file.parent, result), OWN_FILES),
             **_usage(slot["agent"], totals),
             "trajectory_length": length,
-            **times_in(result)[0],
+            "started_at": result.get("started_at"),
+            "finished_at": result.get("finished_at"),
             "provenance": made_with(
                 {
                     "task_digest": result.get("task_checksum"),
@@ -758,13 +781,11 @@ class Harbor:
 
 
 def _remarks(file: Path, result: Mapping[str, Any], of_job: Mapping[str, float] | None) -> Iterator[Remark]:
-    if odd := times_in(result)[1]:
-        yield Remark(file, TIMES_WITHOUT_ZONE, odd)
     mode = failure_mode(result)
     if not reward_counts(result) and mode not in _KNOWN:
         yield Remark(file, UNKNOWN_TYPE, mode)
     for name, counted in (of_job or {}).items():
-        if isinstance(own := _rewards(result).get(name), int | float) and own != counted:
+        if is_finite(own := _rewards(result).get(name)) and own != counted:
             yield Remark(file, OTHER_REWARD, f"{clean_name(file.parent)}: {name} {own}, not {counted}")
 
 

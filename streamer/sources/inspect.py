@@ -193,7 +193,7 @@ LEFT_OUT = "with scores that are left out"
 OTHER_MODEL = "with tokens of another model, which are not counted"
 """The remark on a sample without usage of the model under test, or answered by another model (R35)."""
 
-NO_USAGE = "without tokens, cost and times"
+NO_USAGE = "without tokens and cost"
 
 INVALID = "marked invalid in the log, counted until run again"
 """The remark on an invalidated sample, which inspect_ai's own metrics still count."""
@@ -551,8 +551,12 @@ def shard_of(path: Path) -> tuple[str, str] | None:
     shards = SHARDS.fullmatch(path.parent.parent.name)
     if shards is None:
         return None
-    named = _LOG_NAME.fullmatch(shards[1])
-    return (named or shards)[1], path.parent.name
+    return _id_in(shards[1]), path.parent.name
+
+
+def _id_in(name: str) -> str:
+    named = _LOG_NAME.fullmatch(name)
+    return named[1] if named else name
 
 
 def read_samples(path: Path) -> Iterator[Any]:
@@ -749,7 +753,8 @@ class Inspect:
             plan.problems.append(Unreadable(path, str(error)))
             return plan
         spec, solvers = read_spec(header), part(header, "plan")
-        task_id, plan.part = shard_of(path) or (text(spec.get("task_id")), None)
+        # Early logs have no task id, only their names do. Logs of one task are not one run (R34).
+        task_id, plan.part = shard_of(path) or (text(spec.get("task_id")) or _id_in(path.stem), None)
         plan.run_id = run_id_of(spec, task_id) or plan.run_id
         plan.uuids = frozenset(filter(None, [task_id]))
         plan.agent = agent_of(spec, solvers) or options.agent
@@ -790,7 +795,7 @@ class Inspect:
                 event["revision"] += 1
             yield Parsed(path, event, scored=scored_event(event, scored_ns) if scored_ns else None)
             if "model_usage" not in sample:
-                remarks.append((NO_USAGE, "the log has only their summaries"))
+                remarks.append((NO_USAGE, "the log has none"))
             yield from (Remark(path, what, detail) for what, detail in remarks)
 
     def part(self, run: Path, changed: Path) -> Path | None:

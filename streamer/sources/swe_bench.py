@@ -66,7 +66,7 @@ from streamer.sources.files import (
 #
 # `/` in a model's name is written as `__`. Two others write reports with the same lists:
 #
-# <dataset>__<split>__<run>.json             sb-cli, which names no model
+# <dataset>__<split>__<run>.json             sb-cli, which names no model; its early versions: <run>.json
 # <dataset>/<model, options>/
 #   output.report.json  metadata.json        OpenHands, also for benchmarks of its own
 
@@ -144,9 +144,10 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
             return Place(path.parent, run, model)
     content = peek(path) if content is None else content
     named = text(content.get("model_name_or_path")) or options.model
-    hosted = _HOSTED.fullmatch(stem) if HOSTED_KEYS & content.keys() else None
-    if hosted:
-        return Place(path.parent, hosted[3], options.model or UNKNOWN, shard=f"{hosted[1]}/{hosted[2]}")
+    if HOSTED_KEYS & content.keys():
+        hosted = _HOSTED.fullmatch(stem)
+        run, shard = (hosted[3], f"{hosted[1]}/{hosted[2]}") if hosted else (stem, "")
+        return Place(path.parent, run, options.model or UNKNOWN, shard=shard)
     if not splits or splits[0][1] == NAMELESS or parts[0] == OUTPUT:
         return _nameless(path, stem.removesuffix(f".{NAMELESS}"), named)
     settled = [s for s in splits if s[0] == (named or "").replace("/", "__") or s[1].startswith("eval_")]
@@ -223,12 +224,14 @@ class SweBench:
         plan.problems += (
             Unreadable(report.file, why) for report in reports for why in _wrong_with(report.content)
         )
-        plan.notes = [why for report in reports for why in _silent(report.content)]
+        silent = [_silent(report.content) for report in reports]
+        plan.notes = [why for of_report in silent for why in of_report.values()]
         metadata = read_optional(place.logs / METADATA, plan.problems)
         revision = max(map(mtime_ns, (place.logs / METADATA, *(report.file for report in reports))))
         tasks = {task for report in reports for task in _planned(report.content)}
-        # With a shard, a report names only submitted instances, but counts the whole dataset.
-        plan.is_short = bool(plan.notes) and not place.shard
+        # A report of sb-cli names only submitted instances, but counts the whole dataset.
+        hosted = any(HOSTED_KEYS & report.content.keys() for report in reports)
+        plan.is_short = any(of_report.keys() - ({"total"} if hosted else set()) for of_report in silent)
         datasets = {report.place.shard.partition("/")[0] for report in reports} - {""}
         plan.started = present(
             {
@@ -377,16 +380,20 @@ def _planned(report: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys([*tasks, *(_ids(report, "submitted_ids") if is_short else [])]))
 
 
-def _silent(report: Mapping[str, Any]) -> list[str]:
+def _silent(report: Mapping[str, Any]) -> dict[str, str]:
     counts = Counter(_endings(report).values())
     named = {
         "total": ("instances in all", len(_planned(report))),
         "resolved": ("resolved instances", counts[True, UNSET]),
         "unresolved": ("unresolved instances", counts[False, UNSET]),
         "empty_patch": ("instances with an empty patch", counts[False, EMPTY_PATCH]),
+        "error": ("instances with an error", len(_ids(report, "error_ids"))),
+        "failed": ("failed instances", len(_ids(report, "failed_ids"))),
     }
-    said = (silence(what, report.get(f"{name}_instances"), count) for name, (what, count) in named.items())
-    return list(filter(None, said))
+    said = {
+        name: silence(what, report.get(f"{name}_instances"), count) for name, (what, count) in named.items()
+    }
+    return present(said)
 
 
 def _ending(task: str, result: dict[str, Any], report: dict[str, Any], endings: dict[str, Ending]) -> Ending:

@@ -92,7 +92,8 @@ def test_a_trial_passed_if_its_main_or_only_reward_is_one(
     rewards: Any, resolved: bool | None, reason: str | None
 ) -> None:
     said = None if reason is None else f"no verdict: {reason}"
-    assert verdict({"verifier_result": {"rewards": rewards}}) == (resolved, said)
+    result: Event = {"verifier_result": {"rewards": rewards}}
+    assert verdict(result) == verdict(result | {"reward_valid": bool(rewards)}) == (resolved, said)
 
 
 # -----------------------------------------------------------------------------
@@ -388,9 +389,12 @@ def test_a_job_that_stopped_without_an_end_says_the_trials_that_it_counts(tmp_pa
     name = "job-without-trial-files"
     announced = "3 trials with a result announced, 0 found"
     assert converted(shared_data() / "harbor" / name)[1].notes == [f"run {name}: {announced}"]
-    stats = {"n_total_trials": 5, "stats": {"n_completed_trials": "3"}}
-    write_json(tmp_path / "job" / "result.json", stats)
-    assert converted(tmp_path)[1].notes == [f"run job: {announced}"]
+    for place, counts in (
+        *(("stats", {"n_trials": 3}), ("status", {"n_completed_trials": 3})),  # early versions
+        ("stats", {"n_completed_trials": "3"}),
+    ):
+        write_json(tmp_path / "job" / "result.json", {"n_total_trials": 5, "stats": {}, place: counts})
+        assert converted(tmp_path)[1].notes == [f"run job: {announced}"]
     a_job(tmp_path / "job", a_trial_result(name="t0"))
     assert converted(tmp_path)[1].notes == []
 
@@ -418,8 +422,9 @@ def test_a_step_whose_cost_is_no_number_is_reported_and_no_part_is_taken_for_the
 
 def test_a_reward_that_differs_from_the_jobs_is_said_and_counts(tmp_path: Path) -> None:
     """R35."""
-    job = a_job(tmp_path / "job", a_trial_result(name="t0"))
-    stats = {"evals": {"codex": {"reward_stats": {"reward": {"0.0": ["t0"]}}}}}
+    odd = a_trial_result("odd", "t1", verifier_result={"rewards": {"reward": float("nan")}})
+    job = a_job(tmp_path / "job", a_trial_result(name="t0"), odd)
+    stats = {"evals": {"codex": {"reward_stats": {"reward": {"0.0": ["t0"], "NaN": ["t1"]}}}}}
     write_json(job / "result.json", {"n_total_trials": 1, "stats": stats})
     events, report = converted(job)
     assert trials_of(events)[0]["metrics"] == {"reward": 1.0}
@@ -522,18 +527,36 @@ def test_tasks_beside_a_dataset_keep_their_name(tmp_path: Path) -> None:
     assert names_in(job) == {"a/hello", "hello"}
 
 
-def test_two_datasets_of_one_label_are_told_apart_by_directory_or_commit(tmp_path: Path) -> None:
-    places = [{"path": f"/srv/{team}/tasks/hello"} for team in "xy"]
-    commits = [{"path": "hello", "git_commit_id": digit * 40} for digit in "12"]
-    for number, tasks in enumerate((places, commits)):
-        results = [from_dataset("tasks", "hello", n, **task) for n, task in enumerate(tasks)]
-        job = a_job(tmp_path / f"job{number}", *results)
-        locked = [{"task": {"name": "hello", "source": "tasks", **task}} for task in tasks]
-        write_json(job / "lock.json", {"trials": locked, "n_concurrent_trials": 1})
-        expected = (
-            {f"tasks@{digit * 12}/hello" for digit in "12"} if number else {"x/tasks/hello", "y/tasks/hello"}
-        )
-        assert names_in(job) == expected == set(plan_of(converted(job)[0])["tasks"])
+@pytest.mark.parametrize(
+    ("tasks", "names"),
+    [
+        ([{"path": f"/srv/{team}/tasks/hello"} for team in "xy"], {"x/tasks/hello", "y/tasks/hello"}),
+        ([{"path": f"{team}/hello"} for team in "xy"], {"tasks@x/hello", "tasks@y/hello"}),
+        (
+            [{"path": "hello", "git_commit_id": digit * 40} for digit in "12"],
+            {f"tasks@{digit * 12}/hello" for digit in "12"},
+        ),
+        (
+            [{"path": f"{version}/hello", "git_commit_id": "1" * 40} for version in ("2.0", "2.1")],
+            {f"tasks@{'1' * 12}/{version}/hello" for version in ("2.0", "2.1")},
+        ),
+        (
+            [{"path": None, "type": "package", "digest": f"sha256:{digit * 64}"} for digit in "12"],
+            {f"tasks@{digit * 12}/hello" for digit in "12"},
+        ),
+    ],
+    ids=["directories", "relative", "commits", "one commit", "packages"],
+)
+def test_two_datasets_of_one_label_are_told_apart_by_directory_or_commit(
+    tmp_path: Path, tasks: list[Event], names: set[str]
+) -> None:
+    """A lock has the digest of a package, and a result has it as the package's `ref`."""
+    refs = [task | {"ref": task["digest"]} if "digest" in task else task for task in tasks]
+    results = [from_dataset("tasks", "hello", n, **task) for n, task in enumerate(refs)]
+    job = a_job(tmp_path / "job", *results)
+    locked = [{"task": {"name": "hello", "source": "tasks", **task}} for task in tasks]
+    write_json(job / "lock.json", {"trials": locked, "n_concurrent_trials": 1})
+    assert names_in(job) == names == set(plan_of(converted(job)[0])["tasks"])
 
 
 @pytest.mark.parametrize(

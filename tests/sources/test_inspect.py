@@ -607,6 +607,15 @@ def test_the_one_score_of_the_oldest_logs_is_read(tmp_path: Path) -> None:
     assert plan_of(events)["metrics"] == {"match": {}}
 
 
+def test_r34_early_logs_without_a_task_id_are_runs_of_their_own(tmp_path: Path) -> None:
+    spec = {key: value for key, value in a_spec().items() if key != "task_id"}
+    log = {"version": 1, "status": "success", "eval": spec, "samples": [a_summary(uuid=None)]}
+    for name in ("2024-05-01T10-00-00_addition_T1", "2024-05-01T11-00-00_addition_T2"):
+        write_json(tmp_path / f"{name}.json", log)
+    runs = [event["run_id"] for event in trials_of(converted(tmp_path)[0])]
+    assert runs == ["addition_T1", "addition_T2"]
+
+
 def test_a_sample_that_cannot_be_read_leaves_its_summary_and_a_remark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

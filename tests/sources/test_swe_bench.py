@@ -82,12 +82,14 @@ def test_a_list_that_a_report_leaves_out_costs_only_what_no_other_list_says(
 def test_r35_counts_that_the_lists_do_not_reach_are_said_and_the_plan_is_not_complete(
     tmp_path: Path, kind: Any
 ) -> None:
-    counts = {"total_instances": kind(9), "resolved_instances": kind(5)}
-    write_json(tmp_path / "acme.run.json", REPORT | counts)
+    counts = {name: kind(n) for name, n in (("total", 9), ("resolved", 5), ("error", 2))}
+    counted = {f"{name}_instances": count for name, count in counts.items()}
+    write_json(tmp_path / "acme.run.json", REPORT | counted)
     events, report = converted(tmp_path)
     assert report.notes == [
         "run run: 9 instances in all announced, 4 found",
         "run run: 5 resolved instances announced, 1 found",
+        "run run: 2 instances with an error announced, 1 found",
     ]
     assert plan_of(events)["plan_complete"] is False
 
@@ -151,6 +153,18 @@ def test_reports_of_sb_cli_with_one_run_id_for_two_datasets_replace_nothing(tmp_
     assert report.runs == ["my.run__1"]
     assert len({(trial["shard"], trial["task_id"]) for trial in trials_of(events)}) == report.trials == 10
     assert not [event for event in events if event["type"] == "run_finished"]  # one is pending
+
+
+@pytest.mark.parametrize("run", ["acme_run1", "acme.run.1"])
+def test_a_report_of_an_early_sb_cli_has_only_the_run_id_in_its_name(tmp_path: Path, run: str) -> None:
+    hosted = REPORT | {"failed_ids": ["e"], "pending_ids": [], "total_instances": 500, "failed_instances": 2}
+    events, report = converted(write_json(tmp_path / f"{run}.json", hosted))
+    assert {event["run_id"] for event in events} == {run}
+    said = ("500 instances in all announced, 5 found", "2 failed instances announced, 1 found")
+    assert report.notes == [f"run {run}: {why}" for why in said]
+    assert (len(trials_of(events)), events[-1].get("status")) == (5, "interrupted")
+    del hosted["failed_instances"]
+    assert converted(write_json(tmp_path / f"{run}.json", hosted))[0][-1]["status"] == "completed"
 
 
 def test_other_files_with_dots_in_their_names_are_no_reports(tmp_path: Path) -> None:
