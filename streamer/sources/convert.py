@@ -170,7 +170,7 @@ def _content(root: Path) -> str:
     ]
     kinds = Counter(Path(name).suffix.lower() or "without an ending" for name in files)
     shown = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common(SHOWN))
-    return f"there are {counted(len(files), 'file')}" + (f" ({shown}), such as {files[0]!r}" if files else "")
+    return f"it has {counted(len(files), 'file')}" + (f" ({shown}), such as {files[0]!r}" if files else "")
 
 
 def outermost_run(
@@ -552,7 +552,7 @@ class _Conversion:
         self._report.unreadable += run.plan.problems
         trials: list[dict[str, Any]] = []
         begun: list[Parsed] = []
-        copies, before = 0, self._report.trials
+        copies = 0
         with listing_once(), noting_cleaned_ids() as originals:
             for item in self._trials(run):
                 if item.event.get("type") == STARTED:
@@ -564,7 +564,7 @@ class _Conversion:
                     copies += not sent
                     trials += sent
         run.plan.notes += _equal_ids(originals)
-        self._note_silence(run, self._report.trials - before + copies)
+        self._note_silence(run, len(set(map(slot_of, trials))) + copies)
         latest = self._retries.get((run.run_id, run.plan.part))
         if not trials and latest != run.path and (copies or not (begun or run.plan.tells_something)):
             return

@@ -226,7 +226,8 @@ class EveryEvalEver:
 
 def _event(sample: Sample, revision: int, options: ConvertOptions) -> dict[str, Any]:
     first, verdicts = sample.rows[0], _verdicts(sample.rows)
-    usage = next(filter(None, (part(row, "token_usage") for row in sample.rows)), {})
+    usages = [part(row, "token_usage") for row in sample.rows]
+    usage = next((usage for usage in usages if any(usage.values())), usages[0])
     error = next(filter(None, (text(row.get("error")) for row in sample.rows)), None)
     return present(
         {

@@ -311,6 +311,8 @@ class TerminalBench:
             # (R26).
             is_named = bool(plan.started.get("tasks")) or not (lock or metadata)
             plan.started["plan_complete"] = is_named and not plan.problems
+        if not own and metadata.get("accuracy") is not None:  # of all planned trials, crashed ones included
+            plan.announced = _size(plan.started.get("tasks")) * (count_of(plan.started.get("attempts")) or 1)
         if text(metadata.get("end_time")):
             plan.finished = {
                 "type": "run_finished",
@@ -464,6 +466,10 @@ def _run_started(
             "provenance": _made(lock, metadata),
         }
     )
+
+
+def _size(tasks: Any) -> int:
+    return len(tasks) if isinstance(tasks, list) else count_of(tasks) or 0
 
 
 def _made(lock: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str] | None:

@@ -83,6 +83,15 @@ def test_r31_a_converter_may_say_that_is_correct_is_no_verdict(tmp_path: Path) -
     assert "resolved" not in trial
 
 
+@pytest.mark.parametrize("empty", [None, 0])
+def test_r2_tokens_are_in_any_row_of_a_sample(tmp_path: Path, empty: int | None) -> None:
+    names = ("input_tokens", "output_tokens", "total_tokens")
+    usages = [dict.fromkeys(names, empty), dict(zip(names, (7, 2, 9), strict=True))]
+    rows = [a_row(evaluation_result_id=str(n), token_usage=usage) for n, usage in enumerate(usages)]
+    [trial] = trials_of(converted(a_file(tmp_path / "x_samples.jsonl", *rows))[0])
+    assert (trial["input_tokens"], trial["output_tokens"]) == (7, 2)
+
+
 def test_numbers_as_ids_are_their_texts(tmp_path: Path) -> None:
     rows = [a_row() | {"sample_id": number, "evaluation_result_id": 3} for number in (1, 2.0)]
     events, report = converted(a_file(tmp_path / "x_samples.jsonl", *rows))

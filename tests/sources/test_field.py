@@ -354,6 +354,6 @@ def test_what_is_not_recognised_is_explained_for_each_format(tmp_path: Path) -> 
     _, report = converted(tmp_path)
     assert [note.partition(" looks for ")[0] for note in report.notes] == [s.name for s in SOURCES]
     [(_, reason)] = report.unreadable
-    assert "there are 2 files (1 .json, 1 .txt), such as 'a.b.json'" in reason
+    assert "it has 2 files (1 .json, 1 .txt), such as 'a.b.json'" in reason
     _, report = converted(tmp_path / "d" / "a.b.json")
     assert "it holds an object with x" in report.unreadable[0].reason

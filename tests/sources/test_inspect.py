@@ -616,6 +616,14 @@ def test_r34_early_logs_without_a_task_id_are_runs_of_their_own(tmp_path: Path) 
     assert runs == ["addition_T1", "addition_T2"]
 
 
+def test_r35_samples_with_one_id_are_said_because_one_replaces_the_other(tmp_path: Path) -> None:
+    samples = [a_summary(uuid=None), a_summary(uuid=None, scores={"match": {"value": "I"}})]
+    log = {"version": 2, "status": "success", "eval": a_spec(), "samples": samples}
+    log["results"] = {"total_samples": 2}
+    _, report = converted(write_json(tmp_path / "2026-01-02T03-04-05_addition_T1.json", log))
+    assert report.notes == ["run addition_T1: 2 trials with a result announced, 1 found"]
+
+
 def test_a_sample_that_cannot_be_read_leaves_its_summary_and_a_remark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,15 @@ def test_the_dryrun_says_what_its_rows_say() -> None:
         assert event == {**expected, **renamed, **times}
 
 
+@pytest.mark.parametrize("runs", [[1, 2], {"1": "passed", "2": "failed", "3": "agent_complete"}])
+def test_r35_a_checkpoint_of_either_version_announces_its_ended_runs(tmp_path: Path, runs: Any) -> None:
+    """Version 1.0 lists the numbers of ended runs."""
+    run = an_experiment(tmp_path / "run", {"T0/00/run_01": a_run_result()}, experiment_id="t")
+    checkpoint = {"status": "completed", "completed_runs": {"T0": {"00": runs, "01": None}, "T1": 1}}
+    write_json(run / "checkpoint.json", checkpoint)
+    assert converted(run)[1].notes == ["run run: 2 trials with a result announced, 1 found"]
+
+
 @pytest.mark.parametrize(
     ("passed", "fields", "message"),
     [

@@ -14,6 +14,7 @@ import pytest
 from streamer.operate.unfinished import COMMANDS, unfinished_in
 from streamer.sources.terminal_bench import attempt_and_run
 from tests.sources.builders import (
+    Event,
     a_result,
     a_run,
     a_trial_file,
@@ -191,6 +192,19 @@ def test_a_run_that_goes_on_is_not_finished(tmp_path: Path) -> None:
     assert [event["type"] for event in events] == ["run_started"]
     assert (events[0]["tasks"], events[0]["attempts"]) == (80, 2)
     assert report.runs == ["run1"]
+
+
+@pytest.mark.parametrize("tasks", [{"task_ids": ["oom", "b"]}, {"dataset_size": 2}])
+def test_r35_an_ended_run_without_its_results_says_the_trials_that_it_planned(
+    tmp_path: Path, tasks: Event
+) -> None:
+    metadata = {"n_attempts": 2, "accuracy": 0.5, "end_time": "2026-01-01T00:00:00Z"} | tasks
+    run = a_run(tmp_path / "run1", [a_result()], metadata=metadata)
+    events, report = converted(run)
+    assert report.notes == ["run run1: 4 trials with a result announced, 1 found"]
+    assert events[-1]["status"] == "interrupted"
+    write_json(run / "results.json", {"results": [a_result()], "n_resolved": 1, "n_unresolved": 0})
+    assert converted(run)[1].notes == []
 
 
 @pytest.mark.parametrize("name", ["droid_7_results.json", "droid_7__results.json", "droid_7.json"])
