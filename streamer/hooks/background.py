@@ -169,21 +169,24 @@ class Evals:
 
     def _result(self, begun: _Eval, sample: Record, publish: Publish) -> None:
         event, remarks = trial_event(begun.spec, begun.plan, sample, time.time_ns())
-        slot, content = slot_of(event), canonical_json(event)
-        if begun.results.get(slot) == content:
-            return
-        begun.results[slot] = content
         for what, detail in remarks:
             self._say(f"run {begun.run_id}: trials {what}: {detail}")
-        self._publish(begun, event, publish)
+        if (fitted := self._fitted(begun, event)) is not None:
+            slot, content = slot_of(fitted), canonical_json(fitted)
+            if begun.results.get(slot) != content:
+                begun.results[slot] = content
+                publish(fitted)
 
     def _publish(self, begun: _Eval, event: Event, publish: Publish) -> None:
+        if (fitted := self._fitted(begun, event)) is not None:
+            publish(fitted)
+
+    def _fitted(self, begun: _Eval, event: Event) -> Event | None:
         addressed, cut = with_short_names({"run_id": begun.run_id, **event})
         fitted, misfits = fit_event(addressed)
         for name, reason in (*cut.items(), *misfits.items()):
             self._say(f"run {begun.run_id}: {name} {reason}")
-        if fitted is not None:
-            publish(fitted)
+        return fitted
 
     def _say(self, what: str) -> None:
         if what not in self._said:

@@ -329,11 +329,15 @@ def noting_cleaned_ids() -> Iterator[dict[str, set[str]]]:
 
 def clean_text(value: str) -> str:
     """A text as an id, with U+FFFD for control characters and lone surrogates."""
-    cleaned = _CONTROL.sub("\ufffd", value.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
+    cleaned = _CONTROL.sub("\ufffd", _encodable(value))
     originals = _originals.get()
     if originals is not None and cleaned != value:
         originals.setdefault(cleaned, set()).add(value)
     return cleaned
+
+
+def _encodable(value: str) -> str:
+    return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def id_of(value: Any) -> str | None:
@@ -562,18 +566,20 @@ def _provenance(value: Any) -> str:
 def safe_texts(event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """The event with publishable texts, and the reason for each field that was left out.
 
-    `message` and `labels` lose secrets, and a long message is cut. An artifact with a secret in its name,
-    path or link is left out, because the link would not work.
+    `message` and `labels` lose secrets and lone surrogates, and a long message is cut. An artifact with a
+    secret in its name, path or link is left out, because the link would not work.
     """
     safe, reasons = dict(event), {}
     if isinstance(message := event.get("message"), str):
-        if short := _short_message(without_secrets(message[:READ_CHARACTERS]).strip(), len(message)):
+        publishable = without_secrets(_encodable(message[:READ_CHARACTERS])).strip()
+        if short := _short_message(publishable, len(message)):
             safe["message"] = short
         else:
             del safe["message"]
     if event.get("type") == "trial_result" and isinstance(labels := event.get("labels"), dict):
         safe["labels"] = {
-            key: without_secrets(value) if isinstance(value, str) else value for key, value in labels.items()
+            key: without_secrets(_encodable(value)) if isinstance(value, str) else value
+            for key, value in labels.items()
         }
     if isinstance(artifacts := event.get("artifacts"), list):
         kept = [artifact for artifact in artifacts if not _has_secret(artifact)]

@@ -24,7 +24,6 @@ import cramjam
 
 from streamer.schemas.base import (
     MAX_ID_CHARACTERS,
-    MAX_MESSAGE_CHARACTERS,
     MAX_METRICS,
     MAX_NAME_CHARACTERS,
     UNKNOWN,
@@ -399,7 +398,7 @@ def trial_event(
         "trial_id": text(sample.get("uuid")),
         "resolved": scores.resolved,
         "failure_mode": _failure_mode(error, sample.get("limit")),
-        "message": error[:MAX_MESSAGE_CHARACTERS] if error else None,
+        "message": error,
         "metrics": scores.metrics or None,
         **usage_of(
             slot["agent"],

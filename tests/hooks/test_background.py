@@ -94,6 +94,20 @@ def test_results_that_only_the_log_has_are_published_at_the_end(tmp_path: Path) 
     ]
 
 
+def test_values_that_no_event_can_hold_stop_neither_the_other_samples_nor_the_end(tmp_path: Path) -> None:
+    evals, published = begun()
+    odd = [
+        {"error": {"message": "half a character: \ud800"}},
+        {"model_usage": {"mockllm/model": {"input_tokens": 10**30}}},
+        {"epoch": [1]},
+        {},
+    ]
+    log = a_log(tmp_path / "x.eval", *(a_summary(id=number, **fields) for number, fields in enumerate(odd)))
+    evals.ended("e", "success", {}, str(log), published.append)
+    assert [event.get("task_id") for event in published] == ["0", "1", "3", None]
+    assert published[0]["message"] == "half a character: \ufffd\ufffd\ufffd"
+
+
 def test_a_log_that_cannot_be_read_is_said_and_the_end_is_published(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
