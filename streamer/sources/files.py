@@ -196,10 +196,6 @@ def mtime_ns(path: Path) -> int:
         return 0
 
 
-def first_written_ns(*paths: Path) -> int:
-    return min(filter(None, map(mtime_ns, paths)), default=0)
-
-
 def time_of(value: Any) -> datetime | None:
     try:
         time = datetime.fromisoformat(value)
@@ -311,7 +307,7 @@ def start_of(
 
     Without `started_at`, it is the time of the first `made_first` file, which every trial has from its start.
     """
-    written = first_written_ns(*made_first)
+    written = min(filter(None, map(mtime_ns, made_first)), default=0)
     started_at = started_at or (rfc3339(written // 1000) if written else None)
     return Parsed(trial, present({"type": STARTED, **slot, "revision": written, "started_at": started_at}))
 

@@ -119,17 +119,14 @@ def is_job(path: Path) -> bool:
     files = [path / name for name in (CONFIG, LOCK, RESULT) if is_file(path / name)]
     if files and is_file(path / JOB_LOG):
         return True
-    return any(map(_is_of_a_job, files)) or any(map(is_trial, subdirectories(path)))
+    is_known = any(_JOB_KEYS[file.name] <= peek(file).keys() for file in files)
+    return is_known or any(map(is_trial, subdirectories(path)))
 
 
 def is_trial(path: Path) -> bool:
     if is_file(path / TRIAL_LOG):
         return is_file(path / CONFIG) or is_file(path / RESULT)
     return any("trial_name" in peek(path / name) for name in (CONFIG, RESULT) if is_file(path / name))
-
-
-def _is_of_a_job(file: Path) -> bool:
-    return _JOB_KEYS[file.name] <= peek(file).keys()
 
 
 def steps_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -356,11 +353,10 @@ def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed
     agent = agent or _name_of_code(asked, _results(subdirectories(job)))
     if agent is None:
         return
+    same_task = _by_beginning(job, mtime_ns(job)).get(_beginning(trial), [])
     slot = {
         "shard": name,
-        "task_id": task_names(job).of(
-            _name_of_task(config, _results(_same_task(job, trial))) or task, part(lock, "task")
-        ),
+        "task_id": task_names(job).of(_name_of_task(config, _results(same_task)) or task, part(lock, "task")),
         "attempt": 1,
         "agent": agent,
         "model": model or options.model or UNKNOWN,
@@ -405,10 +401,6 @@ def _name_of_task(config: Mapping[str, Any], results: Iterable[dict[str, Any]]) 
         if all(task.get(name) == value for name, value in task_config.items()):
             return text(result.get("task_name"))
     return None
-
-
-def _same_task(job: Path, trial: Path) -> list[Path]:
-    return _by_beginning(job, mtime_ns(job)).get(_beginning(trial), [])
 
 
 @lru_cache(maxsize=8)

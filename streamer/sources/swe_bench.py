@@ -180,12 +180,6 @@ def is_logs(path: Path) -> bool:
     return is_directory(path) and path.absolute().parts[-len(LOGS.parts) - 1 : -1] == LOGS.parts
 
 
-def instances(directory: Path, within: Path | None) -> Iterator[Path]:
-    for instance in subdirectories(directory):
-        if within is None or instance == within:
-            yield instance
-
-
 # -----------------------------------------------------------------------------
 # The connector: the events of one run of SWE-bench's harness.
 
@@ -281,9 +275,10 @@ class _Results:
 
     def trials(self, home: Path, within: Path | None) -> Iterator[Item]:
         logged = set()
-        for instance in instances(home, within):
-            logged.add(clean_name(instance))
-            yield from self._of_logs(instance)
+        for instance in subdirectories(home):
+            if within in (None, instance):
+                logged.add(clean_name(instance))
+                yield from self._of_logs(instance)
         if self.report and within is None:
             for task in self.endings:
                 if task not in logged:

@@ -292,7 +292,7 @@ class TerminalBench:
         plan.agent = (
             text(agent.get("name"))
             or text(metadata.get("agent_name"))
-            or _import_path(agent.get("import_path"))
+            or (text(agent.get("import_path")) or "").replace(":", ".")
             or options.agent
         )
         model = text(agent.get("model_name")) or text(metadata.get("model_name")) or options.model
@@ -486,7 +486,3 @@ def _made(lock: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str] | No
             "concurrency": config.get("n_concurrent_trials") or metadata.get("n_concurrent_trials"),
         }
     )
-
-
-def _import_path(value: Any) -> str | None:
-    return (text(value) or "").replace(":", ".") or None
