@@ -18,8 +18,10 @@ from streamer.schemas.base import canonical_json, rfc3339
 from streamer.sources.base import fit_event, slot_of, with_short_names
 from streamer.sources.files import FileError
 from streamer.sources.inspect import (
+    ending_of,
     finished_event,
     is_log,
+    is_unscored,
     read_samples,
     run_id_of,
     start_event,
@@ -103,6 +105,7 @@ class _Eval:
     spec: Record
     plan: Record
     results: dict[tuple[Any, ...], bytes] = field(default_factory=dict)
+    endings: set[bool | None] = field(default_factory=set)
 
 
 class Evals:
@@ -157,6 +160,8 @@ class Evals:
         for sample in samples:
             if isinstance(sample, dict):
                 self._result(begun, sample, publish)
+        if is_unscored(status, begun.endings):
+            self._publish(begun, started_event(begun.spec, begun.plan) | {"verdicts": False}, publish)
         if finished := finished_event(status, stats):
             self._publish(begun, finished, publish)
 
@@ -172,6 +177,7 @@ class Evals:
         for what, detail in remarks:
             self._say(f"run {begun.run_id}: trials {what}: {detail}")
         if (fitted := self._fitted(begun, event)) is not None:
+            begun.endings.add(ending_of(fitted))
             slot, content = slot_of(fitted), canonical_json(fitted)
             if begun.results.get(slot) != content:
                 begun.results[slot] = content

@@ -689,6 +689,7 @@ class Harbor:
                 "benchmark": benchmark,
                 "benchmark_version": version,
                 "metrics": {MAIN_REWARD: {"direction": "higher"}},
+                "verdicts": False if part(config, "verifier").get("disable") is True else None,
                 "provenance": made_with(
                     {
                         "dataset": [text(one.get("name")) for one in objects(config, "datasets")],

@@ -432,6 +432,18 @@ def scored_event(result: Record, scored_ns: int) -> dict[str, Any] | None:
     return {"type": "trial_scored", **slot, **ranks, **values} if values else None
 
 
+def ending_of(trial: Record) -> bool | None:
+    """Whether a sample has a score; None if it has none because it failed."""
+    if "resolved" in trial or "metrics" in trial:
+        return True
+    return False if trial.get("failure_mode") == NO_FAILURE else None
+
+
+def is_unscored(status: Any, endings: Collection[bool | None]) -> bool:
+    """Whether an eval ended without any score, by the endings of its samples: it has no pass rate (R31)."""
+    return status == "success" and False in endings and True not in endings
+
+
 def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict[str, Any]:
     """The `trial_started` of a sample, without its run; it starts at `now_ns`, Unix time, if unknown."""
     began = nanoseconds(sample.get("started_at")) or now_ns
@@ -784,6 +796,7 @@ class Inspect:
         written_ns, scored_ns = mtime_ns(path), scored_at(path, samples)
         if scored_ns is not None and plan.started is not None:  # it names the scorers
             plan.started["revision"] += 1
+        trials: list[dict[str, Any]] = []
         for number, sample in enumerate(samples, 1):
             wrong = _wrong_with(sample)
             if wrong:
@@ -792,10 +805,16 @@ class Inspect:
             event, remarks = trial_event(spec, solvers, sample, written_ns, defaults)
             if scored_ns is not None:  # above the original result; a sample that ran again is above both
                 event["revision"] += 1
+            trials.append(event)
             yield Parsed(path, event, scored=scored_event(event, scored_ns) if scored_ns else None)
             if "model_usage" not in sample:
                 remarks.append((NO_USAGE, "the log has none"))
             yield from (Remark(path, what, detail) for what, detail in remarks)
+        if plan.started is not None:
+            if is_unscored(header.get("status"), set(map(ending_of, trials))):
+                plan.started["verdicts"] = False
+            elif scored_ns is not None and all("resolved" in trial for trial in filter(ending_of, trials)):
+                plan.started["verdicts"] = True  # in place of the false from before the scoring
 
     def part(self, run: Path, changed: Path) -> Path | None:
         return None

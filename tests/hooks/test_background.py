@@ -94,6 +94,15 @@ def test_results_that_only_the_log_has_are_published_at_the_end(tmp_path: Path) 
     ]
 
 
+def test_an_eval_that_nothing_scored_says_so_at_its_end() -> None:
+    """R31, as in its log."""
+    evals, published = begun()
+    evals.sample_ended("e", a_summary(scores={}), published.append)
+    evals.ended("e", "success", {}, "no file", published.append)
+    assert [event["type"] for event in published] == ["trial_result", "run_started", "run_finished"]
+    assert published[1]["verdicts"] is False
+
+
 def test_values_that_no_event_can_hold_stop_neither_the_other_samples_nor_the_end(tmp_path: Path) -> None:
     evals, published = begun()
     odd = [

@@ -368,6 +368,15 @@ def test_a_case_of_the_field_has_its_right_values(case: str) -> None:
     assert len({event["run_id"] for event in events}) == 1
 
 
+def test_r31_a_job_without_verification_has_no_pass_rate(tmp_path: Path) -> None:
+    job = a_job(tmp_path / "job", a_trial_result(verifier_result=None))
+    config = json.loads((job / "config.json").read_text())
+    for disabled, accuracy in ((False, 0.0), (True, None)):
+        write_json(job / "config.json", config | {"verifier": {"disable": disabled}})
+        [summary] = summaries(converted(job)[0]).values()
+        assert summary["accuracy"] == accuracy
+
+
 def remarks_of(report: ConvertReport) -> list[str]:
     return [str(remarks).partition(": ")[2] for remarks in report.remarks.values()]
 

@@ -730,6 +730,19 @@ def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_pat
         assert "plan_complete" not in plan_of(events)
 
 
+def test_r31_an_eval_that_nothing_scores_has_no_pass_rate_until_it_is_scored(tmp_path: Path) -> None:
+    """As `--no-score` leaves it, or a task without a scorer. `inspect score` adds the scores."""
+    unscored = converted(a_log(tmp_path / "0.eval", a_summary(scores=None)))[0]
+    scored = converted(scored_log(tmp_path / "1.eval", {"match": "C"}, 3))[0]
+    for events, accuracy in ((unscored, None), (unscored + scored, 1.0), (scored + unscored, 1.0)):
+        [summary] = summaries(events).values()
+        assert (summary["accuracy"], summary["trials"]) == (accuracy, 1)
+    stopped = a_log(tmp_path / "2.eval", a_summary(scores=None), status="error")
+    failed = a_log(tmp_path / "3.eval", a_summary(scores=None, error={"message": "E"}))
+    for log in (stopped, failed):
+        assert "verdicts" not in plan_of(converted(log)[0])
+
+
 # -----------------------------------------------------------------------------
 # Logs that `inspect score` has written again: it leaves `completed_at`, and its scores are in transcripts.
 
