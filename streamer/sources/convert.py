@@ -396,6 +396,11 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def _check(value: Any, is_right: bool, needed: str) -> None:
+    if not is_right:
+        raise TypeError(f"{value!r:.60} is not {needed}")
+
+
 class _Guarded:
     """A wrapper that turns a plug-in connector's exceptions into problems of the files."""
 
@@ -413,6 +418,7 @@ class _Guarded:
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
         try:
             plan: RunPlan = self._source.plan(path, options)
+            _check(plan, isinstance(plan, RunPlan), "a RunPlan")
         except Exception as error:
             plan = RunPlan(clean_name(path), problems=[self._failed(path, "plan", error)])
         return plan
@@ -423,6 +429,8 @@ class _Guarded:
         partly = {"within": within} if hasattr(self._source, "part") else {}
         try:
             for item in self._source.trials(path, plan, options, **partly):
+                known = isinstance(item, Parsed | Unreadable | Remark) and isinstance(item.path, Path)
+                _check(item, known, "Parsed, Unreadable or Remark with a Path")
                 if within is None or item.path.is_relative_to(within):
                     yield item
         except Exception as error:

@@ -144,12 +144,20 @@ def test_a_broken_one_is_named_once_and_stops_no_other(
     assert len(chosen.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("method", ["detect", "plan", "trials"])
+@pytest.mark.parametrize(
+    ("method", "right", "wrong"),
+    [
+        *((name, f"def {name}(self", f"def {name}(self, nothing") for name in ("detect", "plan", "trials")),
+        ("plan", "return RunPlan(path.name, ", "dict("),
+        ("trials", "Parsed(file, event", "dict(event"),
+        ("trials", "Parsed(file, event", "Parsed(str(file), event"),
+    ],
+)
 def test_one_that_fails_on_a_run_is_named_and_what_does_not_need_it_comes(
-    site: Path, tiny_run: Path, method: str
+    site: Path, tiny_run: Path, method: str, right: str, wrong: str
 ) -> None:
-    broken = CONNECTOR.replace(f"def {method}(self, path", f"def {method}(self, nothing, path")
-    install(site, "tiny_bench", {"tiny": "Tiny"}, broken)
+    assert right in CONNECTOR
+    install(site, "tiny_bench", {"tiny": "Tiny"}, CONNECTOR.replace(right, wrong))
     a_run(tiny_run.parent / "run1", [a_result()])
     result = convert(site, tiny_run.parent)
     trials = [event["run_id"] for event in events_of(result) if event["type"] == "trial_result"]
