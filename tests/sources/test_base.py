@@ -106,16 +106,36 @@ def test_a_value_that_does_not_fit_is_left_out_and_named(
     assert reason
 
 
-def test_times_without_a_zone_give_the_duration_and_one_remark_a_run(tmp_path: Path) -> None:
-    naive = {"trial_started_at": "2025-09-24T10:00:00", "trial_ended_at": "2025-09-24T10:05:00"}
-    run = a_run(tmp_path / "run1", [a_result(task, **naive) for task in ("a", "b")], [])
+@pytest.mark.parametrize(
+    ("ended", "known", "why"),
+    [
+        (
+            "T10:05:00",
+            {"duration_seconds": 300.0},
+            "their durations count, their starts and ends are unknown",
+        ),
+        ("T09:00:00", {}, "they end before they start"),
+        (
+            "T10:05:00Z",
+            {"finished_at": "2025-09-24T10:05:00Z"},
+            "one of the two is left out, and there is no duration",
+        ),
+    ],
+)
+def test_times_without_a_zone_give_at_most_the_duration_and_one_remark_a_run(
+    tmp_path: Path, ended: str, known: dict[str, Any], why: str
+) -> None:
+    times = {"trial_started_at": "2025-09-24T10:00:00", "trial_ended_at": f"2025-09-24{ended}"}
+    run = a_run(tmp_path / "run1", [a_result(task, **times) for task in ("a", "b")], [])
     events, report = converted(run)
-    for trial in trials_of(events):
-        assert trial["duration_seconds"] == 300.0
-        assert {"started_at", "finished_at"}.isdisjoint(trial)
+    names = {"started_at", "finished_at", "duration_seconds"}
+    assert [{name: trial[name] for name in names & trial.keys()} for trial in trials_of(events)] == [
+        known
+    ] * 2
     assert report.left_out == []
-    [remark] = report.remarks.values()
-    assert (remark.what, remark.trials) == ("with times without a zone", 2)
+    assert [str(remarks) for remarks in report.remarks.values()] == [
+        f"run run1: 2 trials with times without a zone: {why}"
+    ]
 
 
 def test_a_broken_run_file_is_named(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from streamer.sources.convert import convert_part, discover
 from streamer.sources.harbor import Harbor, is_job, is_trial, verdict
 from streamer.sources.tail.session import ServerCopy, ServerError
 from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
-from tests.sources.harbor import a_job, a_trial_result, one_event, summaries, unpack_jobs
+from tests.sources.harbor import a_job, a_trial_result, summaries, unpack_jobs
 from tests.support.data import shared_data
 
 # -----------------------------------------------------------------------------
@@ -440,16 +440,6 @@ def test_a_reward_that_differs_from_the_jobs_is_said_and_counts(tmp_path: Path) 
     assert remarks_of(report) == [
         "1 trial with another reward in the job's result.json; its own file counts: t0: reward 1.0, not 0.0"
     ]
-
-
-def test_times_of_one_clock_give_a_duration_and_one_remark_a_run(tmp_path: Path) -> None:
-    _, report = converted(shared_data() / "harbor" / "naive-times-lose-duration")
-    assert [line.partition(": ")[0] for line in remarks_of(report)] == ["2 trials with times without a zone"]
-    assert not report.left_out
-    times = {"started_at": "2026-01-01T00:05:00", "finished_at": "2026-01-01T00:00:00"}
-    for odd in (times, times | {"finished_at": "2026-01-01T01:00:00Z"}):
-        event = one_event(tmp_path / "odd", **odd)
-        assert not event.keys() & {"started_at", "duration_seconds"}
 
 
 def an_exception(kind: str, **policy: bool) -> Event:

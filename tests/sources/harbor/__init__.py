@@ -53,8 +53,3 @@ def a_job(path: Path, *results: Event) -> Path:
     for number, result in enumerate(results):
         write_json(path / f"t{number}" / "result.json", result)
     return path
-
-
-def one_event(path: Path, **fields: Any) -> Event:
-    (event,) = trials_of(converted(a_job(path / "job", a_trial_result(**fields)))[0])
-    return event
