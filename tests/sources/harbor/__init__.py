@@ -9,7 +9,7 @@ from typing import Any
 
 from streamer.folding.fold import fold_records
 from streamer.schemas.wire import records_of_lines
-from tests.sources.builders import Event, converted, trials_of, unpacked, write_json
+from tests.sources.builders import Event, unpacked, write_json
 
 JOBS = Path(__file__).parent / "jobs.tar.gz"
 
