@@ -163,11 +163,18 @@ MAX_COUNT_DIGITS = 19
 def silence(what: str, announced: Any, count: int) -> str | None:
     """A sentence if the files announce a different number than was found; None if they agree (R35).
 
+    `what` is in the plural.
+
     >>> silence("trials", 3, 0), silence("trials", 3, 3), silence("trials", None, 3)
     ('3 trials announced, 0 found', None, None)
+    >>> silence("instances with an error", 1, 0)
+    '1 instance with an error announced, 0 found'
     """
     said = count_of(announced)
-    return None if said in (None, count) else f"{said:,} {what} announced, {count:,} found"
+    if said in (None, count):
+        return None
+    named = re.sub(r"s\b", "", what, count=1) if said == 1 else what
+    return f"{said:,} {named} announced, {count:,} found"
 
 
 def count_of(value: Any) -> int | None:

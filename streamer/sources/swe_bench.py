@@ -376,7 +376,9 @@ def _planned(report: Mapping[str, Any]) -> list[str]:
 
 
 def _silent(report: Mapping[str, Any]) -> dict[str, str]:
-    counts = Counter(_endings(report).values())
+    endings = _endings(report)
+    counts = Counter(endings.values())
+    ended = {*_planned(report)} - {*_ids(report, "incomplete_ids", "pending_ids")} | endings.keys()
     named = {
         "total": ("instances in all", len(_planned(report))),
         "resolved": ("resolved instances", counts[True, UNSET]),
@@ -388,7 +390,7 @@ def _silent(report: Mapping[str, Any]) -> dict[str, str]:
     said = {
         name: silence(what, report.get(f"{name}_instances"), count) for name, (what, count) in named.items()
     }
-    return present(said)
+    return present(said | {"submitted": silence("instances with a result", len(ended), len(endings))})
 
 
 def _ending(task: str, result: dict[str, Any], report: dict[str, Any], endings: dict[str, Ending]) -> Ending:

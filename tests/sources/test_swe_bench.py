@@ -97,7 +97,9 @@ def test_r35_counts_that_the_lists_do_not_reach_are_said_and_the_plan_is_not_com
 def test_what_was_submitted_and_has_no_result_is_planned_and_missing(tmp_path: Path) -> None:
     report = REPORT | {"total_instances": 6, "submitted_ids": [*"abcdef"]}
     write_json(tmp_path / "acme.run.json", report)
-    assert (sorted(endings(tmp_path)), plan_of(converted(tmp_path)[0])["tasks"]) == ([*"abcd"], [*"abcdef"])
+    events, said = converted(tmp_path)
+    assert (sorted(endings(tmp_path)), plan_of(events)["tasks"]) == ([*"abcd"], [*"abcdef"])
+    assert said.notes == ["run run: 6 instances with a result announced, 4 found"]
     write_json(tmp_path / "acme.run.json", report | {"total_instances": 4})
     assert plan_of(converted(tmp_path)[0])["tasks"] == [*"abcd"]  # predictions of another dataset
 
