@@ -202,7 +202,10 @@ SHOWN = 40
 
 class SweBench:
     name = "swe-bench"
-    looks_for = "MODEL.RUN_ID.json or report.json with `total_instances`, and logs/run_evaluation/RUN_ID"
+    looks_for = (
+        "MODEL.RUN_ID.json, DATASET__SPLIT__RUN_ID.json or report.json with `total_instances`, and "
+        "logs/run_evaluation/RUN_ID"
+    )
 
     def detect(self, path: Path) -> bool:
         return is_report(path) or is_logs(path)
