@@ -672,7 +672,8 @@ class Harbor:
         planned = planned_trials(lock, task_names(path))
         agents = [(name, model) for name, model, _ in planned] or configured_agents(config)
         benchmark, version = _benchmark(config)
-        concurrency = lock.get("n_concurrent_trials") or config.get("n_concurrent_trials")
+        places = (lock, config, part(config, "orchestrator"))  # the last one in 0.1
+        concurrency = next(filter(None, (place.get("n_concurrent_trials") for place in places)), None)
         return present(
             {
                 "type": "run_started",

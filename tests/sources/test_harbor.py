@@ -315,11 +315,12 @@ def test_a_change_in_a_trial_concerns_that_trial_only(recorded: Path) -> None:
     assert source.part(job, job) is None
 
 
-def test_without_its_lock_a_job_has_no_complete_plan(tmp_path: Path) -> None:
-    write_json(
-        tmp_path / "job" / "config.json", {"job_name": "job", "n_attempts": 2, "n_concurrent_trials": 3}
-    )
-    plan = plan_of(converted(tmp_path / "job")[0])
+@pytest.mark.parametrize("early", [False, True])
+def test_without_its_lock_a_job_has_no_complete_plan(tmp_path: Path, early: bool) -> None:
+    """Harbor 0.1 writes no lock, and how many run at once under `orchestrator`."""
+    config: Event = {"n_concurrent_trials": 3}
+    config = {"job_name": "job", "n_attempts": 2} | ({"orchestrator": config} if early else config)
+    plan = plan_of(converted(write_json(tmp_path / "job" / "config.json", config).parent)[0])
     assert (plan["attempts"], plan["concurrency"], plan["plan_complete"]) == (2, 3, False)
 
 
