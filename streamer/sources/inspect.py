@@ -796,7 +796,7 @@ class Inspect:
         written_ns, scored_ns = mtime_ns(path), scored_at(path, samples)
         if scored_ns is not None and plan.started is not None:  # it names the scorers
             plan.started["revision"] += 1
-        trials: list[dict[str, Any]] = []
+        kinds: set[tuple[bool | None, bool]] = set()  # of samples: the ending, and whether there is a verdict
         for number, sample in enumerate(samples, 1):
             wrong = _wrong_with(sample)
             if wrong:
@@ -805,15 +805,15 @@ class Inspect:
             event, remarks = trial_event(spec, solvers, sample, written_ns, defaults)
             if scored_ns is not None:  # above the original result; a sample that ran again is above both
                 event["revision"] += 1
-            trials.append(event)
+            kinds.add((ending_of(event), "resolved" in event))
             yield Parsed(path, event, scored=scored_event(event, scored_ns) if scored_ns else None)
             if "model_usage" not in sample:
                 remarks.append((NO_USAGE, "the log has none"))
             yield from (Remark(path, what, detail) for what, detail in remarks)
         if plan.started is not None:
-            if is_unscored(header.get("status"), set(map(ending_of, trials))):
+            if is_unscored(header.get("status"), {ending for ending, _ in kinds}):
                 plan.started["verdicts"] = False
-            elif scored_ns is not None and all("resolved" in trial for trial in filter(ending_of, trials)):
+            elif scored_ns is not None and {has_verdict for ending, has_verdict in kinds if ending} == {True}:
                 plan.started["verdicts"] = True  # in place of the false from before the scoring
 
     def part(self, run: Path, changed: Path) -> Path | None:
