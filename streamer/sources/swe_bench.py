@@ -221,14 +221,9 @@ class SweBench:
         plan.problems += (
             Unreadable(report.file, why) for report in reports for why in _wrong_with(report.content)
         )
-        silent = [_silent(report.content) for report in reports]
-        plan.notes = [why for of_report in silent for why in of_report.values()]
         metadata = read_optional(place.logs / METADATA, plan.problems)
         revision = max(map(mtime_ns, (place.logs / METADATA, *(report.file for report in reports))))
         tasks = {task for report in reports for task in _planned(report.content)}
-        # A report of sb-cli names only submitted instances, but counts the whole dataset.
-        hosted = any(HOSTED_KEYS & report.content.keys() for report in reports)
-        plan.is_short = any(of_report.keys() - ({"total"} if hosted else set()) for of_report in silent)
         datasets = {report.place.shard.partition("/")[0] for report in reports} - {""}
         plan.started = present(
             {
@@ -238,11 +233,19 @@ class SweBench:
                 "started_at": metadata.get("created_at"),
                 "tasks": sorted(tasks) or None,
                 "attempts": 1,
-                "plan_complete": (bool(tasks) or not reports) and not plan.problems and not plan.is_short,
+                "plan_complete": (bool(tasks) or not reports) and not plan.problems,
                 "benchmark": metadata.get("dataset") or (datasets.pop() if len(datasets) == 1 else None),
                 "provenance": made_with({"dataset": metadata.get("dataset"), "split": metadata.get("split")}),
             }
         )
+        for report in reports:
+            for name, why in _silent(report.content).items():
+                if name == "total" and HOSTED_KEYS & report.content.keys():
+                    plan.notes.append(
+                        why
+                    )  # sb-cli names only submitted instances, and counts the whole dataset
+                else:
+                    plan.lacks(why)
         is_over = not any(_ids(report.content, "pending_ids") for report in reports)
         if reports and is_over and set(place.models()) <= {report.place.model for report in reports}:
             plan.finished = {"type": "run_finished", "revision": revision, "status": "completed"}
