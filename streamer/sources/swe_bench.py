@@ -390,12 +390,14 @@ def _silent(report: Mapping[str, Any]) -> dict[str, str]:
         "resolved": ("resolved instances", counts[True, UNSET]),
         "unresolved": ("unresolved instances", counts[False, UNSET]),
         "empty_patch": ("instances with an empty patch", counts[False, EMPTY_PATCH]),
-        "error": ("instances with an error", len(_ids(report, "error_ids"))),
-        "failed": ("failed instances", len(_ids(report, "failed_ids"))),
     }
     said = {
         name: silence(what, report.get(f"{name}_instances"), count) for name, (what, count) in named.items()
     }
+    for name, what in (("error", "instances with an error"), ("failed", "failed instances")):
+        listed_ones = len(_ids(report, f"{name}_ids"))  # other lists may name some of them, too
+        announced = max(count_of(report.get(f"{name}_instances")) or 0, listed_ones)
+        said[name] = silence(what, announced, listed_ones)
     return present(said | {"submitted": silence("instances with a result", len(ended), len(endings))})
 
 
