@@ -471,13 +471,15 @@ LEAST_TASKS_OF_A_MEAN = 10
 
 
 def possible_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) -> Interval | None:
-    """The interval if missing trials are worst for us at its lower end, and best at its upper end."""
+    """The interval; it covers the one with all missing trials against us, and the one with all for us."""
     if not any(a.unknown or b.unknown for a, b in pairs):
         return difference_interval(pairs, alpha)
     worst = [PairedTask(a.settled(passes=False), b.settled(passes=True)) for a, b in pairs]
     best = [PairedTask(a.settled(passes=True), b.settled(passes=False)) for a, b in pairs]
-    low, high = difference_interval(worst, alpha), difference_interval(best, alpha)
-    return None if low is None or high is None else Interval(low.low, high.high)
+    first, last = difference_interval(worst, alpha), difference_interval(best, alpha)
+    if first is None or last is None:
+        return None
+    return Interval(min(first.low, last.low), max(first.high, last.high))
 
 
 def difference_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) -> Interval | None:
