@@ -206,6 +206,14 @@ class Settings(BaseModel):
         names = ", ".join(self._decided_by_implicit_file)
         return f"{Path(DEFAULT_CONFIG_FILE).absolute()} says where to connect: it sets {names}"
 
+    @field_validator("data_dir", "prices_file")
+    @classmethod
+    def _from_home(cls, path: Path | None) -> Path | None:
+        try:
+            return path and path.expanduser()
+        except RuntimeError:
+            raise ValueError(f"there is no home directory for {path}") from None
+
     @field_validator("redis_cafile", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
     @classmethod
     def _is_there(cls, file: Path | None) -> Path | None:

@@ -165,6 +165,10 @@ def test_data_lie_in_the_users_directory_unless_the_settings_name_another(
     monkeypatch.setattr("streamer.settings.user_data_dir", lambda: tmp_path / "user")
     assert Settings().data_root == tmp_path / "user"
     assert Settings(data_dir=tmp_path / "own").data_root == tmp_path / "own"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Settings(data_dir="~/own").data_root == tmp_path / "own"
+    with pytest.raises(ValidationError, match="there is no home directory for ~no-such-user/own"):
+        Settings(data_dir="~no-such-user/own")
 
 
 # -----------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from streamer.schemas.base import (
     encode_id,
     encode_plain,
     is_plausible,
+    microseconds,
 )
 from streamer.schemas.events import (
     EVENT,
@@ -574,7 +575,7 @@ class Position:
                 f"the record at offset {record.offset} of {record.topic} has no timestamp, because lines "
                 "in a file have none: give an offset, which in a file is the line number from 0"
             )
-        return record.timestamp <= self.at.timestamp() * 1000
+        return record.timestamp * 1000 <= microseconds(self.at)
 
     def __str__(self) -> str:
         if self.at is None:

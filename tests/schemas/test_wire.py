@@ -24,6 +24,7 @@ from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION, canon
 from streamer.schemas.events import EVENT_TYPES, TrialResult, TrialStarted, known_content
 from streamer.schemas.summaries import SUMMARY, SUMMARY_TYPES, Rejection
 from streamer.schemas.wire import (
+    Position,
     Reason,
     Record,
     Result,
@@ -235,6 +236,13 @@ def test_fields_of_tomorrow_are_counted_and_change_nothing(recording: Path) -> N
     assert after.counts.unknown_fields == before.counts.unknown_fields + 2 * len(recorded)
     assert digests_of(after) == digests_of(before)
     assert not any(isinstance(decode(line), Reason) for line in later)
+
+
+def test_a_time_includes_the_record_of_its_millisecond() -> None:
+    """After 2037, seconds as a float have too few digits for that."""
+    position = Position.of("2039-07-06T01:24:33.693Z")
+    records = [Record(b"", 0, timestamp=2_193_528_273_692 + more) for more in range(3)]
+    assert list(map(position.includes, records)) == [True, True, False]
 
 
 # -----------------------------------------------------------------------------
