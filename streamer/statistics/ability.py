@@ -377,19 +377,12 @@ def repeats(counts: Counts) -> Repeats | None:
     covered = [(n, c, tasks) for n, c, tasks in counts if n > 1]
     if not covered:
         return None
-    tasks = sum(times for _, _, times in covered)
+    tasks, trials = sum(times for _, _, times in covered), sum(n * times for n, _, times in covered)
     flips = sum(times for n, c, times in covered if 0 < c < n)
     pairs = sum((Fraction(2 * c * (n - c) * times, n * (n - 1)) for n, c, times in covered), Fraction())
-    error = _root(_repeat_variance(covered))
+    spread = sum((Fraction(c * (n - c) * times, n - 1) for n, c, times in covered), Fraction())
+    error = root_of_quotient(spread.numerator, spread.denominator * trials**2)
     return Repeats(error, tasks, quotient(flips, tasks), quotient(pairs.numerator, pairs.denominator * tasks))
-
-
-def _repeat_variance(covered: Counts) -> Fraction:
-    trials, spread = 0, Fraction()
-    for n, c, tasks in covered:
-        trials += n * tasks
-        spread += Fraction(c * (n - c) * tasks, n - 1)
-    return spread / trials**2
 
 
 class ErrorParts(NamedTuple):
@@ -498,10 +491,6 @@ def _exact(total: Fraction | float) -> tuple[int, int]:
     if isinstance(total, float) and not isfinite(total):
         raise StatsError.unfit("Clusters", total, "finite sums")
     return total.as_integer_ratio()
-
-
-def _root(value: Fraction) -> float:
-    return root_of_quotient(value.numerator, value.denominator)
 
 
 # -----------------------------------------------------------------------------

@@ -153,12 +153,6 @@ class ExactSum:
         """The root of the exact variance, correctly rounded; None when empty, 0.0 for one value (S3)."""
         return root_of_quotient(*self._spread(ddof)) if self.count else None
 
-    def mean_and_std_dev(self, ddof: int) -> tuple[float | None, float | None]:
-        if not self.count:
-            return None, None
-        spread = self._spread(ddof)
-        return quotient(self._sum, self.count << self._shift), root_of_quotient(*spread)
-
     def summary(self, ddof: int = 0) -> dict[str, JsonNumber]:
         return {
             "sum": json_number(self.total()),
@@ -342,10 +336,6 @@ class Distribution:
         self.nans -= removed.nans
         self._said = None
 
-    def total(self) -> float:
-        """The sum, correctly rounded: 0.0 when empty, infinite or NaN with infinite values."""
-        return self.finite.total() + self._infinities()
-
     def total_over(self, parts: int) -> float:
         """The exact sum over a positive count, rounded once (R18); infinite or NaN with infinite values."""
         return self.finite.total_over(parts) + self._infinities()
@@ -389,10 +379,6 @@ class Distribution:
         """The standard deviation (ddof 1: of a sample); None when empty or with infinite values (R14)."""
         return None if self._infinities() else self.finite.std_dev(ddof)
 
-    def variance(self, ddof: int = 0) -> float | None:
-        """The variance (ddof 1: of a sample); None when empty or with infinite values (R14)."""
-        return None if self._infinities() else self.finite.variance(ddof)
-
     def summary(self, ddof: int = 0) -> dict[str, Any]:
         """The statistics as JSON shows them (R14). When empty, count is 0 and the rest None (R16).
 
@@ -404,13 +390,12 @@ class Distribution:
 
     def _numbers(self, ddof: int) -> dict[str, Any]:
         if self.count <= 1 and not self._infinities():
-            says = dict.fromkeys(("median", "mean", "mode", "min", "max"), self.min())
-            return says | {"std_dev": 0.0 if self.count else None, "count": self.count}
-        infinite = self._infinities()
-        mean, spread = (infinite, None) if infinite else self.finite.mean_and_std_dev(ddof)
-        says = {
+            same = dict.fromkeys(("median", "mean", "mode", "min", "max"), self.min())
+            return same | {"std_dev": 0.0 if self.count else None, "count": self.count}
+        spread = self.std_dev(ddof)
+        says: dict[str, Any] = {
             "median": self.median(),
-            "mean": mean,
+            "mean": self.mean(),
             "mode": self.mode(),
             "min": self.min(),
             "max": self.max(),

@@ -105,11 +105,7 @@ class Passes:
 
 
 def final(
-    outcomes: Sequence[Outcome],
-    planned: int,
-    later: Sequence[Outcome] = (),
-    alpha: Fraction = ALPHA,
-    looks: int = PREFIXES,
+    outcomes: Sequence[Outcome], planned: int, later: Sequence[Outcome] = (), alpha: Fraction = ALPHA
 ) -> Passes:
     """The possible final numbers of passes (inference 5).
 
@@ -135,7 +131,7 @@ def final(
     """
     if planned < max(1, len(outcomes)):
         raise StatsError.unfit("final", planned, f"a plan of at least {max(1, len(outcomes))} trials")
-    return final_of_prefixes(planned, at_prefixes(outcomes, prefixes(planned, looks)), alpha).grown(later)
+    return final_of_prefixes(planned, at_prefixes(outcomes, prefixes(planned)), alpha).grown(later)
 
 
 def final_of_prefixes(
@@ -201,15 +197,6 @@ def highest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> in
     (76, 54, 391, 89)
     """
     return planned - lowest(planned, seen, seen - passed, alpha)
-
-
-def possible(planned: int, seen: int, passed: int, final_passes: int, alpha: Fraction = ALPHA) -> bool:
-    """Whether this final number of passes agrees with those seen: inference 5's definition, in integers.
-
-    >>> [possible(89, 10, 5, final_passes) for final_passes in (12, 13, 76, 77)]
-    [False, True, True, False]
-    """
-    return _possible(planned, seen, passed, final_passes, *alpha.as_integer_ratio())
 
 
 def at_prefixes(outcomes: Sequence[Outcome], sizes: Sequence[int]) -> Iterator[tuple[int, int, int]]:
@@ -655,28 +642,20 @@ def conclude(
     <FinalMissing.ORDER_CHOSEN: 'order_chosen'>
     """
     ordered = in_order(run, trials)
-    missing = missing_before(plan, ordered)
+    placed = _placed(ordered)
+    missing = missing_in_plan(plan, len(ordered), placed=placed)
     if missing or plan.trials is None:
         return Conclusion(None, missing)
+    if placed and plan.trials <= MOST_TRIALS and (failed := _failed_check(plan, plan.trials, ordered)):
+        return Conclusion(None, failed)
+    if all(trial.outcome is None for trial in ordered):
+        return Conclusion(None, FinalMissing.NOTHING_YET)
     passes = _passes(plan, plan.trials, ordered, later, alpha)
     return Conclusion(None, FinalMissing.EMPTY) if passes.empty else Conclusion(passes, None)
 
 
 MOST_TRIALS = 100_000
 """Trials of the largest plan with an interval. Factorials of more take too much memory."""
-
-
-def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | None:
-    """The reason why there can be no interval, or None; the trials are ordered by `in_order`."""
-    missing = missing_in_plan(plan, len(ordered), placed=_placed(ordered))
-    if missing or plan.trials is None:
-        return missing
-    checked = _placed(ordered) and plan.trials <= MOST_TRIALS
-    if checked and (failed := _failed_check(plan, plan.trials, ordered)):
-        return failed
-    if all(trial.outcome is None for trial in ordered):
-        return FinalMissing.NOTHING_YET
-    return None
 
 
 def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissing | None:

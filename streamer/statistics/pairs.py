@@ -614,8 +614,8 @@ class ComparisonMissing(StrEnum):
     """There are more trials than planned, and the run has not ended with all of them in."""
     TOO_MANY_AGENTS = "too_many_agents"
     TOO_MANY_TRIALS = "too_many_trials"
-    NO_VERDICTS = "no_verdicts"
     """More trials than can be compared every second, or more tasks than can be ranked."""
+    NO_VERDICTS = "no_verdicts"
 
 
 class Place(NamedTuple):
@@ -691,13 +691,14 @@ def places_at_end(
     for one, other in combinations(tasks, 2):
         both = common(one, other, tasks[one].keys() & tasks[other].keys())
         means = [_mean(trials for task in both for trials in tasks[agent][task]) for agent in (one, other)]
-        pairs_there = (_of_equal_attempts(pools[one][task], pools[other][task]) for task in both)
-        pairs = Counter(pair for pair in pairs_there if pair is not None)
-        if means[0] < means[1]:
-            counts[one, other] = _possible_wins(pairs), _sure_losses(pairs)
-        turned = Counter({PairedTask(pair.theirs, pair.ours): times for pair, times in pairs.items()})
-        if means[1] < means[0]:
-            counts[other, one] = _possible_wins(turned), _sure_losses(turned)
+        if means[0] == means[1]:
+            continue
+        behind, ahead = (one, other) if means[0] < means[1] else (other, one)
+        pairs = Counter(_of_equal_attempts(pools[behind][task], pools[ahead][task]) for task in both)
+        counts[behind, ahead] = (
+            sum(times for pair, times in pairs.items() if pair and pair.won() is not False),
+            sum(times for pair, times in pairs.items() if pair and pair.lost() is True),
+        )
     most = max((sum(count) for count in counts.values()), default=0)
 
     def shown(level: Fraction) -> list[Direction]:
@@ -723,14 +724,6 @@ def _pools(runs: Iterable[Attempts]) -> dict[int, Attempts]:
 def _of_equal_attempts(ours: Mapping[int, Attempts], theirs: dict[int, Attempts]) -> PairedTask | None:
     planned = next((planned for planned in reversed(theirs) if planned in ours), None)
     return None if planned is None else PairedTask(ours[planned], theirs[planned])
-
-
-def _possible_wins(pairs: Mapping[PairedTask, int]) -> int:
-    return sum(times for pair, times in pairs.items() if pair.won() is not False)
-
-
-def _sure_losses(pairs: Mapping[PairedTask, int]) -> int:
-    return sum(times for pair, times in pairs.items() if pair.lost() is True)
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from statistics import fmean, variance
 from typing import Any
@@ -317,19 +317,15 @@ def ends_of(
     return min(result), max(result)
 
 
-def of(values: Sequence[float]) -> Distribution:
-    distribution = Distribution()
-    distribution.extend(values)
-    return distribution
-
-
 @examples(200)
 @given(known=SHARES, missing=st.integers(0, 4))
 def test_the_ends_of_the_median_are_those_of_all_ways_to_end(known: list[float], missing: int) -> None:
     if not known and not missing:
         return
     planned = len(known) + missing
-    assert median(sorted(known), planned) == ends_of(known, missing, lambda values: of(values).median())
+    assert median(sorted(known), planned) == ends_of(
+        known, missing, lambda values: Distribution.of(values).median()
+    )
 
 
 def test_a_known_value_beyond_0_and_1_keeps_its_rank() -> None:
@@ -402,11 +398,7 @@ def test_only_a_higher_lower_end_cannot_be_overtaken() -> None:
 
 def tried(**tasks: str) -> PassAtK:
     """Tasks by name, their attempts as text: "+" passed, "-" not."""
-    result = PassAtK()
-    for task, attempts in tasks.items():
-        for attempt in attempts:
-            result.add(task, attempt == "+")
-    return result
+    return PassAtK.of((task, attempt == "+") for task, attempts in tasks.items() for attempt in attempts)
 
 
 def test_one_attempt_gives_k_1_where_the_harness_gives_nothing() -> None:
@@ -445,13 +437,6 @@ def test_planned_tasks_that_are_missing_make_it_partial() -> None:
     assert not tried(a="+", b="+", c="+").summary(planned_tasks=2)["1"]["partial"]
 
 
-def test_merging_pools_the_attempts_of_a_task() -> None:
-    pooled = tried(a="+-", b="-")
-    pooled.merge(tried(a="--", c="+"))
-    assert pooled.summary() == tried(a="+---", b="-", c="+").summary()
-    assert pooled.tasks == 3
-
-
 def test_a_task_without_attempts_left_is_gone() -> None:
     stored = tried(a="+", b="-")
     stored.remove("a", True)
@@ -462,37 +447,7 @@ def test_a_task_without_attempts_left_is_gone() -> None:
 def test_unequal_attempts_are_averaged_exactly(seed: int) -> None:
     choice = random.Random(seed)
     attempts = [(f"t{choice.randrange(9)}", choice.random() < 0.3) for _ in range(150)]
-    stored = PassAtK()
-    for task, passed in attempts:
-        stored.add(task, passed)
-    assert stored.summary(40, 12) == oracles.pass_at_k(attempts, 40, 12)
-
-
-def test_thirds_are_rounded_once() -> None:
-    # 1/3 + 2/3 + 1/3 over 3 tasks = 4/9
-    assert tried(a="+--", b="++-", c="+--").summary()["1"]["value"] == float(Fraction(4, 9))
-
-
-@pytest.mark.parametrize("tasks", [3, 40, 5_000])
-def test_attempts_in_parts_are_counted_by_task_like_one_by_one(tasks: int) -> None:
-    """Few tasks, as many as attempts, and far more."""
-    choice = random.Random(tasks)
-    attempts = [(f"t{choice.randrange(tasks)}", choice.random() < 0.3) for _ in range(700)]
-    bounds = [0, 5, 5, 300, 420, 700]
-    parts = [PassAtK.of(attempts[first:end]) for first, end in pairwise(bounds)]
-    together, one_by_one, quarantined = PassAtK(), PassAtK(), PassAtK()
-    together.merge(*parts, tried(more="+"))
-    for part in parts:
-        quarantined.merge(part)
-    for task, result in [*attempts, ("more", True)]:
-        one_by_one.add(task, result)
-    quarantined.add("more", True)
-    assert together.summary(9) == quarantined.summary(9) == one_by_one.summary(9)
-    for part in parts:
-        together.unmerge(part)
-    assert together.summary() == tried(more="+").summary()
-    with pytest.raises(StatsError, match="more"):
-        together.unmerge(tried(more="-"))
+    assert PassAtK.of(attempts).summary(40, 12) == oracles.pass_at_k(attempts, 40, 12)
 
 
 # -----------------------------------------------------------------------------

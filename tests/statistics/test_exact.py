@@ -112,11 +112,6 @@ def test_the_caller_s_decimal_context_changes_no_bit_and_stays_as_it_is() -> Non
         assert (context.prec, any(context.flags.values())) == (3, False)
 
 
-def test_the_normal_quantile_has_its_known_digits() -> None:
-    assert normal(Fraction(1, 20)) == float("1.95996398454005423552459443052055152795555")
-    assert normal(Fraction(1, 100)) == float("2.57582930354890076097698546740229512")
-
-
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_t_falls_towards_the_normal_quantile(alpha: Fraction) -> None:
     several = [student_t(alpha, degrees) for degrees in (1, 2, 5, 20, 100, 10_000, 10**8)]
@@ -236,11 +231,10 @@ def test_no_result_is_a_negative_zero() -> None:
 @pytest.mark.parametrize("value", [inf, -inf, nan])
 def test_what_is_not_finite_is_refused(value: float) -> None:
     stored = sum_of(1.0)
-    with pytest.raises(StatsError, match="takes finite floats"):
-        stored.add(value)
-    with pytest.raises(StatsError, match="takes finite floats"):
-        stored.remove(value)
-    assert (stored.count, stored.total()) == (1, 1.0)
+    for change in (stored.add, stored.remove, lambda value: stored.extend([0.5] * 100 + [value])):
+        with pytest.raises(StatsError, match="takes finite floats"):
+            change(value)
+    assert stored.summary() == sum_of(1.0).summary()
 
 
 @pytest.mark.parametrize("stranger", [5.0, 6.0, 1.0])
@@ -300,14 +294,6 @@ def test_many_integers_at_once_are_the_same_as_one_by_one(count: int) -> None:
     beyond = sum_of()
     beyond.extend([2**53 + 1, 1])
     assert beyond.total() == sum_of(2**53 + 1, 1).total()
-
-
-@pytest.mark.parametrize("stranger", [inf, -inf, nan])
-def test_many_with_one_that_is_not_finite_are_refused(stranger: float) -> None:
-    stored = sum_of(0.25)
-    with pytest.raises(StatsError, match="takes finite floats"):
-        stored.extend([0.5] * 100 + [stranger])
-    assert stored.summary() == sum_of(0.25).summary()
 
 
 def test_many_of_the_largest_whole_numbers_are_exact() -> None:
@@ -534,19 +520,15 @@ def test_it_is_both_tails_of_the_fair_binomial_rounded_once(pairs: int) -> None:
         assert sign_test(fewer, pairs - fewer) == sign_test(pairs - fewer, fewer) == float(expected)
 
 
-def test_a_published_example() -> None:
-    """Conover, Practical Nonparametric Statistics, 3rd ed., sec. 3.4, example 1: 8 of 9 differ one way."""
-    assert sign_test(1, 8) == pytest.approx(0.0391, abs=5e-5)
-
-
 @pytest.mark.parametrize(
     ("fewer", "more", "published"),
-    [(6, 16, "0.052479"), (2, 9, "0.06543"), (8, 40, "3.305e-06")],
-    ids=["Cavo 2012", "Fay 2010", "pingouin"],
+    [(1, 8, "0.0391"), (6, 16, "0.052479"), (2, 9, "0.06543"), (8, 40, "3.305e-06")],
+    ids=["Conover 1999", "Cavo 2012", "Fay 2010", "pingouin"],
 )
 def test_the_exact_p_values_of_mcnemar_are_the_published_ones(fewer: int, more: int, published: str) -> None:
     """Pairs that differ, and the exact p-value as printed by others (inference 7 and 9):
 
+    - Conover, Practical Nonparametric Statistics, 3rd ed., section 3.4, example 1;
     - Cavo 2012, treated in Fagerland, Lydersen and Laake, "Statistical Analysis of Contingency Tables", 2017,
       chapter 8: as tested by their R package contingencytables;
     - Fay, "Two-sided exact tests and matching confidence intervals for discrete data", R Journal 2(1), 2010:

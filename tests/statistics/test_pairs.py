@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.statistics.exact import StatsError
-from streamer.statistics.final import ALPHA, highest, lowest, possible
+from streamer.statistics.final import ALPHA, highest, lowest
 from streamer.statistics.pairs import (
     Attempts,
     Direction,
@@ -241,8 +241,8 @@ def _orders_never_missed(planned: int, wins: int, losses: int) -> int:
             (won, lost): orders
             for (won, lost), orders in following.items()
             if seen - won - lost <= planned - wins - losses
-            and possible(planned, seen, won, wins, ALPHA / 2)
-            and possible(planned, seen, lost, losses, ALPHA / 2)
+            and lowest(planned, seen, won, ALPHA / 2) <= wins <= highest(planned, seen, won, ALPHA / 2)
+            and lowest(planned, seen, lost, ALPHA / 2) <= losses <= highest(planned, seen, lost, ALPHA / 2)
         }
     return alive.get((wins, losses), 0)
 

@@ -528,7 +528,7 @@ def _wins(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Columns where we pass more often for certain, and where we may in the end.
 
-    Neither side wins a column with unequal attempts, for the reason that `TaskPair.won` gives.
+    Neither side wins a column with unequal attempts, for the reason that `PairedTask.won` gives.
     """
     (planned, low, high), (other_planned, other_low, other_high) = ours, theirs
     even = planned == other_planned
