@@ -57,13 +57,6 @@ def close(expected: Any) -> Any:
     return pytest.approx(expected, rel=TOLERANCE, abs=1e-12)
 
 
-def decoded(value: Any) -> Any:
-    """`{"$float": "inf"}` of the data as it travels in our JSON (R14)."""
-    if isinstance(value, dict) and set(value) == {"$float"}:
-        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}[value["$float"]]
-    return value
-
-
 def travelling(value: Any) -> Any:
     """A number as it travels in our JSON (R14)."""
     return "Infinity" if value == float("inf") else value

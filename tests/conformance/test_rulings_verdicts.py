@@ -18,6 +18,7 @@ from tests.conformance.ruling_examples import AGENT, ORACLE, Json, summary, the_
 from tests.support.cli import streamer
 from tests.support.data import shared_data
 from tests.support.events import a_late_score, a_plan, a_retraction, a_trial, summarised
+from tests.support.formulacode_cases import decoded
 from tests.support.formulacode_trials import a_suite, published
 from tests.support.rows import read_rows, scylla_row_to_event
 
@@ -112,7 +113,7 @@ def check_cost_of_pass(ours: Summary, theirs: Wanted, trials: Events) -> None:
     folds.check_ruled(ours["statistics"]["cost_of_pass"], group_rules.distribution(trials, "cost_of_pass"))
     folds.check_ruled(ours, {"cost_of_pass": group_rules.cost_of_pass(trials)})
     if "cost_of_pass_from_means" in theirs:
-        folds.check_ruled(ours, {"cost_of_pass": folds.decoded(theirs["cost_of_pass_from_means"])})
+        folds.check_ruled(ours, {"cost_of_pass": decoded(theirs["cost_of_pass_from_means"])})
 
 
 def check_run(run: Summary, tiers: dict[str, Summary], required: Wanted, trials: Events) -> None:

@@ -22,6 +22,11 @@ from tests.support.events import Event, a_deletion, a_late_score, a_plan, a_retr
 from tests.support.examples import examples
 
 
+@pytest.fixture(scope="module")
+def table() -> PriceTable:
+    return PriceTable.default()
+
+
 def applied(*events: Event) -> tuple[RunState, list[Effect]]:
     """A run after these events, and what each did."""
     run = RunState("run-1", PriceTable.default())
@@ -163,10 +168,6 @@ def test_the_price_library_is_loaded_only_when_our_own_table_has_no_price() -> N
 
 # -----------------------------------------------------------------------------
 # A price table that cannot be used says where, and what is allowed.
-
-
-def test_an_empty_table_is_the_default_table() -> None:
-    assert per_million(PriceTable.from_toml("").price("gpt-5")) == (1.25, 10)
 
 
 FINE = "input = 1\noutput = 1\n"

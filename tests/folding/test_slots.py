@@ -62,10 +62,6 @@ def test_a_tombstone_has_the_key_of_its_summary_and_no_value() -> None:
 
 
 # -----------------------------------------------------------------------------
-# What the rows of a group say: which outcomes are final, and the attempts at each task.
-
-
-# -----------------------------------------------------------------------------
 # The rows of a run: one for each slot, whatever comes and goes in it.
 
 

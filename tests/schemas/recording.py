@@ -2,7 +2,7 @@
 
     python -m tests.schemas.recording NAME
 
-makes tests/schemas/recorded/NAME/, which must not exist yet. See test_evolution.py for when that is right.
+makes tests/schemas/recorded/NAME/, which must not exist yet. See test_wire.py for when that is right.
 """
 
 from __future__ import annotations

@@ -296,11 +296,6 @@ def _unlimited(node: dict[str, Any], schema: dict[str, Any], path: str = "") -> 
 # Spellings of model names (E9, E10).
 
 
-def test_a_provider_prefix_counts_in_reports_but_not_in_prices() -> None:
-    assert model_for_reporting("openai/gpt-5") == "openai/gpt-5"
-    assert model_for_pricing("openai/gpt-5") == "gpt-5"
-
-
 @pytest.mark.parametrize("name", ["gpt-5", "@@openai/gpt-5", "accounts/fireworks/models/x", "", "@", "a/b/c"])
 def test_the_reporting_name_is_its_own_reporting_name(name: str) -> None:
     once = model_for_reporting(name)
