@@ -31,7 +31,7 @@ from streamer.schemas.base import METRIC_NAME, Message, canonical_json
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board
 from streamer.settings import Settings
 from streamer.statistics.final import ALPHA
-from streamer.statistics.pairs import LEAST_TASKS, LEAST_TASKS_OF_A_MEAN, GateVerdict
+from streamer.statistics.pairs import GateVerdict
 from streamer.terminal import (
     FAILED,
     UNVERIFIABLE,
@@ -59,7 +59,7 @@ from streamer.terminal.options import (
 from streamer.text import visible
 from streamer.views.decide import compare, gate
 from streamer.views.decide import ledger as ledgers
-from streamer.views.decide.comparable import ABOUT_ALLOWED, ALLOWED, not_comparable
+from streamer.views.decide.comparable import ABOUT_ALLOWED, ALLOWED, not_comparable, too_few_tasks
 from streamer.views.models import Comparison, Difference
 from streamer.views.tables import Document
 from streamer.web import DOCUMENT_FORMATS
@@ -229,8 +229,7 @@ def _verdict(
     stated = _stated(metric, difference, ended=comparison.ended)
     shown = worse > tolerance if plain else _is_worse(comparison, metric, difference, tolerance)
     if shown is None:
-        least = LEAST_TASKS if metric == PRIMARY_METRIC else LEAST_TASKS_OF_A_MEAN
-        why = f"an interval needs all trials of {least} tasks where both sides have {metric}"
+        why = too_few_tasks(metric)
         if not comparison.ended:
             why = "trials are missing, and only pass rates without --tolerance are judged before the end"
         return UNVERIFIABLE, f"cannot be judged: {stated}; {why}"

@@ -331,7 +331,7 @@ NUMBERS = {"metrics": {"x": 1.0}}
             (FEW, FEW),
             {"cost_usd": 1.0},
             {"metric": "cost_usd"},
-            "an interval needs 10 tasks where both",
+            "an interval needs all trials of 10 tasks where both sides have cost_usd",
         ),
         (True, (FEW, FEW[:3]), {"cost_usd": 1.0}, {"metric": "cost_usd"}, "trials have no final value"),
         (False, (["x"], ["y"]), {}, {}, "no task is planned on both sides"),

@@ -159,6 +159,12 @@ CASES = {
     "two tasks that only one side passes": Case(
         sides(trials(2, 2), trials(2, 0)), COMPARE, "no difference", "no interval, so no conclusion", 3
     ),
+    "a gate on a metric of three tasks, after the end": Case(
+        sides(trials(3, 3, metrics={"x": 1.0}), trials(3, 3, metrics={"x": 1.0})),
+        ["gate", "A.ndjson", "--against", "B.ndjson", "--metric", "metrics/x"],
+        "open until all trials are final",
+        "an interval needs all trials of 10 tasks where both sides have metrics/x",
+    ),
 }  # fmt: skip
 
 

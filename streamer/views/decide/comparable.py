@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
+from streamer.schemas.events import PRIMARY_METRIC
 from streamer.schemas.provenance import (
     HARNESS_CHANGING,
     TRIED,
@@ -25,7 +26,7 @@ from streamer.schemas.provenance import (
 from streamer.schemas.summaries import PairEvidence, Rank
 from streamer.statistics.ability import tasks_are_fair
 from streamer.statistics.final import ALPHA
-from streamer.statistics.pairs import Paired, grouped
+from streamer.statistics.pairs import LEAST_TASKS, LEAST_TASKS_OF_A_MEAN, Paired, grouped
 from streamer.text import counted, ends_in_points, points, start_of
 from streamer.views.cells import place
 from streamer.views.models import DIFFERENT_TASKS, Ends
@@ -230,6 +231,12 @@ UNRELATED = "if the order has nothing to do with difficulty"
 def counts_as_complete(run_id: str) -> str:
     """The sentence about a run that is judged as it stands (inference 7)."""
     return f"{run_id} has no plan and no end: it counts as complete"
+
+
+def too_few_tasks(metric: str) -> str:
+    """Why there is no interval although all trials are in."""
+    least = LEAST_TASKS if metric == PRIMARY_METRIC else LEAST_TASKS_OF_A_MEAN
+    return f"an interval needs all trials of {least} tasks where both sides have {metric}"
 
 
 def overtaken(ahead: str, behind: str) -> str:

@@ -46,6 +46,7 @@ from streamer.views.decide.comparable import (
     listed,
     not_comparable,
     overtaken,
+    too_few_tasks,
 )
 from streamer.views.models import NO_PREFIX, Comparison
 from streamer.views.models import Ends as Range
@@ -296,7 +297,7 @@ def _unanswered(result: GateResult) -> str:
     final = result.final
     if final and final.ends is None and final.missing and (result.over or result.pairs is None):
         return final.missing
-    return FEW_TASKS if result.over else "open until all trials are final"
+    return too_few_tasks(result.metric) if result.over else "open until all trials are final"
 
 
 def _target_words(answer: TargetAnswer) -> str:
@@ -343,7 +344,6 @@ GATED = (PRIMARY_METRIC, *MEANS)
 
 NOTHING_COMMON = UNMATCHED[Unmatched.NOTHING_IN_COMMON]
 NOT_FINAL = "trials have no final value"
-FEW_TASKS = f"an interval needs {LEAST_TASKS_OF_A_MEAN} tasks where both sides have the metric"
 
 
 @dataclass(frozen=True, slots=True)
