@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from streamer.schemas.base import Instant, Message, Number, Total, optional
 from streamer.schemas.events import (
@@ -744,7 +744,10 @@ AnySummary = (
     | Rescored
     | Rejection
 )
-SUMMARY: TypeAdapter[AnySummary] = TypeAdapter(Annotated[AnySummary, Field(discriminator="type")])
+SUMMARY: TypeAdapter[AnySummary] = TypeAdapter(
+    Annotated[AnySummary, Field(discriminator="type")], config=ConfigDict(defer_build=True)
+)
+"""Validator of one message, built at its first use: no command needs it."""
 SUMMARY_TYPES: tuple[type[Message], ...] = get_args(AnySummary)
 
 

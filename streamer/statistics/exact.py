@@ -22,7 +22,7 @@ LARGEST = float_info.max
 LARGEST_EXPONENT = 1023
 """The greatest whole exponent for which a power of two is a float."""
 
-_ROOT_BITS = 2 * 53 + 3
+_ROOT_BITS = 2 * FLOAT_BITS + 3
 """Bits of the radicand that give the integer root two bits more than a float has."""
 
 
@@ -85,10 +85,8 @@ def whole(values: Sequence[float]) -> tuple[list[int], int]:
     if not sizes:
         return [0] * len(values), 0
     shift = max(0, FLOAT_BITS - frexp(min(sizes))[1])
-    if (
-        max(shift, shift + frexp(max(sizes))[1]) <= LARGEST_EXPONENT
-    ):  # multiplying by a power of two is exact then
-        scale = 2.0**shift
+    if max(shift, shift + frexp(max(sizes))[1]) <= LARGEST_EXPONENT:
+        scale = 2.0**shift  # multiplying by a power of two is exact
         return [int(value * scale) for value in values], shift
     ratios = [value.as_integer_ratio() for value in values]
     shift = max(denominator for _, denominator in ratios).bit_length() - 1
