@@ -547,6 +547,11 @@ class Queue:
     def places(self) -> int | None:
         return None if self._places is None else len(self._places)
 
+    @cached_property
+    def tasks(self) -> list[str]:
+        """The task of each place; [] without an order."""
+        return [entry if isinstance(entry, str) else entry[0] for entry in self._places or ()]
+
     @property
     def kind(self) -> OrderKind:
         """The source of the order; a shuffle declared after the first start is `unknown`."""

@@ -607,7 +607,8 @@ class TrialPlan:
 
     With a declared shuffle, `concurrency` replaces an unknown order. `others` are places of other agents' or
     withdrawn trials. `starts_fit` means that every result has a start, and at most `concurrency` trials run.
-    With at most half as many `places` as trials, the attempts at a task share one.
+    With at most half as many `places` as trials, the attempts at a task share one. `order` has the task of
+    each place in a declared order; (): only the trials have places.
     """
 
     trials: int | None
@@ -618,6 +619,7 @@ class TrialPlan:
     places: int | None = None
     starts_fit: bool = True
     contradicted: bool = False
+    order: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -682,10 +684,10 @@ def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissi
 
 
 def _failed_check(plan: TrialPlan, planned: int, ordered: Sequence[Trial]) -> FinalMissing | None:
-    tasks = [trial.task for trial in ordered]
+    tasks = plan.order or [trial.task for trial in ordered]
     if attempts_together(tasks):
         return FinalMissing.ATTEMPTS_TOGETHER
-    if len(ordered) == planned and follows_difficulty(tasks, plan.difficulty):
+    if len(tasks) >= planned and follows_difficulty(tasks, plan.difficulty):
         return FinalMissing.ORDER_FOLLOWS_DIFFICULTY
     if follows_outcome(sequence(ordered, planned, plan.others), planned):
         return FinalMissing.ORDER_FOLLOWS_OUTCOME

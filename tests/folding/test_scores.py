@@ -291,10 +291,22 @@ def test_there_is_no_interval_and_the_reason_is_named(plan: Event, missing: str)
 def test_an_order_that_follows_difficulty_or_outcomes_is_caught() -> None:
     """inference 5, checks."""
     difficulty = {task: number / 20 for number, task in enumerate(TASKS)}
-    result = of_agent(QUEUE | {"task_difficulty": difficulty}, *results([True] * 20))
-    assert result["final_missing"] == "order_follows_difficulty"
+    for count in (1, 20):  # the plan knows the whole order
+        result = of_agent(QUEUE | {"task_difficulty": difficulty}, *results([True] * count))
+        assert result["final_missing"] == "order_follows_difficulty"
     assert of_agent(QUEUE, *results([True] * 10 + [False] * 10))["final_missing"] == "order_follows_outcome"
     assert of_agent(QUEUE, a_start(task_id="t0"))["final_missing"] == "nothing_yet"
+
+
+def test_whether_attempts_lie_together_is_known_from_the_plan() -> None:
+    """In rounds, both attempts at one task may have ended before any at another."""
+    plan = {"attempts": 2, "agent_models": ["terminus:gpt-5"], "order_kind": "shuffled"}
+    for order, ended, missing in (
+        (["t0", "t0", "t1", "t1"], [1], "attempts_together"),
+        (["t0", "t1", "t0", "t1"], [1, 2], None),
+    ):
+        events = [a_trial(task_id="t0", attempt=number) for number in ended]
+        assert of_agent(a_plan(tasks=["t0", "t1"], order=order, **plan), *events)["final_missing"] == missing
 
 
 def test_ability_is_marked_incomplete_until_every_planned_trial_has_a_final_value() -> None:
