@@ -24,7 +24,15 @@ from streamer.schemas.base import (
     split_label,
 )
 from streamer.schemas.events import BROKEN_OFF, Ledger, RunFinished, RunStarted
-from streamer.statistics.final import DeclaredOrder, OrderEntry, OrderKind, OrderPlan, declared_order
+from streamer.statistics.final import (
+    DeclaredOrder,
+    FinalMissing,
+    OrderEntry,
+    OrderKind,
+    OrderPlan,
+    declared_order,
+    flaw_of,
+)
 
 T = TypeVar("T")
 
@@ -548,9 +556,10 @@ class Queue:
         return None if self._places is None else len(self._places)
 
     @cached_property
-    def tasks(self) -> list[str]:
-        """The task of each place; [] without an order."""
-        return [entry if isinstance(entry, str) else entry[0] for entry in self._places or ()]
+    def order_flaw(self) -> FinalMissing | None:
+        """What the declared order shows before any result; None without an order."""
+        tasks = [entry if isinstance(entry, str) else entry[0] for entry in self._places or ()]
+        return flaw_of(tasks, self.difficulty)
 
     @property
     def kind(self) -> OrderKind:

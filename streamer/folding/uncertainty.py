@@ -474,7 +474,7 @@ def conclusion(
         places,
         evidence.starts_fit(order.concurrency),
         order.contradicted,
-        queue.tasks,
+        queue.order_flaw,
     )
     rows = np.flatnonzero(lineup.states).tolist() if stored is None else sorted(stored)
     later = _later(lineup, rows, queue)

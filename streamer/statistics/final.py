@@ -607,8 +607,8 @@ class TrialPlan:
 
     With a declared shuffle, `concurrency` replaces an unknown order. `others` are places of other agents' or
     withdrawn trials. `starts_fit` means that every result has a start, and at most `concurrency` trials run.
-    With at most half as many `places` as trials, the attempts at a task share one. `order` has the task of
-    each place in a declared order; (): only the trials have places.
+    `places` counts those of a declared order, and `order_flaw` is what `flaw_of` finds in it. With at most
+    half as many places as trials, the attempts at a task share one. With None, only the trials have places.
     """
 
     trials: int | None
@@ -619,7 +619,7 @@ class TrialPlan:
     places: int | None = None
     starts_fit: bool = True
     contradicted: bool = False
-    order: Sequence[str] = ()
+    order_flaw: FinalMissing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -683,12 +683,30 @@ def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissi
     return None
 
 
-def _failed_check(plan: TrialPlan, planned: int, ordered: Sequence[Trial]) -> FinalMissing | None:
-    tasks = plan.order or [trial.task for trial in ordered]
+def flaw_of(
+    tasks: Sequence[str], difficulty: Mapping[str, float], *, whole: bool = True
+) -> FinalMissing | None:
+    """What is wrong with an order whatever the outcomes (inference 5, checks); None: nothing was found.
+
+    Args:
+        tasks: the task of each place.
+        difficulty: 0 to 1 by task.
+        whole: whether these are all places. Only a whole order is checked against difficulty.
+    """
     if attempts_together(tasks):
         return FinalMissing.ATTEMPTS_TOGETHER
-    if len(tasks) >= planned and follows_difficulty(tasks, plan.difficulty):
+    if whole and follows_difficulty(tasks, difficulty):
         return FinalMissing.ORDER_FOLLOWS_DIFFICULTY
+    return None
+
+
+def _failed_check(plan: TrialPlan, planned: int, ordered: Sequence[Trial]) -> FinalMissing | None:
+    flaw = plan.order_flaw
+    if plan.places is None:
+        tasks = [trial.task for trial in ordered]
+        flaw = flaw_of(tasks, plan.difficulty, whole=len(ordered) == planned)
+    if flaw:
+        return flaw
     if follows_outcome(sequence(ordered, planned, plan.others), planned):
         return FinalMissing.ORDER_FOLLOWS_OUTCOME
     return None
