@@ -46,7 +46,7 @@ class JobFollower:
     """The events of one job, published once each, and again if their content changes."""
 
     def __init__(self, job: str | Path, ledger_file: LedgerFile | None = None) -> None:
-        self._job = Path(job).absolute()
+        self._job = Path(job).resolve()  # as `discover` names the run's path
         self._options = ConvertOptions(harness=Harbor.name)
         self._run: SourceRun | None = None
         self._ledger_file = ledger_file

@@ -46,6 +46,15 @@ def test_starts_and_ends_of_a_job_are_the_events_of_convert(tmp_path: Path, job:
     assert starts == [slot_of(event) for event in published if event["type"] == "trial_result"]
 
 
+def test_a_job_below_a_symbolic_link_is_published_while_it_runs(tmp_path: Path) -> None:
+    result = a_trial_result(name="t0")
+    a_job(tmp_path / "disk" / "job", result)
+    (tmp_path / "jobs").symlink_to(tmp_path / "disk")
+    published: list[Event] = []
+    JobFollower(tmp_path / "jobs" / "job").ended(result, published.append)
+    assert len(trials_of(published)) == 1
+
+
 def test_a_resumed_job_is_complete_at_its_end(tmp_path: Path) -> None:
     path = unpack_jobs(tmp_path) / "kinds"
     published: list[Event] = []
