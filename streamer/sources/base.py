@@ -515,7 +515,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             rf"\1{SECRET}",
         ),
         (r"(?i)\b(Bearer|Basic|Token)\s+(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{8,}", rf"\1 {SECRET}"),
-        (r"\b([A-Za-z][A-Za-z0-9+.-]{0,20}://)[^\s/@\"']+@", rf"\1{SECRET}@"),
+        (r"\b([A-Za-z][A-Za-z0-9+.-]{0,20}://)[^\s/\"']+@", rf"\1{SECRET}@"),
         (r"\beyJ[A-Za-z0-9_-]{5,}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*", SECRET),
         (rf"(?<![A-Za-z0-9])(?:{'|'.join(VENDOR_KEYS)})", SECRET),
         (

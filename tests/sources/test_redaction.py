@@ -60,6 +60,7 @@ def test_every_vendors_pattern_has_an_example_here() -> None:
         ("{'Authorization': 'Basic dXNlcjpwYXNz'}", "{'Authorization': 'Basic [secret]'}"),
         ("curl -H 'authorization: abcdef'", "curl -H 'authorization: [secret]'"),
         ("git clone https://me:hunter2@host/x.git", "git clone https://[secret]@host/x.git"),
+        ("psql postgres://me:hunter@2@db/x", "psql postgres://[secret]@db/x"),
         ("DB_PASSWORD=hunter2 make", "DB_PASSWORD=[secret] make"),
         ('{"password": "hunter2"}', '{"password": "[secret]"}'),
         ("mysql --password hunter2 -u me", "mysql --password [secret] -u me"),
