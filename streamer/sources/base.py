@@ -503,29 +503,40 @@ VENDOR_KEYS = (
 _PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY"
 _PASSWORD = r"(?i:password|passwd|passphrase)"  # noqa: S105
 _KEY = r"(?i:api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key|account[_-]?key|secret|token|credentials?)"
-_ASSIGNED = r"[\"']?\s*[=:]\s*[\"']?"
-_OPTION = r"(?:\s+|=)[\"']?"
+_QUOTE = r"\\{0,3}[\"']"  # JSON in JSON escapes its quotes
+_ASSIGNED = rf"(?:{_QUOTE})?\s*[=:]\s*"
+_OPTION = r"(?:\s+|=)"
+_END = rf"(?={_QUOTE}|[\s,;&]|\Z)"
 
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), left)
     for pattern, left in (
         (rf"(?s)-----BEGIN {_PEM}-----.*?(?:-----END {_PEM}-----|\Z)", PRIVATE_KEY),
         (
-            r"(?i)\b((?:proxy-)?authorization[\"']?\s*[=:]\s*[\"']?(?:[A-Za-z]+\s+)?)[^\s\"',;]+",
+            rf"(?i)\b((?:proxy-)?authorization{_ASSIGNED}(?:{_QUOTE})?(?:[A-Za-z]+\s+)?)[^\s\"',;]+?{_END}",
             rf"\1{SECRET}",
         ),
         (r"(?i)\b(Bearer|Basic|Token)\s+(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{8,}", rf"\1 {SECRET}"),
         (r"\b([A-Za-z][A-Za-z0-9+.-]{0,20}://)[^\s/\"']+@", rf"\1{SECRET}@"),
-        (r"\beyJ[A-Za-z0-9_-]{5,}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*", SECRET),
+        (r"\beyJ[A-Za-z0-9_-]{5,2000}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*", SECRET),
         (rf"(?<![A-Za-z0-9])(?:{'|'.join(VENDOR_KEYS)})", SECRET),
         (
             r"(?i)\b(X-Amz-(?:Signature|Credential|Security-Token)|X-Goog-(?:Signature|Credential)|sig|signature)"
             r"=[^\s&\"'#]+",
             rf"\1={SECRET}",
         ),
-        (rf"({_PASSWORD}{_ASSIGNED}|--?{_PASSWORD}{_OPTION})(?!\[secret\])[^\s\"',;&]+", rf"\1{SECRET}"),
         (
-            rf"({_KEY}{_ASSIGNED}|--?{_KEY}{_OPTION})(?!\[secret\])(?=[^\s\"',;&]*\d)[^\s\"',;&]{{8,}}",
+            rf"((?:{_PASSWORD}{_ASSIGNED}|--?{_PASSWORD}{_OPTION}){_QUOTE})(?!\[secret\])[^\"'\\\n]+(?={_QUOTE})",
+            rf"\1{SECRET}",
+        ),
+        (
+            rf"((?:{_PASSWORD}{_ASSIGNED}|--?{_PASSWORD}{_OPTION})(?:{_QUOTE})?)(?!\[secret\]|\\)"
+            rf"[^\s\"',;&]+?{_END}",
+            rf"\1{SECRET}",
+        ),
+        (
+            rf"((?:{_KEY}{_ASSIGNED}|--?{_KEY}{_OPTION})(?:{_QUOTE})?)(?!\[secret\]|\\)"
+            rf"(?=[^\s\"',;&]{{0,200}}\d)[^\s\"',;&]{{8,}}?{_END}",
             rf"\1{SECRET}",
         ),
     )
