@@ -86,10 +86,17 @@ class Sample:
 
 
 def is_rows(path: Path) -> bool:
+    """Whether a file has rows, or should have some by the file of the evaluation as a whole."""
     try:
-        return path.suffix == ".jsonl" and first_row(path) is not None
+        has_row = path.suffix == ".jsonl" and first_row(path) is not None
     except FileError:
         return False
+    announced = path.name.endswith(ENDING) and peek(whole_of(path)).get("detailed_evaluation_results")
+    return has_row or isinstance(announced, dict)
+
+
+def whole_of(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(ENDING) + ".json")
 
 
 def first_row(path: Path) -> Row | None:
@@ -176,13 +183,14 @@ class EveryEvalEver:
         except FileError as error:
             plan.problems.append(Unreadable(path, str(error)))
             return plan
-        run_id = row.get("evaluation_id", "")
+        file = whole_of(path)
+        whole = read_optional(file, plan.problems)
+        run_id = row.get("evaluation_id") or id_of(whole.get("evaluation_id")) or ""
         plan.run_id = run_id if 0 < len(run_id) <= MAX_ID_CHARACTERS else plan.run_id
         plan.uuids = frozenset({run_id}) - {""}
-        file = path.with_name(path.name.removesuffix(ENDING) + ".json")
-        whole = read_optional(file, plan.problems)
         revision = max(mtime_ns(path), mtime_ns(file))
-        label = label_for_reporting(options.agent or UNKNOWN, text(row.get("model_id")))
+        model = text(row.get("model_id")) or text(part(whole, "model_info").get("id"))
+        label = label_for_reporting(options.agent or UNKNOWN, model)
         plan.started = present(
             {
                 "type": "run_started",
@@ -208,7 +216,7 @@ class EveryEvalEver:
             yield Unreadable(path, str(error))
             return
         yield from (Unreadable(path, problem) for problem in problems)
-        whole = peek(path.with_name(path.name.removesuffix(ENDING) + ".json"))
+        whole = peek(whole_of(path))
         announced = part(whole, "detailed_evaluation_results").get("total_rows")
         if said := silence("rows", announced, sum(len(sample.rows) for sample in samples)):
             plan.lacks(said)

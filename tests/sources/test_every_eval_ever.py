@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer.sources.every_eval_ever import is_rows, read_samples
-from tests.sources.builders import converted, trials_of
+from tests.sources.builders import converted, trials_of, write_json
 from tests.sources.every_eval_ever import a_file, a_row
 
 
@@ -46,6 +46,20 @@ def test_a_file_whose_first_line_is_no_row_is_none_of_ours(tmp_path: Path, first
     file = a_file(tmp_path / "x_samples.jsonl", first)
     assert not is_rows(file)
     assert converted(file)[0] == []
+
+
+@pytest.mark.parametrize("content", ["", "version https://git-lfs.github.com/spec/v1"])
+def test_r35_a_file_that_should_have_rows_by_its_evaluation_is_a_run_without_them(
+    tmp_path: Path, content: str
+) -> None:
+    """As a clone without Git LFS leaves it."""
+    a_file(tmp_path / "x_samples.jsonl", content)
+    whole = {"evaluation_id": "e1", "detailed_evaluation_results": {"total_rows": 3}}
+    write_json(tmp_path / "x.json", whole)
+    events, report = converted(tmp_path)
+    assert report.notes == ["run e1: 3 rows announced, 0 found"]
+    assert [reason.partition(" is ")[0] for _, reason in report.unreadable] == ["line 1"] * bool(content)
+    assert [event["type"] for event in events] == ["run_started", "run_finished"]
 
 
 def test_a_directory_and_a_file_of_another_kind_are_none(tmp_path: Path) -> None:
