@@ -739,6 +739,9 @@ def test_a_servers_key_goes_to_no_other_place(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARBOR_API_KEY", "secret")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
     Answers.answers["/jobs"] = (302, {"Location": f"{address}/elsewhere"}, b"")
     with pytest.raises(ServerError, match="HTTP status 302"):
         ServerCopy(address, tmp_path).update()
