@@ -110,6 +110,9 @@ DATABASE = "harbor.sqlite3"
 
 SERVED = "job.json"
 
+AD_HOC = "adhoc"
+"""Harbor's name for the tasks of no dataset."""
+
 Planned = tuple[str | None, str | None, str]
 
 
@@ -223,7 +226,7 @@ class TaskNames:
             source, home = _source_and_home(where)
             self._homes.setdefault(source, set()).add(home)
             by_name.setdefault((source, name), set()).add(home)
-        self._shared = {source for (source, _), homes in by_name.items() if source and len(homes) > 1}
+        self._shared = {source for (source, _), homes in by_name.items() if len(homes) > 1}
         self._in_one_commit = {
             source
             for (source, _), homes in by_name.items()
@@ -233,7 +236,7 @@ class TaskNames:
 
     def of(self, name: str, where: Mapping[str, Any]) -> str:
         source, home = _source_and_home(where)
-        if not name or not source or not self._are_several:
+        if not name or not self._are_several or not (source or source in self._shared):
             return name
         return f"{self._dataset(source, home)}/{name}"
 
@@ -241,11 +244,12 @@ class TaskNames:
         commit, directory = home
         if source not in self._shared:
             return source
+        source_named = source or AD_HOC
         if commit:
-            named = f"{source}@{commit.removeprefix('sha256:')[:12]}"
+            named = f"{source_named}@{commit.removeprefix('sha256:')[:12]}"
             return f"{named}/{directory}" if source in self._in_one_commit else named
         if "/" not in directory:
-            return f"{source}@{directory}"
+            return f"{source_named}@{directory}"
         parts = directory.strip("/").split("/")
         others = [other for _, other in self._homes[source] if other != directory]
         endings = ("/".join(parts[-count:]) for count in range(1, len(parts)))
@@ -282,7 +286,9 @@ def _task_names(job: Path, lock: Path, *_written: int) -> TaskNames:
         path = (text(dataset.get("path")) or "").rstrip("/")
         name = text(dataset.get("name")) or path.rpartition("/")[2]
         asked.append(("", {"source": name, "path": path and f"{path}/"}))
-    asked += [("", task) for task in objects(config, "tasks")]
+    for task in objects(config, "tasks"):
+        path = (text(task.get("path")) or "").rstrip("/")
+        asked.append((text(task.get("name")) or path.rpartition("/")[2], task))
     labels = [text(dataset.get("name")) for dataset in objects(config, "datasets") if not dataset.get("path")]
     if not asked or len(set(labels)) < len(labels):  # of one label, as two versions: the results tell more
         results = _results(subdirectories(job))

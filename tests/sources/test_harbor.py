@@ -527,6 +527,22 @@ def test_tasks_beside_a_dataset_keep_their_name(tmp_path: Path) -> None:
     assert names_in(job) == {"a/hello", "hello"}
 
 
+@pytest.mark.parametrize("known_by", ["lock", "config", "results"])
+@pytest.mark.parametrize(("other", "names"), [("hello", {"x/hello", "y/hello"}), ("bye", {"hello", "bye"})])
+def test_tasks_of_no_dataset_are_told_apart_by_directory_where_they_share_a_name(
+    tmp_path: Path, known_by: str, other: str, names: set[str]
+) -> None:
+    tasks = {"/srv/x/hello": "hello", f"/srv/y/{other}": other}
+    results = [from_dataset(None, name, n, path=path) for n, (path, name) in enumerate(tasks.items())]
+    job = a_job(tmp_path / "job", *results)
+    if known_by == "lock":
+        locked = [{"task": {"name": name, "path": path}} for path, name in tasks.items()]
+        write_json(job / "lock.json", {"trials": locked, "n_concurrent_trials": 1})
+    if known_by == "config":
+        write_json(job / "config.json", {"job_name": "job", "tasks": [{"path": path} for path in tasks]})
+    assert names_in(job) == names
+
+
 @pytest.mark.parametrize(
     ("tasks", "names"),
     [
