@@ -407,6 +407,7 @@ class Delivery:
             self._status.disk_fails(error)
             log.error("An event could not be saved in %s: %s", self.refused, reason)
             return False
+        self._status.disk_is_well()
         log.error("An event was saved in %s: %s", self.refused, reason)
         return True
 
