@@ -175,6 +175,7 @@ EVENTS, RECORDS, PRICES, SUMMARIES, VERDICTS, MANIFEST, SUMS = MEMBERS = (
 Parts = Mapping[str, tuple[int, int]]
 
 END = bytes(2 * BLOCKSIZE)
+GZIP = b"\x1f\x8b"
 PIECE = 1024 * 1024
 MOST_BYTES = 256 * 1024 * 1024
 """The limit for members other than events and records, which are read whole."""
@@ -398,6 +399,8 @@ def _parts(file: BinaryIO) -> Parts:
             is_right = header == _header(name, size)
         except (ValueError, CannotBeBundled):
             is_right = False
+        if not at and header.startswith(GZIP):
+            raise NotABundle("The bundle is compressed with gzip", "Unpack it with gunzip.")
         if not is_right:
             raise NotABundle(f"At byte {at:,} the bundle's header for {name} is missing")
         begin, at = at + BLOCKSIZE, at + BLOCKSIZE + size + len(_padding(size))

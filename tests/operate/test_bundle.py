@@ -224,6 +224,7 @@ def member(name: str, content: bytes) -> bytes:
         (WHOLE[:-1], "the end of an archive"),
         (WHOLE[: len(WHOLE) // 2], "the file ends earlier"),
         (WHOLE + b"\0", "the end of an archive"),
+        (gzip.compress(WHOLE), "is compressed with gzip. Unpack it with gunzip."),
         (WHOLE.replace(b"events.ndjson", b"../events.nds", 1), "header for events.ndjson is missing"),
         (WHOLE.replace(b"ustar", b"pax\0\0", 1), "header for events.ndjson is missing"),
         (member(EVENTS, b""), "do not match"),
