@@ -169,7 +169,8 @@ class MlflowSink:
             elif isinstance(error, Refused):
                 raise
             else:
-                raise NotTaken(getattr(error, "error_code", type(error).__name__)) from None
+                code = getattr(error, "error_code", type(error).__name__)
+                raise NotTaken(f"{code}; check its address") from None
 
     def _take(self, change: Change) -> None:
         known = self._known(change.run_id)
@@ -273,6 +274,10 @@ class MlflowSink:
     def _experiment_id(self) -> str:
         if self._experiment is None:
             there = self._client.get_experiment_by_name(self._experiment_name)
+            if there and there.lifecycle_stage == "deleted":
+                raise NotTaken(
+                    f"experiment {self._experiment_name!r} is deleted; restore it, or name another"
+                )
             made = there.experiment_id if there else self._client.create_experiment(self._experiment_name)
             self._experiment = str(made)
         return self._experiment
@@ -429,7 +434,7 @@ class OtlpSink:
             for attributes in evaluations(change, self._namespace, self._names)
         ]
         if self._exporter.export(records) is not self._success:
-            raise NotTaken("export failed")
+            raise NotTaken("export failed; check its address")
 
 
 # -----------------------------------------------------------------------------
@@ -500,7 +505,7 @@ class Forwarder:
             except NotTaken as error:
                 self._waiting.setdefault(place, change)  # unless a newer one came meanwhile
                 if not failures:
-                    self._say(f"{self._sink.name} gets no results ({error}); they wait. Check its address")
+                    self._say(f"{self._sink.name} gets no results ({error}). They wait")
                 if once and failures >= len(RETRY_SECONDS):
                     raise
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])

@@ -219,6 +219,20 @@ def test_a_run_that_somebody_deleted_in_mlflow_is_found_as_it_is(store: str) -> 
     assert {run.data.metrics["trials"] for run in kept(store, 1).values()} == {2.0}
 
 
+def test_an_experiment_that_somebody_deleted_in_mlflow_is_named(store: str) -> None:
+    from mlflow import MlflowClient
+
+    sink = taken(store, changes(a_trial()))
+    client = MlflowClient(tracking_uri=store)
+    experiment = client.get_experiment_by_name("e").experiment_id
+    client.delete_experiment(experiment)
+    late = changes(a_trial(run_id="late"))
+    with pytest.raises(NotTaken, match="experiment 'e' is deleted; restore it, or name another"):
+        taken(store, late)
+    client.restore_experiment(experiment)
+    sink.take(late[0])
+
+
 def test_a_run_whose_creation_got_no_answer_is_not_created_twice(store: str) -> None:
     sink = MlflowSink(store, "e", "")
     create, lost = sink._client.create_run, ["answer"]
