@@ -30,6 +30,9 @@ sys.exit(run_up(
 ))
 """
 
+REAL_WORKER: dict[str, Any] = {"worker": [], "partitions": 4, "session_timeout_seconds": 3}
+"""Options of a stack whose worker is the product's."""
+
 IDLE_WORKER = [sys.executable, str(Path(__file__).with_name("idle_worker.py"))]
 
 

@@ -35,7 +35,7 @@ from streamer.sources.convert import convert
 from streamer.storage.kafka import Names
 from streamer.storage.log import read_topic
 from tests.operate.ends import kill_the_broker, kill_the_tree, orderly
-from tests.operate.stack import Stack, running
+from tests.operate.stack import REAL_WORKER, Stack, running
 from tests.support.cli import streamer
 from tests.support.tail_process import Tails, ended
 from tests.support.worker_process import wait_for
@@ -135,8 +135,6 @@ def test_a_port_that_is_claimed_is_not_free_and_cannot_be_claimed_again() -> Non
 # `streamer tail` of results that are being written, through several ends of `up`.
 
 
-SETTINGS = {"partitions": 4, "session_timeout_seconds": 3}
-REAL_WORKER: list[str] = []
 TRIALS, PACE_SECONDS = 60, 0.1
 FEW = 15
 """So many events of a harness are there when `up` ends: most of its trials come later."""
@@ -159,7 +157,7 @@ class Following:
 
     def up(self) -> AbstractContextManager[Stack]:
         """`up`, on the same data directory and ports as the last time."""
-        return running(self.directory, worker=REAL_WORKER, ports=self._ports, **SETTINGS)
+        return running(self.directory, ports=self._ports, **REAL_WORKER)
 
     def go_on(self, layout: str) -> None:
         """One more harness, of which some results are in the log and others are not written yet."""

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -18,14 +17,12 @@ import pytest
 from streamer.client import TrialPublisher
 from streamer.settings import Settings
 from streamer.terminal.local import PROGRAM
-from tests.operate.stack import Stack, descendants, running, runs
+from tests.operate.ends import End, kill_the_tree, orderly
+from tests.operate.stack import REAL_WORKER, Stack, running, runs
 from tests.support.worker_process import wait_for
 from tests.worker.deployment import Deployment, trial_events
 
 pytestmark = pytest.mark.stack
-
-SETTINGS = {"partitions": 4, "session_timeout_seconds": 3}
-REAL_WORKER: list[str] = []
 
 
 def deployment_on(stack: Stack, published: list[bytes]) -> Deployment:
@@ -42,31 +39,18 @@ def deployment_on(stack: Stack, published: list[bytes]) -> Deployment:
     )
 
 
-def kill_up(stack: Stack) -> None:
-    stack.end(signal.SIGKILL)
-
-
 def interrupt_up(stack: Stack) -> None:
     assert stack.end(signal.SIGINT) == 0
 
 
-def stop_the_machine(stack: Stack) -> None:
-    """All at once, as a reboot does it."""
-    for pid in [stack.process.pid, *descendants(stack.process.pid)]:
-        os.kill(pid, signal.SIGKILL)
-    stack.process.wait(10)
-
-
-@pytest.mark.parametrize("end", [kill_up, interrupt_up, stop_the_machine])
+@pytest.mark.parametrize("end", [orderly(signal.SIGKILL), interrupt_up, kill_the_tree])
 @pytest.mark.in_turn(3)
-def test_the_events_of_the_night_give_the_same_digests_in_the_morning(
-    tmp_path: Path, end: Callable[[Stack], None]
-) -> None:
-    with running(tmp_path, worker=REAL_WORKER, **SETTINGS) as stack:
+def test_the_events_of_the_night_give_the_same_digests_in_the_morning(tmp_path: Path, end: End) -> None:
+    with running(tmp_path, **REAL_WORKER) as stack:
         deployment = deployment_on(stack, [])
         deployment.publish(trial_events(4_000))
         end(stack)
-    with running(tmp_path, worker=REAL_WORKER, **SETTINGS) as stack:
+    with running(tmp_path, **REAL_WORKER) as stack:
         deployment = deployment_on(stack, deployment.published)
         deployment.wait_until_equal()
         deployment.publish(trial_events(500, seed=2))
@@ -107,14 +91,14 @@ class Publishing:
 
 def test_a_harness_that_publishes_through_every_end_finds_all_of_it_and_verify_equal(tmp_path: Path) -> None:
     harness: Publishing | None = None
-    for end in (interrupt_up, stop_the_machine):
-        with running(tmp_path, worker=REAL_WORKER, **SETTINGS) as stack:
+    for end in (interrupt_up, kill_the_tree):
+        with running(tmp_path, **REAL_WORKER) as stack:
             if harness is None:
                 harness = Publishing(deployment_on(stack, []).settings, tmp_path / "spill")
             harness.go_on_for(300)
             end(stack)
     assert harness is not None
-    with running(tmp_path, worker=REAL_WORKER, **SETTINGS) as stack:
+    with running(tmp_path, **REAL_WORKER) as stack:
         harness.end()
         deployment_on(stack, harness.published).wait_until_equal()
         verify = [sys.executable, "-c", PROGRAM, "verify", "--all"]
@@ -125,7 +109,7 @@ def test_a_harness_that_publishes_through_every_end_finds_all_of_it_and_verify_e
 
 
 def test_a_worker_killed_inside_up_comes_back_to_the_same_digests(tmp_path: Path) -> None:
-    with running(tmp_path, worker=REAL_WORKER, **SETTINGS) as stack:
+    with running(tmp_path, **REAL_WORKER) as stack:
         deployment = deployment_on(stack, [])
         for seed in (1, 2):
             deployment.publish(trial_events(3_000, seed=seed))
