@@ -10,18 +10,16 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from streamer.settings import Settings
 
 
-def fill(settings: Settings, topic: str, batches: list[tuple[int, int]], partitions: int = 3) -> None:
-    """Create the topic and send, for each (partition, size), one record batch of that size."""
-    asyncio.run(create_and_fill(settings, topic, batches, partitions))
+def fill(settings: Settings, topic: str, batches: list[tuple[int, int]]) -> None:
+    """Create a topic of three partitions and send, for each (partition, size), one batch of that size."""
+    asyncio.run(create_and_fill(settings, topic, batches))
 
 
-async def create_and_fill(
-    settings: Settings, topic: str, batches: list[tuple[int, int]], partitions: int = 3
-) -> None:
+async def create_and_fill(settings: Settings, topic: str, batches: list[tuple[int, int]]) -> None:
     """The same, awaited."""
     admin = AIOKafkaAdminClient(**settings.kafka_options())
     await admin.start()
-    await admin.create_topics([NewTopic(topic, partitions, 1)])
+    await admin.create_topics([NewTopic(topic, 3, 1)])
     await admin.close()
     await append(settings, topic, batches)
 

@@ -18,10 +18,14 @@ def at_offset(batch: bytes, offset: int) -> bytes:
     return offset.to_bytes(8, "big") + batch[8:]
 
 
-def read(*batches: bytes, tp: TopicPartition = EVENTS, start: int = 0) -> list[Any]:
-    """What a consumer reads of these batches, the first of which is at offset 0."""
-    placed, offset = [], 0
+def placed(*batches: bytes, tp: TopicPartition = EVENTS, start: int = 0) -> Any:
+    """What a consumer has fetched of these batches, the first of which is at offset 0."""
+    fetched, offset = b"", 0
     for batch in batches:
-        placed.append(at_offset(batch, offset))
+        fetched += at_offset(batch, offset)
         offset += int.from_bytes(batch[23:27], "big") + 1
-    return list(fetcher.PartitionRecords(tp, MemoryRecords(b"".join(placed)), [], start, None, None, True, 0))
+    return fetcher.PartitionRecords(tp, MemoryRecords(fetched), [], start, None, None, True, 0)
+
+
+def read(*batches: bytes, tp: TopicPartition = EVENTS, start: int = 0) -> list[Any]:
+    return list(placed(*batches, tp=tp, start=start))

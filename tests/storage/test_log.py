@@ -40,7 +40,7 @@ from streamer.settings import Settings
 from streamer.storage.kafka import TopicMissing
 from streamer.storage.log import MAX_HANDED_BYTES, MAX_UNPACKED_BYTES, read_batches, read_topic
 from tests.storage.filling import append, fill
-from tests.storage.reading import EVENTS, VALUES, at_offset, read
+from tests.storage.reading import EVENTS, VALUES, at_offset, placed, read
 from tests.support.examples import examples
 from tests.support.packed import (
     CODECS,
@@ -226,12 +226,7 @@ class Assigned:
 
 def handed(batches: list[bytes], most: int | None) -> list[list[int]]:
     """Offsets that each call hands on, until all is handed on."""
-    placed, offset = [], 0
-    for batch in batches:
-        placed.append(at_offset(batch, offset))
-        offset += int.from_bytes(batch[23:27], "big") + 1
-    records = fetcher.PartitionRecords(EVENTS, MemoryRecords(b"".join(placed)), [], 0, None, None, True, 0)
-    result = fetcher.FetchResult(EVENTS, assignment=Assigned(), partition_records=records, backoff=0)
+    result = fetcher.FetchResult(EVENTS, assignment=Assigned(), partition_records=placed(*batches), backoff=0)
     calls = []
     while result.has_more():
         calls.append([one.offset for one in result.getall(most)])
