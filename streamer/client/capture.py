@@ -142,7 +142,8 @@ def capture(event: AnEvent) -> CapturedEvent:
     for name in _TIMES:
         time = event.get(name)
         if time.__class__ is str and is_without_zone(time):
-            event = {**event, name: datetime.fromisoformat(time.upper())}
+            with suppress(ValueError):  # no such day: the check of the event says so
+                event = {**event, name: datetime.fromisoformat(time.upper())}
     table = _large_table(event.get("benchmarks"))
     if table is not None:
         event = dict(event)

@@ -194,7 +194,7 @@ def _reason(errors: list[ErrorDetails], value: bytes) -> Reason:
 
 def score_refused(event: object) -> Reason | None:
     """The reason why a publisher rejects a score, if it does. In a log such a score is missing (R13)."""
-    score = getattr(event, "score", None)
+    score = event.score if isinstance(event, TrialResult | Result | TrialScored) else None
     if score is None or judges_score(score) is not None:
         return None
     return Reason(

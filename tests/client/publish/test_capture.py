@@ -37,9 +37,10 @@ from streamer.client.capture import (
 from streamer.client.publisher import Inbox, Refused, only_logged
 from streamer.operate.local.processes import free_port
 from streamer.schemas.events import EVENT
-from streamer.schemas.wire import decode
+from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
 from streamer.storage.outbox import Outgoing
+from streamer.web.protocols.intake import BodyKind, read_events
 from tests.client.publish.publishing import (
     DEADLINE_SECONDS,
     LARGE,
@@ -49,7 +50,7 @@ from tests.client.publish.publishing import (
     spilled_lines,
     tasks,
 )
-from tests.support.events import a_trial
+from tests.support.events import Event, a_late_score, a_plan, a_trial
 from tests.support.worker_process import wait_for
 
 
@@ -430,6 +431,27 @@ def test_a_time_without_a_zone_is_local_time_sent_with_its_offset_and_said_once(
     assert sent == ["2026-01-31T09:30:00+03:00"] * 2
     [said] = caplog.messages
     assert "sent as this machine's local time (UTC+0300)" in said
+
+
+def test_a_day_that_does_not_exist_is_an_invalid_event_and_no_error_at_the_call() -> None:
+    reason = validate(capture(a_trial(finished_at="2026-02-30T09:30:00")))
+    assert isinstance(reason, Reason)
+    assert "'finished_at'" in reason.message
+
+
+@pytest.mark.parametrize("event", [a_trial(score=55), a_trial(score=55, more=1), a_late_score(score=55)])
+def test_a_score_outside_its_scale_is_refused_by_publisher_and_http(event: Event) -> None:
+    reason = validate(capture(event))
+    assert isinstance(reason, Reason)
+    assert "55 lies outside 0 to 1" in reason.message
+    assert read_events(BodyKind.LINES, orjson.dumps(event)).answer.rejected == 1
+
+
+@pytest.mark.parametrize("score", ["high", 55, None])
+def test_a_score_of_an_event_that_has_none_is_ignored_like_other_unknown_fields(score: object) -> None:
+    event = a_plan(score=score)
+    assert isinstance(validate(capture(event)), Outgoing)
+    assert read_events(BodyKind.LINES, orjson.dumps(event)).answer.ignored == {"score": 1}
 
 
 def test_an_unknown_field_is_named_once_with_a_suggestion(caplog: pytest.LogCaptureFixture) -> None:
