@@ -453,7 +453,7 @@ def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
 def _tasks(key: str, stored: Sequence[bytes | str]) -> TasksOfRun:
     try:
         return TasksOfRun.of(zip(map(as_text, stored[::2]), stored[1::2], strict=True))
-    except ValidationError as error:
+    except (ValidationError, UnicodeDecodeError) as error:
         raise UnreadableSummary(key, error) from error
 
 

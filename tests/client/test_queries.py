@@ -373,7 +373,13 @@ def test_a_single_agent_has_tasks_and_an_earlier_run_has_nothing() -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [{TASKS: [b"t", b"{"]}, {TASKS: [b"t", b'{"a:m":[1,-1,0]}']}, {COMPARISONS: b"{}"}, {"tier:T0": b"{}"}],
+    [
+        {TASKS: [b"t", b"{"]},
+        {TASKS: [b"t", b'{"a:m":[1,-1,0]}']},
+        {TASKS: [b"\xff", b"{}"]},
+        {COMPARISONS: b"{}"},
+        {"tier:T0": b"{}"},
+    ],
 )
 def test_a_part_that_cannot_be_read_is_named(broken: dict[str, Any]) -> None:
     with pytest.raises(UnreadableSummary, match=r"streamer:\{run-1\}"):
