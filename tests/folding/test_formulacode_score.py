@@ -315,9 +315,6 @@ def test_a_group_of_one_agent_scores_like_a_trial_of_its_own_and_one_of_none_has
     assert (score_trial_group([], RULES), deciding_sub_trial([], RULES.is_baseline)) == ([], None)
 
 
-# Verdict of a group
-
-
 # Derived verdicts
 
 

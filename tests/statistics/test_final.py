@@ -1,4 +1,4 @@
-"""The checks of an order: what they catch, and how often a shuffled order fails them."""
+"""The interval of the final pass rate: checks of the order, missing intervals, the guarantee, the page."""
 
 from __future__ import annotations
 
