@@ -49,6 +49,7 @@ from streamer.storage.redis import (
     ResponseError,
     other_protocol,
 )
+from streamer.text import counted
 
 # -----------------------------------------------------------------------------
 # The answers of a reader besides summaries, and its errors.
@@ -245,7 +246,7 @@ class UnknownRun(ReaderError):
         if close:
             hint = f"Did you mean {', '.join(close)}?"
         elif runs:
-            hint = f"The latest of {len(runs)} runs: {', '.join(runs[:5])}."
+            hint = f"The latest of {counted(len(runs), 'run')}: {', '.join(runs[:5])}."
         else:
             hint = "There are no runs yet: publish some events first, with a worker running."
         super().__init__(f"There is no run {run_id!r}. {hint}")

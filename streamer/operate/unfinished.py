@@ -79,7 +79,7 @@ class Unfinished(Message):
 
     def remarks(self) -> Iterator[str]:
         if not self.trials and not self.not_listed:
-            yield f"run {self.run_id} has no trials left to run"
+            yield f"run {self.run_id} has no trials left to run, as far as its events show"
         if running := sum(trial.why == "in_flight" for trial in self.trials):
             yield f"{counted(running, 'trial')} may still run; do not start them twice"
         if self.not_listed:

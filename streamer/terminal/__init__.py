@@ -178,24 +178,20 @@ def say(line: str) -> None:
 
 def print_json(value: bytes) -> None:
     """Print a JSON object as a line on stdout: byte for byte, except on a terminal, where it is escaped."""
-    if sys.stdout.isatty():
-        value = harmless_json(value)
-    click.get_binary_stream("stdout").write(value + b"\n")
+    write(value + b"\n", None)
 
 
-def harmless_json(value: bytes) -> bytes:
-    r"""The same JSON, with characters that act on a terminal escaped.
+def harmless(content: bytes) -> bytes:
+    r"""The same text or JSON, with characters that act on a terminal escaped as JSON does.
 
-    >>> print(harmless_json('{"id": "abc\u202edef"}'.encode()).decode())
+    >>> print(harmless('{"id": "abc\u202edef"}'.encode()).decode())
     {"id": "abc\u202edef"}
-    >>> harmless_json(b'{"id": "\x7f"}')
-    b'{"id": "\\u007f"}'
+    >>> harmless(b'{"id": "\x7f"}\r\n'), harmless(b"a\r\x1b[31m")
+    (b'{"id": "\\u007f"}\n', b'a\\r\\u001b[31m')
     """
-    text = value.decode("utf-8", "replace")
-    if text.isascii() and DELETE not in text:
-        return value  # in JSON the only bare control characters are white space
+    text = content.decode("utf-8", "replace").replace("\r\n", "\n")
     return "".join(
-        _escaped(c) if unicodedata.category(c) in ACTING and c not in "\t\r\n" else c for c in text
+        _escaped(c) if unicodedata.category(c) in ACTING and c not in "\t\n" else c for c in text
     ).encode()
 
 
@@ -246,7 +242,7 @@ PIPE_CLOSED = 141
 """Exit code if the reader of the output closed the pipe, as shells report it."""
 
 _OURS = "streamer"
-_ABOUT_SETTINGS = {"BadPosition", "BadRedisUrl", "OtherProtocol", "PriceTableError"}
+_ABOUT_SETTINGS = {"BadPosition", "BadRedisUrl", "OtherProtocol", "PriceTableError", "ServeError"}
 """Names of our errors about the user's input, as strings because importing them would load the clients."""
 _START = "Start one (streamer up, or docker compose up)"
 
@@ -445,6 +441,9 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the programs `streamer` and `trialstream`, which are identical."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by the caller, as by >&-
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for the whole process
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -526,12 +525,18 @@ def meanwhile(tell: Callable[[], None], first: float, later: float) -> Iterator[
 
 
 def write(content: bytes, out: Path | None) -> None:
-    """Write a file at once (None: stdout), and report its size on stderr. An OSError names `out`."""
+    """Write a file at once (None: stdout), and report its size on stderr. An OSError names `out`.
+
+    A link, a pipe or a device, such as /dev/stdout, is written to, never replaced. On a terminal the content
+    is text, and cannot act.
+    """
     if out is None:
-        click.get_binary_stream("stdout").write(content)
-        return
-    with writing(out) as file:
-        file.write(content)
+        click.get_binary_stream("stdout").write(harmless(content) if sys.stdout.isatty() else content)
+    elif out.is_symlink() or (out.exists() and not out.is_file()):
+        out.write_bytes(content)
+    else:
+        with writing(out) as file:
+            file.write(content)
 
 
 @contextmanager

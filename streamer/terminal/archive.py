@@ -17,7 +17,7 @@ from streamer.operate.verify import Standing
 from streamer.settings import Settings
 from streamer.terminal import FAILED, explain, fail_if, print_line, say
 from streamer.terminal.operate import kept_lines, since
-from streamer.terminal.options import label_of, price_table, wait_option, with_settings
+from streamer.terminal.options import labels_given, price_table, wait_option, with_settings
 from streamer.terminal.replay import CANNOT, ledgers_upon
 from streamer.text import counted
 from streamer.views.decide.gate import possible_runs
@@ -124,7 +124,7 @@ def _archive_plan(
         runs,
         folder,
         before=before,
-        labels=dict(map(label_of, labels)),
+        labels=labels_given(labels),
         baselines={run.run_id for run in runs if ledgers_upon(run.run_id, runs)},
         standing=lambda run_id: Standing.in_log(settings, run_id, prices),
     )
@@ -158,7 +158,8 @@ def restore_command(file: Path, wait: float, settings: Settings) -> None:
             prices = price_table(settings.prices_file)
             runs, compared = restore(settings, stream, file.name, prices, wait_seconds=wait)
     except (CannotBeMoved, NotABundle, NotDone) as error:
-        say(f"streamer: {error}")
+        about = f"{file}: " if isinstance(error, NotABundle) else ""
+        say(f"streamer: {about}{error}")
         raise click.exceptions.Exit(FAILED) from error
     end = f"Redis says the same as {file.name}"
     if not compared:

@@ -163,8 +163,8 @@ def compare_command(
 
     Exit codes, for CI: 0 nothing shows that B is worse. 1 B is worse. 2 usage error. 3 they cannot be
     compared: the sides ran different tasks or were made in different ways, or there are too few tasks where
-    both know the metric. 3 also: no such run or agent, no server, or a file that cannot be read or
-    written.
+    both know the metric. 3 also: no such run or agent, no server, or a file or one of its lines that cannot
+    be read or written.
     """
     if (a_run or b_run) and not files:
         raise click.UsageError("--a-run and --b-run belong to --files: without it, A and B are runs")
@@ -191,8 +191,9 @@ def compare_command(
         sides = side_of(first, a_agent), side_of(second, b_agent)
         comparison = compare.compare_sides(*sides, 0, limit, allow)
         comparison = gate.with_order(comparison, first.folded, second.folded, allow)
-        write_document(compare.comparison_document(comparison), comparison, form, out)
-    metric = metric or _leading(comparison, (first, second))
+        metric = metric or _leading(comparison, (first, second))
+        _check_share("--tolerance", metric, tolerance)
+        write_document(compare.comparison_document(comparison), [comparison], form, out)
     code, said = _verdict(comparison, metric, tolerance, significance, plain=plain)
     say(said)
     raise click.exceptions.Exit(code)
@@ -204,7 +205,24 @@ def _read(name: str, run_id: str | None, *, now: datetime, files: bool, settings
     if not is_file(name):
         raise click.UsageError(f"there is no file {name}; without --files A and B are runs")
     prices = price_table(settings.prices_file)
-    return answered(Path(name), lambda lines: from_events(lines, run_id, now, prices))[0]
+    data, rejected = answered(Path(name), lambda lines: from_events(lines, run_id, now, prices))
+    _check_whole(name, rejected)
+    return data
+
+
+def _check_whole(file: Path | str, rejected: int) -> None:
+    """Raise click.ClickException if lines of a file could not be read, which were reported before."""
+    if rejected:
+        raise click.ClickException(
+            f"{file}: {rejected:,} of its lines could not be read; see above. Results may be missing; fix or "
+            "remove these lines"
+        )
+
+
+def _check_share(option: str, metric: str | None, value: float | Fraction) -> None:
+    """A usage error for percent in place of a share, with which nothing would ever be worse."""
+    if metric in (None, PRIMARY_METRIC) and value > 1:
+        raise click.UsageError(f"{option} {float(value):g} of a pass rate is more than 1")
 
 
 def _leading(comparison: Comparison, sides: Iterable[RunData]) -> str:
@@ -268,8 +286,10 @@ def _stated(metric: str, difference: Difference, *, ended: bool) -> str:
     return f"{metric} of B minus that of A: {by}{p if ended else ' so far'}"
 
 
-def write_document(document: Document, message: Message, form: str, out: Path | None = None) -> None:
-    """Write a document to stdout or a file as html or md, to stdout as text, or its message as json."""
+def write_document(
+    document: Document, messages: Iterable[Message], form: str, out: Path | None = None
+) -> None:
+    """Write a document to stdout or a file as html or md, to stdout as text, or its messages as json."""
     if form == "text":
         for line in (*document.facts, *document.lines):
             print_line(line)
@@ -280,8 +300,8 @@ def write_document(document: Document, message: Message, form: str, out: Path | 
     elif form == "md":
         write(document_as_markdown(document), out)
     else:
-        content = canonical_json(message.model_dump(mode="json", by_alias=True))
-        print_json(content) if out is None else write(content + b"\n", out)
+        objects = (canonical_json(one.model_dump(mode="json", by_alias=True)) for one in messages)
+        write(b"".join(one + b"\n" for one in objects), out)
 
 
 # -----------------------------------------------------------------------------
@@ -394,11 +414,7 @@ def states_of(file: Path, prices: PriceTable) -> dict[str, RunState]:
         folding = fold_records(records, prices=prices, on_rejected=report_rejected, exits=True)
     for failure in folding.failed:
         raise CannotBeFolded(failure)
-    if folding.rejected:
-        raise click.ClickException(
-            f"{file}: {folding.rejected:,} of its lines could not be read; see above. Results may be "
-            "missing; fix or remove these lines"
-        )
+    _check_whole(file, folding.rejected)
     return {run_id: folding.pipeline.run(run_id).state for run_id in folding.runs()}
 
 
@@ -490,6 +506,8 @@ def _race(sides: Sides, program: list[str], *, as_json: bool) -> NoReturn:
 
     sides.follow(look, sides.seconds)
     say(f"left: {', '.join(map(visible, race.racing)) or 'none'}")
+    if not is_over:
+        say("undecided: later results may still drop a candidate")
     for line in race.refused:
         say(f"not comparable: {line}")
     raise click.exceptions.Exit(0 if is_over and not race.refused else UNVERIFIABLE)
@@ -614,8 +632,7 @@ def gate_command(
         _conclude(better, ledgers.gate_words(better), program, as_json=as_json)
     if against is None and target is None:
         raise click.UsageError("nothing to judge: give --against BASELINE, --target RATE, or both")
-    if metric in (None, PRIMARY_METRIC) and max_drop > 1:
-        raise click.UsageError(f"--max-drop {float(max_drop):g} of a pass rate is more than 1")
+    _check_share("--max-drop", metric, max_drop)
     for option, file in (("--markdown", markdown), ("--junit", junit)):
         if file is not None and not file.absolute().parent.is_dir():
             raise click.UsageError(f"{option} {file}: there is no folder {file.parent}")

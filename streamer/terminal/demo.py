@@ -41,7 +41,7 @@ from streamer.terminal.boards import board_lines, print_board
 from streamer.terminal.harness import LOOK_SECONDS, Messages, lines_of, on_terminal, print_lines, show_screens
 from streamer.terminal.local import started_stack
 from streamer.terminal.options import with_local_settings
-from streamer.terminal.replay import exit_code, print_verdict, verdicts_of
+from streamer.terminal.replay import SUMMARIES, exit_code, print_verdict, verdicts_of
 from streamer.terminal.simulate import CRASH, EXCEPTIONS, MEAN_SECONDS, Disk, HarborAgent, write_harbor
 from streamer.text import counted, percent, visible
 from streamer.views.cells import of_planned
@@ -208,7 +208,8 @@ def moments(answers: RunAnswers, now: datetime) -> Iterator[tuple[str, str]]:
     run = answers.run
     done, scores = run.progress.done, run.coverage.get("impl_rate", 0)
     if run.in_flight:
-        yield "started", f"{run.in_flight} trials run, {of_planned(done, run.progress.planned)} are done"
+        running = counted(run.in_flight, "trial runs", "trials run")
+        yield "started", f"{running}, {of_planned(done, run.progress.planned)} are done"
     if CRASHED in run.failure_modes:
         yield "crashed", f"a trial crashed ({CRASHED}); harbor runs it again"
     if scores:
@@ -299,8 +300,8 @@ def demo_command(data: Path | None, fast: bool, browser: bool, out: Path, settin
     print_line("Starting broker, Redis, worker and page (some seconds) ...")
     sys.stdout.flush()
     with demo_stack() as (stack, page), StateReader(stack) as reader:
-        what = f"Streaming {len(events):,} events" if data else f"A simulated harbor writes {root / RUN}"
-        print_line(f"{what}. Page: {page}")
+        streams = f"Streaming {counted(len(events), 'event')}"
+        print_line(f"{streams if data else f'A simulated harbor writes {root / RUN}'}. Page: {page}")
         sys.stdout.flush()
         work = partial(stream, events, fast) if data else partial(run_benchmark, root, fast)
         _publish(work, stack, reader, page, None if data else RUN, browser)
@@ -383,5 +384,6 @@ def _write_results(out: Path, lines: Sequence[bytes], summaries: Sequence[Mappin
     events, results = out / "events.ndjson", out / "summaries.json"
     events.write_bytes(b"".join(line + b"\n" for line in lines))
     results.write_bytes(canonical_json(summaries) + b"\n")
-    print_line(f"Written: {events} ({len(lines):,} events), {results} ({len(summaries):,} summaries)")
+    many = counted(len(lines), "event"), counted(len(summaries), *SUMMARIES)
+    print_line(f"Written: {events} ({many[0]}), {results} ({many[1]})")
     print_line(f"Next: streamer up (in another terminal), then streamer publish {events}")

@@ -10,11 +10,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +26,13 @@ import click
 import orjson
 
 from streamer import DISTRIBUTION
-from streamer.schemas.base import MAX_ORDER_HISTORY, MAX_PLANNED_ATTEMPTS
+from streamer.schemas.base import (
+    MAX_ORDER_HISTORY,
+    MAX_PLANNED_ATTEMPTS,
+    canonical_json,
+    model_for_pricing,
+    model_for_reporting,
+)
 from streamer.settings import Settings
 from streamer.terminal import (
     FAILED,
@@ -60,7 +68,7 @@ if TYPE_CHECKING:
     from streamer.client.queries import BoardRun
     from streamer.folding.fold import Folding
     from streamer.folding.prices import Price, PriceTable
-    from streamer.schemas.wire import Position
+    from streamer.schemas.wire import Position, Rejected
     from streamer.views.decide.history import PastRun
 
 
@@ -109,8 +117,6 @@ def fold_command(
 
 
 def _print_json(folding: Folding, by: str | None) -> None:
-    from streamer.schemas.base import canonical_json
-
     for change in folding.summaries():
         print_json(change.value or b"null")
     for run_id in folding.runs():
@@ -252,9 +258,6 @@ def prices_command(model: str | None, as_json: bool, prices: Path | None, settin
     prices, then fc-eval's), the packaged list of the library genai-prices. Without MODEL, your table and the
     built-in one are listed. The exit code is 1 if no table has a price: such a model has no cost, never $0.
     """
-
-    from streamer.schemas.base import canonical_json
-
     file = prices or settings.prices_file
     table = price_table(file)
     if model is None:
@@ -271,8 +274,6 @@ def prices_command(model: str | None, as_json: bool, prices: Path | None, settin
 
 
 def _price_row(table: PriceTable, model: str) -> PriceRow:
-    from streamer.schemas.base import model_for_pricing, model_for_reporting
-
     price = table.price(model)
     return {
         "model": model,
@@ -320,8 +321,6 @@ def _digits(rate: float) -> str:
 
 
 def _list(table: PriceTable, file: Path | None, as_json: bool) -> None:
-    from streamer.schemas.base import canonical_json
-
     rows = [
         {**_price_row(table, entry.names[0]), "aliases": list(entry.names[1:])} for entry in table.entries()
     ]
@@ -341,8 +340,6 @@ def _cells(row: PriceRow) -> list[str | None]:
 
 
 def _unknown(table: PriceTable, model: str) -> str:
-    from streamer.schemas.base import model_for_pricing
-
     name = model_for_pricing(model)
     close = get_close_matches(name, [known for entry in table.entries() for known in entry.names], n=3)
     hint = f" Names like it: {', '.join(close)}." if close else ""
@@ -432,16 +429,25 @@ def _named(unknown: Counter[str]) -> str:
 
 
 def past_runs(settings: Settings, sources: Iterable[str]) -> tuple[list[PastRun], int]:
-    """The runs named by --history, without repeats, and the number of lines that could not be folded."""
+    """The runs named by --history, and the number of lines that could not be folded.
+
+    Of a run with other trials in several sources, the last one counts, which is reported.
+    """
     from streamer.client.readers import StateReader
 
     files = [Path(source) for source in sources if is_file(source)]
-    of_files = [_runs_in(file, price_table(settings.prices_file)) for file in files]
-    past = {run.run_id: run for runs, _ in of_files for run in runs}
+    report = partial(report_rejected, several=len(files) > 1)
+    of_files = [_runs_in(file, price_table(settings.prices_file), report) for file in files]
+    found = [run for runs, _ in of_files for run in runs]
     if live := [source for source in sources if not is_file(source)]:
         with StateReader(settings) as reader:
             answers = [reader.answers(run_id, "agent_model") for run_id in dict.fromkeys(live)]
-        past |= {run.run_id: run for run in stored_runs(settings, [one.board for one in answers])}
+        found += stored_runs(settings, [one.board for one in answers])
+    past: dict[str, PastRun] = {}
+    for run in found:
+        if past.get(run.run_id, run) != run:
+            say(f"run {run.run_id} has other trials in several sources of --history: the last one counts")
+        past[run.run_id] = run
     return list(past.values()), sum(rejected for _, rejected in of_files)
 
 
@@ -452,14 +458,14 @@ def stored_runs(settings: Settings, runs: Collection[BoardRun]) -> list[PastRun]
     return past_of(runs, scored_trials_of(settings, [one.run.run_id for one in runs]))
 
 
-def _runs_in(file: Path, prices: PriceTable) -> tuple[list[PastRun], int]:
+def _runs_in(file: Path, prices: PriceTable, report: Callable[[Rejected], None]) -> tuple[list[PastRun], int]:
     """The runs in a file of events, and the number of unfoldable lines, which are reported."""
     from streamer.client.folded import answers_of
     from streamer.folding.fold import CannotBeFolded, fold_records
     from streamer.views.decide.history import PastRun
 
     with open_records(file) as records:
-        folding = fold_records(records, prices=prices, on_rejected=report_rejected)
+        folding = fold_records(records, prices=prices, on_rejected=report)
     for failure in folding.failed:
         raise click.ClickException(str(CannotBeFolded(failure)))
     runs = []
@@ -533,7 +539,6 @@ def plan_command(
     """
     from random import Random
 
-    from streamer.schemas.base import canonical_json
     from streamer.terminal.boards import print_board
     from streamer.views.decide.history import NothingToDetect, plans_of, plans_table, tasks_of
 
@@ -648,21 +653,26 @@ def shuffle_command(
     if harness == HARBOR:
         print_json(orjson.dumps({"tasks": [_harbor_task(source, task) for task, _ in trials]}))
     elif as_json or run_id is not None:
-        event = {"type": "run_started", "run_id": run_id} if run_id is not None else {}
-        print_json(orjson.dumps(event | _plan(trials, attempts) | order))
+        print_json(orjson.dumps(_plan(trials, attempts, run_id) | order))
     else:
         for task, _ in trials:
-            print_line(task)
+            click.echo(visible(task) if sys.stdout.isatty() else task)  # a harness needs the name as it is
     fail_if(rejected)
 
 
 def _tasks(source: str) -> list[str]:
-    if source != "-" and Path(source).is_dir():
-        entries = Path(source).iterdir()
-        tasks = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
-    else:
-        with click.open_file(source, encoding="utf-8") as lines:
-            tasks = list(filter(None, map(str.strip, lines)))
+    try:
+        if source != "-" and Path(source).is_dir():
+            entries = Path(source).iterdir()
+            tasks = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+        else:
+            with click.open_file(source, encoding="utf-8-sig") as lines:
+                tasks = list(filter(None, map(str.strip, lines)))
+        "".join(tasks).encode()  # names of directories may have other bytes
+    except UnicodeError as error:
+        raise click.UsageError(f"{source} has names that are not UTF-8; events cannot have them") from error
+    except OSError as error:
+        raise click.UsageError(f"{source}: {error.strerror}") from error
     if not tasks:
         raise click.UsageError(f"{source} names no task; write one per line")
     twice = [task for task, count in Counter(tasks).items() if count > 1]
@@ -673,10 +683,15 @@ def _tasks(source: str) -> list[str]:
     return tasks
 
 
-def _plan(trials: list[tuple[str, int]], attempts: int) -> dict[str, object]:
+def _plan(trials: list[tuple[str, int]], attempts: int, run_id: str | None) -> dict[str, object]:
+    from streamer.schemas.wire import Reason, decode
+
     tasks = [task for task, attempt in trials if attempt == 1]
-    order = tasks if attempts == 1 else trials
-    return {"tasks": tasks, "attempts": attempts, "order": order}
+    plan = {"tasks": tasks, "attempts": attempts, "order": tasks if attempts == 1 else trials}
+    event = {"type": "run_started", "run_id": "any" if run_id is None else run_id} | plan
+    if isinstance(wrong := decode(orjson.dumps(event)), Reason):
+        raise click.UsageError(f"this is no plan: {wrong.message}")
+    return plan if run_id is None else event
 
 
 def _by_history(

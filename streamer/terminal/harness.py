@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streamer.schemas.base import canonical_json
 from streamer.settings import Settings, read_discovery
 from streamer.sources.base import AUTO, NO_RUN, ConvertOptions, ConvertReport, Explanation, fit_event
 from streamer.sources.files import FileError, read_object
@@ -89,8 +90,6 @@ def convert_command(
 
     What was read is reported on stderr. The exit code is 1 if something could not be read.
     """
-
-    from streamer.schemas.base import canonical_json
     from streamer.sources.convert import convert
 
     options = ConvertOptions(
@@ -193,6 +192,8 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 class _Place(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
         if isinstance(value, str) and value.startswith(("http://", "https://")):
+            if "@" in value.split("/")[2]:  # it would be printed with each message
+                self.fail("an address has no user or password: HARBOR_API_KEY is the key", param, ctx)
             return value
         return Path(os.fsdecode(super().convert(value, param, ctx)))
 

@@ -16,6 +16,7 @@ import click
 from streamer.settings import Settings
 from streamer.terminal import print_line, say
 from streamer.terminal.options import FiniteRange, budget_option, bundled, with_local_settings, with_settings
+from streamer.text import counted
 
 if TYPE_CHECKING:
     import asyncio
@@ -369,8 +370,7 @@ async def _send_notices(settings: Settings, asked: Asked, chosen: Callable[[str]
     from streamer.operate.notice_delivery import Watch
 
     stop = _stopped_by_signals()
-    services = len(asked.urls)
-    say(f"telling {services} service{'s' * (services != 1)}; Ctrl-C ends it")
+    say(f"telling {counted(len(asked.urls), 'service')}; Ctrl-C ends it")
     await Watch(settings, asked.urls, asked.rules, say, chosen).run(stop)
 
 
@@ -443,7 +443,7 @@ def forward_command(
 
     import asyncio
 
-    say(f"{asyncio.run(run()):,} changes sent")
+    say(f"{counted(asyncio.run(run()), 'change')} sent")
 
 
 # -----------------------------------------------------------------------------

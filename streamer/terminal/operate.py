@@ -46,7 +46,7 @@ from streamer.terminal.options import (
     bundled,
     is_bundle,
     json_option,
-    label_of,
+    labels_given,
     open_records,
     price_table,
     prices_option,
@@ -138,7 +138,7 @@ def set_(run: str, name: str | None, labels: tuple[str, ...], settings: Settings
     """Give RUN a name and labels. Earlier ones stay unless you replace them."""
     if name is None and not labels:
         raise click.UsageError("nothing to set: give --name or --label KEY=VALUE")
-    plan = {"display_name": name, "labels": dict(map(label_of, labels)) or None}
+    plan = {"display_name": name, "labels": labels_given(labels) or None}
     said = {field: value for field, value in plan.items() if value is not None}
     event = {"type": "run_started", "run_id": run, "revision": time.time_ns(), **said}
     with ThreadedPublisher(settings) as publisher:
@@ -689,7 +689,8 @@ def _unknown(run: str, others: list[str]) -> str:
     if close := get_close_matches(run, others, n=_SUGGESTED, cutoff=0.4):
         return f"{problem}. Did you mean {', '.join(close)}?"
     if others:
-        return f"{problem}. The latest of {len(others)} runs in it: {', '.join(others[-_SUGGESTED:])}"
+        latest = ", ".join(others[-_SUGGESTED:])
+        return f"{problem}. The latest of {counted(len(others), 'run')} in it: {latest}"
     return f"{problem}, nor of any other run; publish some first"
 
 
@@ -857,4 +858,5 @@ def _own_configuration(settings: Settings) -> str:
 def _who(configurations: Configurations, chosen: str) -> str:
     ready = sum(has == chosen for has in configurations.workers.values())
     ending = len(configurations.workers) - ready
-    return f"{ready} live workers have it, {ending} have another one and end"
+    others = counted(ending, "with another one ends", "with another one end")
+    return f"{counted(ready, 'live worker has', 'live workers have')} it, {others}"

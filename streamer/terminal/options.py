@@ -8,7 +8,7 @@ import math
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from inspect import signature
@@ -152,12 +152,16 @@ wide_option = click.option(
 """Decorator for --wide, with which `print_board` prints all columns."""
 
 
-def label_of(text: str) -> tuple[str, str]:
-    """Key and value of a --label KEY=VALUE; a usage error for anything else."""
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise click.UsageError(f"--label {text!r} is not KEY=VALUE")
-    return key, value
+def labels_given(texts: Iterable[str]) -> dict[str, str]:
+    """Each --label KEY=VALUE; a usage error for anything else, and for a key that is given twice."""
+    labels: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise click.UsageError(f"--label {text!r} is not KEY=VALUE")
+        if labels.setdefault(key, value) != value:
+            raise click.UsageError(f"--label {key} is given twice, with different values")
+    return labels
 
 
 def _local_settings(bootstrap: str | None, redis: str | None, namespace: str | None) -> Settings:
@@ -313,9 +317,11 @@ def answered(file: Path, answer: Callable[[Iterator[Record]], tuple[T, list[Reje
     return result, len(rejected)
 
 
-def report_rejected(rejected: Rejected) -> None:
+def report_rejected(rejected: Rejected, *, several: bool = False) -> None:
+    """Report a line that cannot be folded; with `several` files also which of them has it."""
     rejection = orjson.loads(rejected.value)
-    say(f"line {rejection['source_offset'] + 1}: {rejection['code']}: {rejection['message']}")
+    file = f"{rejection['source_topic']}, " if several else ""
+    say(f"{file}line {rejection['source_offset'] + 1}: {rejection['code']}: {rejection['message']}")
 
 
 def _unpacked(file: Path, stream: IO[bytes]) -> Iterator[bytes]:
@@ -398,12 +404,9 @@ def label_key(context: click.Context, parameter: click.Parameter, value: str | N
 
 def part(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """`subtest` or `label:KEY`, unchanged; others are usage errors."""
-    if value is not None and value != SUBTEST:
-        try:
-            label_key(context, parameter, value)
-        except click.BadParameter:
-            raise click.BadParameter(f"{value!r} is neither {SUBTEST} nor label:KEY") from None
-    return value
+    if value is None or value == SUBTEST or (value.startswith(_PREFIX) and value != _PREFIX):
+        return value
+    raise click.BadParameter(f"{value!r} is neither {SUBTEST} nor label:KEY")
 
 
 label_option = click.option(

@@ -31,9 +31,10 @@ from streamer.schemas.summaries import with_state
 from streamer.schemas.wire import Position
 from streamer.settings import Settings
 from streamer.storage.entries import COMPARISONS
-from streamer.terminal import FAILED, fail_if, print_json, print_line, say, write
+from streamer.terminal import fail_if, print_json, print_line, say, write
 from streamer.terminal.boards import is_wide, print_board, print_payload, print_run
 from streamer.terminal.options import (
+    answered,
     answers_at,
     as_of_option,
     as_of_time_option,
@@ -42,15 +43,18 @@ from streamer.terminal.options import (
     history_option,
     json_option,
     judged_at,
-    label_of,
     label_option,
+    labels_given,
     labels_of,
     position_option,
+    price_table,
+    run_as_of,
+    runs_as_of,
     scored_of,
     wide_option,
     with_settings,
 )
-from streamer.text import shown, visible
+from streamer.text import counted, shown, visible
 from streamer.views.decide.history import tasks_of, tasks_table
 from streamer.views.decide.leaderboard import (
     BenchmarkBoard,
@@ -153,7 +157,7 @@ def leaderboard(
     Pass rates have an interval, and each agent its possible true ranks. Unfinished and tiny runs are below,
     marked. Baselines are left out.
     """
-    labels_given = dict(map(label_of, labels))
+    wanted = labels_given(labels)
     if by_run and (html or together):
         raise click.UsageError("--by-run does not pool: leave out --html and --all-benchmarks")
     if metric is not None and not can_have_board(metric):
@@ -161,9 +165,9 @@ def leaderboard(
     with _runs_of(settings, as_of, run_id) as (reader, now):
         metric = metric or (reader.run(run_id).primary_metric if run_id else PRIMARY_METRIC)
         if by_run:
-            _print_by_run(reader, metric, run_id, benchmark, labels_given, limit, as_json)
+            _print_by_run(reader, metric, run_id, benchmark, wanted, limit, as_json)
             return
-        runs = reader.board_runs(run=run_id, benchmark=benchmark, labels=labels_given)
+        runs = reader.board_runs(run=run_id, benchmark=benchmark, labels=wanted)
     if len(runs) == MOST_BOARD_RUNS:
         say(f"the latest {MOST_BOARD_RUNS} runs are pooled; narrow them with --benchmark or --label")
     boards = boards_of(runs, metric, now, together=together or run_id is not None)
@@ -185,8 +189,6 @@ def _runs_of(
         with StateReader(settings) as reader:
             yield reader, datetime.now(UTC)
         return
-    from streamer.terminal.options import runs_as_of  # only this folds
-
     past = runs_as_of(settings, as_of, run_id, tasks=tasks)
     yield past, past.moment
 
@@ -275,10 +277,12 @@ def runs(
     else:
         empty = "No such runs." if search or offset else "No runs yet."
         print_board(runs_table(listed, now), empty=empty)
-    last = min(offset + limit, page.total)
-    if offset or last < page.total:
+    last = offset + len(listed)
+    if not listed and page.total:
+        say(f"--offset {offset} is beyond the last of {counted(page.total, 'run')}")
+    elif listed and len(listed) < page.total:
         more = f". --offset {last} shows the next ones" if last < page.total else ""
-        say(f"runs {min(offset + 1, last):,} to {last:,} of {page.total:,}{more}")
+        say(f"runs {offset + 1:,} to {last:,} of {page.total:,}{more}")
 
 
 @query_command.command()
@@ -404,7 +408,11 @@ def _error_lines(answers: RunAnswers, judged: JudgeErrors | None) -> list[str]:
 def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The tiers of a run: pooled, and each agent:model within them."""
     answers = answers_at(settings, run_id, as_of, "tier", "within")
-    broken_down = _by_subtest(settings, run_id, as_of) if by else []
+    broken_down = []
+    if by:
+        from streamer.client.folded import subtests  # only this folds
+
+        broken_down = subtests(settings, run_id, price_table(settings.prices_file), as_of)
     if as_json:
         _print_json(_published(answers.tiers) + broken_down)
         return
@@ -505,6 +513,10 @@ def tasks(
     fail_if(rejected)
 
 
+NAMED_AGENTS = 5
+"""The most agents named where another one has no trial left."""
+
+
 @query_command.command()
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option(
@@ -533,8 +545,6 @@ def unfinished(
     These are planned trials that are missing or in flight, trials without a verdict, and infrastructure
     failures. The run's log is folded again, or with --from a file.
     """
-    from streamer.terminal.options import answered, price_table, run_as_of  # only this folds
-
     if agent is not None and harness not in ("json", "swe-bench"):
         raise click.UsageError(f"{harness} resumes all agents of a run: leave out --agent")
     rejected = 0
@@ -546,7 +556,11 @@ def unfinished(
     else:
         left = unfinished_in(run_as_of(settings, run_id, as_of).run.state)
     remarks = list(left.remarks())
-    left = left if agent is None else left.of_agent(agent)
+    if agent is not None:
+        every, left = left, left.of_agent(agent)
+        if every.trials and not left.trials:
+            agents = sorted({one.agent_model for one in every.trials})[:NAMED_AGENTS]
+            remarks.append(f"no trial of {agent!r} is left to run, but some of {', '.join(agents)}")
     if harness == "json":
         _print_json(_published(left.trials))
     elif left.trials or left.not_listed:
@@ -559,18 +573,10 @@ def unfinished(
             print_line(line)
     for remark in remarks:
         say(remark)
-    if rejected:
-        raise click.exceptions.Exit(FAILED)
+    fail_if(rejected)
 
 
 query_command.add_command(leaderboard)
-
-
-def _by_subtest(settings: Settings, run_id: str, as_of: Position | None) -> list[Summary]:
-    from streamer.client.folded import subtests
-    from streamer.terminal.options import price_table  # only this folds
-
-    return subtests(settings, run_id, price_table(settings.prices_file), as_of)
 
 
 def _published(messages: Iterable[Message]) -> list[Summary]:

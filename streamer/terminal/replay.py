@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -214,8 +215,9 @@ def rebuild_command(switch: bool, wait: float, as_json: bool, settings: Settings
         raise click.exceptions.Exit(FAILED) from error
     runs = counted(done.runs, "run")
     say(
-        f"epoch {done.epoch} begins: {done.pages:,} state pages, {done.unknown:,} records that the log does "
-        f"not know and {runs} removed. Start the workers: they fold the log again and publish"
+        f"epoch {done.epoch} begins: {counted(done.pages, 'state page')}, {runs} and "
+        f"{counted(done.unknown, 'record')} unknown to the log removed. Start the workers: they fold the log "
+        "again and publish"
     )
 
 
@@ -227,7 +229,7 @@ def _print_rebuilt(verdicts: list[Verdict], as_json: bool) -> None:
             print_verdict(verdict)
     equal = sum(verdict.outcome == "equal" for verdict in verdicts)
     if not as_json:
-        print_line(f"{equal:,} of {len(verdicts):,} runs are as the log says")
+        print_line(f"as the log says: {equal:,} of {counted(len(verdicts), 'run')}")
 
 
 def _is_confirmed(verdicts: list[Verdict]) -> bool:
@@ -285,8 +287,7 @@ def report_command(
     )
     _say_if_moving(data)
     write(FORMATS[form](data), out)
-    if rejected:
-        raise click.exceptions.Exit(FAILED)
+    fail_if(rejected)
 
 
 def _data(
@@ -320,10 +321,10 @@ def _data(
 
 def _say_if_moving(data: RunData) -> None:
     """Explain a difference between Redis and the log, which are not read at the same time."""
-    counted = data.run["progress"]["done"]
-    if data.trials is not None and len(data.trials) != counted:
+    done = data.run["progress"]["done"]
+    if data.trials is not None and len(data.trials) != done:
         say(
-            f"the summaries count {counted:,} trials and the log lists {len(data.trials):,}: results "
+            f"the summaries count {counted(done, 'trial')} and the log lists {len(data.trials):,}: results "
             "arrived while this was read. Try again once the run has finished"
         )
 
@@ -362,15 +363,17 @@ def export_command(
 
     Only runs that changed are folded and written; a deleted run is removed. Written files never change:
     OUT/current moves to the new data in one step. OUT/views.sql has a view for each table. The exit code is 1
-    if a run cannot be folded; its old rows stay. The other formats write the files of all chosen runs again,
-    each in one step.
+    if a run or a line cannot be folded; the old rows of such a run stay. The other formats write the files of
+    all chosen runs again, each in one step.
     """
     from streamer.operate.rows import rows_folded, rows_in_log
 
-    failed, stale = list[Failure](), list[str]()
+    failed, stale, rejected = list[Failure](), list[str](), 0
     rows: Callable[[list[str]], Iterable[RunRows]]
     if files:
-        folded = {one.run.run_id: one for one in rows_folded(_folding(files, settings), failed.append)}
+        folding = _folding(files, settings)
+        rejected = folding.rejected
+        folded = {one.run.run_id: one for one in rows_folded(folding, failed.append)}
         versions = {run_id: one.version for run_id, one in folded.items()}
         rows = lambda due: map(folded.__getitem__, due)  # noqa: E731
     else:
@@ -397,16 +400,16 @@ def export_command(
         print_line(f"{counted(count, 'file')} written: {out}")
     for failure in failed:
         say(f"streamer: run {visible(failure.run_id)} cannot be folded: {failure.reason}")
-    fail_if(bool(failed or stale))
+    fail_if(failed or stale or rejected)
 
 
-def _folding(files: Iterable[Path], settings: Settings) -> Folding:
+def _folding(files: tuple[Path, ...], settings: Settings) -> Folding:
     with ExitStack() as stack:
         records = [stack.enter_context(open_records(file)) for file in files]
         return fold_records(
             chain.from_iterable(records),
             prices=price_table(settings.prices_file),
-            on_rejected=report_rejected,
+            on_rejected=partial(report_rejected, several=len(files) > 1),
         )
 
 
@@ -470,8 +473,7 @@ def why_command(
         print_json(canonical_json(moves.model_dump(mode="json")))
     else:
         _print(moves)
-    if rejected:
-        raise click.exceptions.Exit(FAILED)
+    fail_if(rejected)
 
 
 def _of_log(run_id: str, question: Question, as_of: Position | None, settings: Settings) -> MetricMoves:
@@ -486,7 +488,6 @@ def _of_log(run_id: str, question: Question, as_of: Position | None, settings: S
 
 
 def _print(moves: MetricMoves) -> None:
-    from streamer.terminal.boards import print_board
     from streamer.views.why import moves_table, totals_lines
 
     print_board(moves_table(moves))
@@ -560,7 +561,6 @@ def ledger_command(
     at most 5 % of "better" verdicts are false, however many candidates come, whenever you look.
     """
     from streamer.client.folded import fold_states  # only this needs them
-    from streamer.client.readers import StateReader
     from streamer.terminal.compare import states_of, write_document
     from streamer.views.decide import ledger
 
@@ -576,11 +576,11 @@ def ledger_command(
         entries = ledger.entries_of(runs_as_of(settings, as_of, tasks=False).runs())
     if name is None:
         names = ledger.names_of(entries)
-        if form == "json":
-            for one in names:
-                print_json(canonical_json(one.model_dump(mode="json")))
+        document = ledger.names_document(names)
+        if form == "text":
+            print_board(*document.tables, empty="No run belongs to a ledger yet.")
         else:
-            print_board(*ledger.names_document(names).tables, empty="No run belongs to a ledger yet.")
+            write_document(document, names, form)
         return
     try:
         run_ids = ledger.runs_of(name, entries)
@@ -590,4 +590,4 @@ def ledger_command(
     if events is None:
         states, truncated = fold_states(settings, run_ids, prices, as_of)
     result = ledger.ledger_of(name, states, truncated)
-    write_document(ledger.ledger_document(result), result, form)
+    write_document(ledger.ledger_document(result), [result], form)

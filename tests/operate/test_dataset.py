@@ -349,13 +349,16 @@ def test_the_command_writes_files_of_events_and_says_what_it_did(tmp_path: Path)
     file.write_bytes(b"\n".join([*lines(STORY), b"no event"]))
     out = tmp_path / "out"
     done = streamer("export", out, "--from", file)
-    assert done.returncode == 0
-    assert b"line 4: not_json" in done.stderr
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"line 4: not_json")
     assert done.stdout == f"1 run written, 0 runs unchanged, 0 runs removed: {out / 'current'}\n".encode()
     assert b"0 runs written, 1 run unchanged" in streamer("export", out, "--from", file).stdout
     none = streamer("export", out, "--from", file, "--runs", "nightly-*")
-    assert (none.returncode, none.stdout.startswith(b"0 runs written")) == (0, True)
+    assert (none.returncode, none.stdout.startswith(b"0 runs written")) == (1, True)
     assert b"no run matches nightly-*" in none.stderr
+    (other := tmp_path / "other").write_bytes(b"no event")
+    both = streamer("export", out, "--from", file, "--from", other).stderr.decode().splitlines()
+    assert [line.partition(": not_json")[0] for line in both] == [f"{file}, line 4", f"{other}, line 1"]
 
 
 def test_runs_of_a_stack_are_exported_when_they_change_and_go_when_they_are_deleted(

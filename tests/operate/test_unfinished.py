@@ -243,6 +243,9 @@ def test_json_is_one_object_a_line(tmp_path: Path) -> None:
     assert [json.loads(line)["why"] for line in done.stdout.splitlines()] == [
         *("infrastructure", "no_verdict", "in_flight", "missing")
     ]
+    unknown = asked(tmp_path, MIXED, "--for", "json", "--agent", "x")
+    assert (unknown.returncode, unknown.stdout) == (0, b"")
+    assert unknown.stderr.endswith(b"no trial of 'x' is left to run, but some of terminus:gpt-5\n")
     early = asked(tmp_path, MIXED, "--for", "json", "--as-of", "0")
     assert {json.loads(line)["why"] for line in early.stdout.splitlines()} == {"missing"}
 
@@ -258,7 +261,7 @@ def test_commands_are_on_stdout_and_remarks_on_stderr(tmp_path: Path) -> None:
 def test_nothing_left_prints_no_command(tmp_path: Path) -> None:
     done = asked(tmp_path, [a_trial()], "--for", "harbor")
     assert (done.returncode, done.stdout) == (0, b"")
-    assert b"run run-1 has no trials left to run" in done.stderr
+    assert b"run run-1 has no trials left to run, as far as its events show\n" in done.stderr
 
 
 def test_wrong_use_says_what_to_do(tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ COMPARE, GATE = ("compare", "a", "b", "--files"), ("gate", "mine", "--against", 
         (["compare", "a", "a", "--a-run", "r"], 2, "belong to --files"),
         ([*COMPARE, "--out", "c.pdf"], 2, ".pdf is not a comparison format"),
         ([*COMPARE, "--format", "text", "--out", "x"], 2, "choose md, html or json"),
+        ([*COMPARE, "--tolerance", "2"], 2, "--tolerance 2 of a pass rate is more than 1"),
         ([*COMPARE, "--metric", "beauty"], 2, "'beauty' is not a metric to compare: pass_rate"),
         ([*COMPARE, "--a-agent", "termnus:gpt-5"], 3, "Did you mean terminus:gpt-5?"),
         ([*COMPARE, "--b-run", "x"], 3, "no run 'x'. It holds 1: s. --a-run RUN and --b-run RUN choose"),
@@ -467,7 +468,7 @@ def test_a_run_that_the_log_does_not_hold_is_exit_code_1_with_the_names_like_it(
         done = streamer("events", "run-1", *where)
         assert (done.returncode, done.stdout, said in done.stderr) == (1, b"", True)
     send(settings_of_events, "run-1", ndjson(TRIALS[:1]))
-    for run, said in (("run-2", b"Did you mean run-1?"), ("zzz", b"The latest of 1 runs in it: run-1")):
+    for run, said in (("run-2", b"Did you mean run-1?"), ("zzz", b"The latest of 1 run in it: run-1")):
         assert said in streamer("events", run, *here).stderr
 
 
@@ -576,11 +577,15 @@ def test_lines_that_cannot_be_read_leave_it_undecided(tmp_path: Path, broken: in
     files = [written(tmp_path, run, run_of(run, agent, 18)) for run, agent in ("ra", "sb")]
     with files[broken].open("ab") as file:
         file.write(b'{"type": "trial_result", "run_id"\n')
-    done = streamer("gate", files[0], "--against", files[1])
-    rejected, said = done.stderr.decode().splitlines()
-    assert (done.returncode, done.stdout) == (3, b"")
-    assert rejected.startswith("line 22: ")
-    assert said.startswith(f"streamer: undecided: {files[broken]}: 1 of its lines could not be read")
+    for command, begins in (
+        (("gate", files[0], "--against", files[1]), "streamer: undecided: "),
+        (("compare", *files, "--files", "--plain"), "streamer: "),
+    ):
+        done = streamer(*command)
+        rejected, said = done.stderr.decode().splitlines()
+        assert (done.returncode, done.stdout) == (3, b"")
+        assert rejected.startswith("line 22: ")
+        assert said.startswith(f"{begins}{files[broken]}: 1 of its lines could not be read")
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

@@ -277,8 +277,11 @@ def test_a_file_standard_input_and_a_directory_give_the_same_order(tasks: Path, 
         (tmp_path / "tasks" / task).mkdir(parents=True)
     (tmp_path / "tasks" / "README.md").write_text("no task")
     assert printed(tasks).split() == SHUFFLED
-    assert printed("-", given="\n".join(reversed(TASKS)).encode()).split() == SHUFFLED
+    assert printed("-", given="\n".join(reversed(TASKS)).encode("utf-8-sig")).split() == SHUFFLED
     assert printed(tmp_path / "tasks").split() == SHUFFLED
+    assert printed("-", given="as\u200dis".encode()) == "as\u200dis\n"
+    (tmp_path / "tasks" / os.fsdecode(b"caf\xe9")).mkdir()
+    assert "names that are not UTF-8" in printed(tmp_path / "tasks", code=2)
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
@@ -322,6 +325,9 @@ def test_inspect_shuffles_by_itself_with_a_number_of_the_seed() -> None:
     [
         ("", b"", "TASKS is missing: a file, a directory, or - for standard input"),
         ("-", b"\n", "- names no task; write one per line"),
+        ("no-such-file", b"", "streamer: no-such-file: No such file"),
+        ("- --json", b"x" * 600, "this is no plan: Field 'tasks"),
+        ("- --run-id=", b"a", "this is no plan: Field 'run_id'"),
         ("-", b"a\nb\na\n", "names 'a' more than once. Name each task once; --attempts N repeats them"),
         ("- --attempts 0", b"a", "0 is not in the range"),
         ("- --json --for harbor", b"a/b", "use --for without --json or --run-id"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import pty
 import shlex
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,16 @@ from streamer.folding import summaries
 from streamer.folding.fold import fold_records
 from streamer.operate.local.processes import free_port
 from streamer.schemas.wire import records_of_lines
-from streamer.terminal import COMMANDS, DISTRIBUTION, LOCAL_COMMANDS, PACKAGES, cli, explain, without_password
+from streamer.terminal import (
+    COMMANDS,
+    DISTRIBUTION,
+    LOCAL_COMMANDS,
+    PACKAGES,
+    cli,
+    explain,
+    without_password,
+    write,
+)
 from tests.house.repository import pyproject
 from tests.sources.builders import a_result, trials_of
 from tests.sources.builders import a_run as build_run
@@ -148,6 +159,9 @@ def one_line(stderr: bytes) -> str:
         ("fold --namespace 'a b'", "namespace"),
         ("query leaderboard --metric beauty", "accuracy"),
         ("query leaderboard --label x", "KEY=VALUE"),
+        ("query leaderboard --label x=1 --label x=2", "--label x is given twice"),
+        ("shuffle utf-16-le --seed s", "names that are not UTF-8"),
+        ("tail http://me:secret@host", "HARBOR_API_KEY is the key"),
         ("query runs --redis http://x", "redis"),
         ("query trials r --bootstrap somewhere", "HOST:PORT"),
         ("query trials r --bootstrap a:1,b:x", "'b:x'"),
@@ -159,7 +173,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(arguments: str, says: str, tmp_pa
         (tmp_path / codec).write_bytes(("\ufeff" + b"\n".join(LINES).decode()).encode(codec))
     done = streamer(*shlex.split(arguments), cwd=tmp_path)
     assert says in one_line(done.stderr)
-    assert (done.returncode, done.stdout) == (2, b"")
+    assert (done.returncode, done.stdout, b"secret" in done.stderr) == (2, b"", False)
 
 
 @pytest.mark.parametrize(
@@ -210,6 +224,43 @@ def test_a_reader_that_goes_away_ends_the_command_silently(tmp_path: Path) -> No
         fold.stdout.close()
         assert fold.stderr.read() == b""
     assert fold.returncode == 141
+
+
+@pytest.mark.parametrize("form", ["csv", "html", "json", "md"])
+def test_a_report_cannot_act_on_the_terminal(form: str, tmp_path: Path) -> None:
+    file, printed = tmp_path / "events.ndjson", bytearray()
+    file.write_bytes(orjson.dumps(a_trial(failure_mode="\x1b[31m\u202e\x9b\x07", message="\r")))
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, "report", "--from", str(file), "--format", form], stdout=slave
+    ) as report:
+        os.close(slave)
+        with suppress(OSError):  # Linux: the other side is closed
+            while part := os.read(master, 65536):
+                printed += part
+        assert report.wait() == 0
+    os.close(master)
+    assert not set("\x1b\u202e\x9b\x07") & set(printed.decode())
+    assert (b"u001b[31m" in printed) is (form != "md")
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_closed_stream_is_no_error(closed: int) -> None:
+    command, stdin = [*COMMAND, "fold"], subprocess.DEVNULL
+    done = subprocess.run(command, stdin=stdin, capture_output=True, preexec_fn=lambda: os.close(closed))
+    assert (done.returncode, b"error" in done.stderr) == (0, False)
+
+
+def test_a_link_a_pipe_or_a_device_is_written_to_and_stays(tmp_path: Path) -> None:
+    link, target, pipe = (tmp_path / name for name in ("link", "target", "pipe"))
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for out in (link, pipe):
+        write(b"content", out)
+    assert target.read_bytes() == os.read(reader, 99) == b"content"
+    assert (link.is_symlink(), pipe.is_fifo()) == (True, True)
+    os.close(reader)
 
 
 def listens_to_ctrl_c() -> None:

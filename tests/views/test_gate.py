@@ -420,6 +420,8 @@ def test_a_verdict_says_what_was_asked_and_of_which_question() -> None:
 def test_without_pairs_the_trials_of_each_side_are_counted() -> None:
     alone = judge(Entrant("mine", side([*PLANS, *ours(1, 2)], "r", "a")), None, Terms(target=Fraction(1)))
     assert counts(alone) == "a:m of r: 2 of 20 trials"
+    planless = judge(Entrant("mine", side(ours(1, 1), "r", "a")), None, Terms(target=Fraction(1)))
+    assert counts(planless) == "a:m of r: 1 trial"
     assert alone.words == ["target: fail, pass rates of 5.0 % to 95.0 % still possible, 100.0 % wanted"]
 
 

@@ -182,6 +182,9 @@ def test_the_tasks_of_files_are_listed_without_a_server(files: list[str]) -> Non
     rows = {row["task"]: row for row in objects("query", "tasks", *histories(files), "--json")}
     dead = {"easy": "passed", "hard": "failed", "live": None}
     assert {task: row["dead"] for task, row in rows.items()} == dead
+    (folder := Path(files[0]).parent / "again").mkdir()
+    again = call("query", "tasks", *histories([*files, *files, a_file(folder, "one", "a", {"new": True})]))
+    assert again.stderr == "run one has other trials in several sources of --history: the last one counts\n"
     live = rows["live"]
     assert (live["share"], live["first_changed"], live["cost_usd"]) == (0.5, "two", 0.5)
     table = call("query", "tasks", *histories(files)).stdout

@@ -418,8 +418,9 @@ def test_the_command_prints_the_ledger_of_a_file(tmp_path: Path) -> None:
     text = run("ledger", NAME, "--from", file, "--wide")
     assert "5 candidates" not in text
     assert "4 candidates tried, 1 better than the baseline." in text
-    assert "not judged: declared after its first trial" in text
+    assert "not judged: nothing shows that it was declared before its first trial" in text
     assert json.loads(run("ledger", "--from", file, "--json"))["name"] == NAME
+    assert run("ledger", "--from", file, "--format", "md").startswith("## Ledgers\n")
     done = CliRunner().invoke(cli, ["ledger", "nigthly", "--from", str(file)])
     assert (done.exit_code, "Ledgers: nightly" in done.output) == (2, True)
     hostile = file_of(tmp_path, [*BASE, *entered("c\u202e<i>", 2, BEST, agent="b\u202e<img>")])
@@ -460,7 +461,7 @@ def test_a_gate_passes_by_the_level_of_the_ledger_and_is_else_undecided(tmp_path
 def test_a_candidate_that_is_not_judged_is_undecided_and_a_stranger_is_used_wrongly(tmp_path: Path) -> None:
     file = file_of(tmp_path, [*BASE, *entered("c", 2, BEST, planned_at=day(9))])
     code, text = gated(f"{file}/c", "--ledger", NAME)
-    assert (code, text.splitlines()[1]) == (3, "  declared after its first trial")
+    assert (code, text.splitlines()[1]) == (3, "  nothing shows that it was declared before its first trial")
     code, text = gated(f"{file}/base", "--ledger", NAME)
     assert (code, "a:m of run 'base' is not a candidate in ledger 'nightly'" in text) == (3, True)
     verdict = json.loads(gated(f"{file}/c", "--ledger", NAME, "--json")[1])
@@ -685,6 +686,8 @@ def test_a_race_takes_one_run_of_a_file_and_the_whole_of_it(tmp_path: Path) -> N
         assert (code, "has no run or agent" in text, "timeout" in text) == (2, True, False)
     assert gated(f"{file}/r", "--race", "--against", f"{file}/r/z:m")[0] == 2
     assert "left: b:m" in gated(f"{file}/r", "--race", "--against", f"{file}/r/a:m")[1]
+    code, text = gated(file_of(tmp_path, race_of(dict.fromkeys("ab", 10), of=20)), "--race")
+    assert (code, text) == (3, "left: a:m, b:m\nundecided: later results may still drop a candidate\n")
 
 
 def test_against_a_baseline_less_evidence_is_needed() -> None:

@@ -185,6 +185,8 @@ async def test_three_thousand_runs_are_read_in_pages_of_bounded_size(
     printed = streamer(*command, "--search", "run 1", environment=found_by(logged))
     assert len(printed.stdout.splitlines()) == 100
     assert "runs 1 to 100 of 1,000. --offset 100 shows the next ones" in printed.stderr.decode()
+    printed = streamer(*command, "--search", "run 1", "--offset", "1000", environment=found_by(logged))
+    assert (printed.stdout, printed.stderr) == (b"", b"--offset 1000 is beyond the last of 1,000 runs\n")
 
 
 def beginning_of_stream(port: int) -> list[Any]:

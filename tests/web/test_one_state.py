@@ -124,7 +124,7 @@ def test_an_address_that_others_can_reach_needs_a_long_token_for_each_use(
     options: list[str], environment: dict[str, str], said: bytes, tmp_path: Path
 ) -> None:
     done = streamer("serve", *options, cwd=tmp_path, environment=environment)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert said in done.stderr
     assert TOKEN.encode() not in done.stderr + done.stdout
 

@@ -36,6 +36,7 @@ from streamer.sources.harbor import CONFIG, ID, LOCK, RESULT, SERVED
 from streamer.sources.tail import EventFields, LedgerFile, ledger_path
 from streamer.sources.tail.follow import Follower, FollowStatus
 from streamer.storage.kafka import KafkaError, TopicMissing
+from streamer.text import counted
 
 # -----------------------------------------------------------------------------
 # Whether a worker processes the published events.
@@ -75,11 +76,13 @@ class LagState:
             return None
         self.told = True
         if workers:
+            running = counted(workers, "worker runs", "workers run")
             return (
                 f"no worker has taken any of the {waiting:,} events that wait in the log for "
-                f"{IDLE_SECONDS:.0f} s, though {workers} of them run: see streamer status"
+                f"{IDLE_SECONDS:.0f} s, though {running}: see streamer status"
             )
-        return f"no worker is running: {waiting:,} events wait in the log. Start one: streamer worker"
+        events = counted(waiting, "event waits", "events wait")
+        return f"no worker is running: {events} in the log. Start one: streamer worker"
 
 
 class LagWatch:

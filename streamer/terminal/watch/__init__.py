@@ -34,7 +34,9 @@ from streamer.terminal.watch.following import (
     Runs,
     Tell,
     feel_pulse,
+    follow_newest,
     follow_outlook,
+    follow_rejections,
     follow_state,
     noting,
 )
@@ -299,7 +301,7 @@ class RunScreen(LiveScreen):
             self._ask(),
             follow_state(reader, self.run_id, self._take, self.told("state")),
             follow_outlook(reader, self.run_id, self.watching.now, self._take_outlook),
-            self._follow_log(),
+            follow_newest(self.watching.settings, self.run_id, self._take_trials, self._tell_log),
         ]
 
     def draw(self) -> None:
@@ -422,11 +424,6 @@ class RunScreen(LiveScreen):
         except ReaderError:
             return  # told by those who follow
 
-    async def _follow_log(self) -> None:
-        from streamer.terminal.watch.following import follow_newest
-
-        await follow_newest(self.watching.settings, self.run_id, self._take_trials, self._tell_log)
-
     def _take(self, update: StateUpdate) -> None:
         self.model.take(update)
         self.changed()
@@ -497,9 +494,10 @@ class RunsScreen(LiveScreen):
 
     async def _fill(self) -> None:
         """Read the runs alone first, which is faster than reading everything about them."""
+        before = dict(self.model.runs)
         try:
             runs = await self.watching.reader.runs()
-            self.model.fill(runs, await self.watching.reader.leaders(runs))
+            self.model.fill(runs, await self.watching.reader.leaders(runs), before)
         except ReaderError:
             return  # told by those who follow
         self._filled = True
@@ -518,12 +516,12 @@ class RunsScreen(LiveScreen):
     def _note(self, matching: int) -> str:
         parts = []
         if matching > MOST_RUNS:
-            parts.append(f"{matching - MOST_RUNS:,} older runs not listed: use / to find")
+            parts.append(f"{counted(matching - MOST_RUNS, 'older run')} not listed: use / to find")
         rejections = self.watching.rejections
         if rejections.problem:
             parts.append(f"rejections unknown: {rejections.problem}")
         elif count := rejections.counts.total():
-            parts.append(f"{count:,} rejection{'s' * (count != 1)} in the log (streamer rejections list)")
+            parts.append(f"{counted(count, 'rejection')} in the log (streamer rejections list)")
         return visible(" · ".join(parts)) if parts else ""
 
 
@@ -712,12 +710,8 @@ class WatchApp(App[None]):
             self.push_screen(RunScreen(self, opened))
 
     def _begin_log(self) -> None:
-        self.spawn(self._follow_log(), self._told("here"))
-
-    async def _follow_log(self) -> None:
-        from streamer.terminal.watch.following import follow_rejections
-
-        await follow_rejections(self.settings, self.rejections, self._tell_rejections)
+        work = follow_rejections(self.settings, self.rejections, self._tell_rejections)
+        self.spawn(work, self._told("here"))
 
     def _take_workers(self, workers: list[WorkerStatus]) -> None:
         self._heartbeats = workers

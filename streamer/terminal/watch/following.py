@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -37,9 +37,6 @@ from streamer.storage.kafka import (
 from streamer.storage.log import LogRecord, PartitionId, PartitionReader, following_wait_ms
 from streamer.views.decide.outlook import Observation, Outlook, observation_of, outlook_of
 from streamer.views.models import TrialRow
-
-if TYPE_CHECKING:
-    from streamer.operate.health import StoredRejection
 
 RETRY_SECONDS = 2.0
 PULSE_SECONDS = 2.0
@@ -225,8 +222,6 @@ async def _as_it_stands(reader: PartitionReader, place: PartitionId, end: int, r
 
 # -----------------------------------------------------------------------------
 # The parts that only the log has: rejections and newest trials, while there is a viewer.
-#
-# Loaded after the first screen, so that the boards do not wait for modules that read the log.
 
 
 T = TypeVar("T")
@@ -309,8 +304,17 @@ class Runs:
         self.runs: dict[str, RunSummary] = {}
         self.leaders: dict[str, Leader] = {}
 
-    def fill(self, summaries: list[RunSummary], leaders: Mapping[str, Leader]) -> None:
-        """Take the content of Redis, except where later updates are newer."""
+    def fill(
+        self, summaries: list[RunSummary], leaders: Mapping[str, Leader], before: Mapping[str, RunSummary]
+    ) -> None:
+        """Take the content of Redis, except where later updates are newer.
+
+        `before` has the runs as they were before the reading: those that it lacks were deleted unheard.
+        """
+        for run_id in before.keys() - {run.run_id for run in summaries}:
+            if self.runs.get(run_id) is before[run_id]:
+                del self.runs[run_id]
+                self.leaders.pop(run_id, None)
         self.leaders = {run: one for run, one in leaders.items() if run not in self.runs} | self.leaders
         self.runs = {run.run_id: run for run in summaries} | self.runs
 

@@ -314,8 +314,8 @@ def _target_words(answer: TargetAnswer) -> str:
 def _trials_of(side: GateSide) -> str:
     if side.agent_model is not None and not side.known and not side.planned:
         return "no verdicts"
-    known = of_planned(side.known, side.planned)
-    return counted(side.known, "trial") if side.planned is None else f"{known} trials"
+    noun = "trial" if (side.planned or side.known) == 1 else "trials"
+    return f"{of_planned(side.known, side.planned)} {noun}"
 
 
 def _called(side: GateSide) -> str:

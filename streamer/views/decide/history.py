@@ -447,8 +447,8 @@ class NothingToDetect(ValueError):
             "no trial in the history has a verdict, so nothing is known of its tasks. Name runs with verdicts"
             if share is None
             else (
-                f"earlier agents pass {percent(share)} of these tasks, so none can drop by "
-                f"{percent(detect)}. Ask for less"
+                f"earlier agents pass {percent(share)} of these tasks: a drop of {100 * detect:g} points "
+                "leaves nothing. Ask for less"
             )
         )
 

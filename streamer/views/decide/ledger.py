@@ -70,7 +70,7 @@ Missing = Literal[
 
 REASONS: dict[Missing, str] = {
     "undated": "its declaration has no time",
-    "late": "declared after its first trial",
+    "late": "nothing shows that it was declared before its first trial",
     "undeclared": "no plan named this agent before the first trial",
     "other_metric": "the ledger judges another metric",
     "metric_unknown": "only pass rates are judged",

@@ -27,12 +27,16 @@ def test_what_was_read_at_first_does_not_replace_what_has_been_told_since() -> N
     told = replace(an_update(a_run_change(version=3, trials=2)), leader=now)
     model.take(told)
     runs = [a_run(), RunSummary.model_validate(a_run_change(run="r2").summary)]
-    model.fill(runs, {"r1": before, "r2": before})
+    model.fill(runs, {"r1": before, "r2": before}, {})
     assert model.runs["r1"] is told.summary
     assert model.leaders == {"r1": now, "r2": before}
     model.take(an_update(a_run_change(version=4)))
     assert model.leaders == {"r2": before}
     assert set(model.runs) == {"r1", "r2"}
+    seen = dict(model.runs)
+    model.take(told)
+    model.fill([], {}, seen | {"r3": a_run()})
+    assert (set(model.runs), set(model.leaders)) == ({"r1"}, {"r1"})  # r2 was deleted unheard, r1 came since
 
 
 def test_a_run_keeps_its_agents_and_its_pooled_tiers() -> None:

@@ -116,7 +116,9 @@ async def test_a_run_that_does_not_exist_is_waited_for(settings: Settings, feed:
 
 async def test_a_deleted_run_is_said_to_be_deleted(settings: Settings, feed: Feed) -> None:
     await feed.take([a_trial()])
-    async with watching(settings, "run-1") as driver:
+    async with watching(settings) as driver:
+        await driver.shows("1 run ")
+        await driver.press("enter")
         await driver.shows("agents (1)")
         await feed.take([a_deletion(revision=5)])
         await driver.shows("The run was deleted.", "agents (0)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import COMMAND, streamer
+from tests.support.cli import streamer
 from tests.support.layouts import simulate_run
 from tests.support.worker_process import wait_for
 from tests.terminal.test_tail import up
@@ -150,8 +149,3 @@ def test_a_mistake_of_ours_is_one_line_without_local_variables() -> None:
             screen = " ".join(terminal.screen.split())
     assert screen.startswith("streamer: internal error, TypeError: of the test. Please report it")
     assert "s3cr3t" not in screen
-
-
-def test_the_help_of_the_command_says_what_it_shows() -> None:
-    done = subprocess.run([*COMMAND, "watch", "--help"], capture_output=True, timeout=120)
-    assert b"Show live boards in this terminal" in done.stdout
