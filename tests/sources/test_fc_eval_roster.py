@@ -33,7 +33,7 @@ from tests.sources.fc_eval_runs import (
     run_level_only,
     trial_directories,
 )
-from tests.sources.harbor import a_job, a_trial_result, one_event, summaries
+from tests.sources.harbor import a_job, a_trial_result, summaries
 from tests.sources.inspect import the_log
 from tests.support.data import shared_data
 from tests.support.tailing import converted_digests, followed
@@ -258,6 +258,11 @@ def test_a_broken_lock_leaves_the_agents_that_the_results_name(rough: Path, cont
 
 # -----------------------------------------------------------------------------
 # Small harbor job directories: rewards, exceptions, lengths, dirty files.
+
+
+def one_event(path: Path, **fields: Any) -> Event:
+    (event,) = trials_of(converted(a_job(path / "job", a_trial_result(**fields)))[0])
+    return event
 
 
 def test_without_a_lock_the_config_tells_attempts_and_agents(tmp_path: Path) -> None:
