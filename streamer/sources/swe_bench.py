@@ -225,6 +225,9 @@ class SweBench:
         revision = max(map(mtime_ns, (place.logs / METADATA, *(report.file for report in reports))))
         tasks = {task for report in reports for task in _planned(report.content)}
         datasets = {report.place.shard.partition("/")[0] for report in reports} - {""}
+        dataset = metadata.get("dataset") or (datasets.pop() if len(datasets) == 1 else None)
+        made = made_with({"dataset": metadata.get("dataset"), "split": metadata.get("split")})
+        is_local = "dataset" in metadata and "dataset" not in (made or {})
         plan.started = present(
             {
                 "type": "run_started",
@@ -234,18 +237,15 @@ class SweBench:
                 "tasks": sorted(tasks) or None,
                 "attempts": 1,
                 "plan_complete": (bool(tasks) or not reports) and not plan.problems,
-                "benchmark": metadata.get("dataset") or (datasets.pop() if len(datasets) == 1 else None),
-                "provenance": made_with({"dataset": metadata.get("dataset"), "split": metadata.get("split")}),
+                "benchmark": Path(dataset).name if is_local and text(dataset) else dataset,
+                "provenance": made,
             }
         )
         for report in reports:
             for name, why in _silent(report.content).items():
-                if name == "total" and HOSTED_KEYS & report.content.keys():
-                    plan.notes.append(
-                        why
-                    )  # sb-cli names only submitted instances, and counts the whole dataset
-                else:
-                    plan.lacks(why)
+                # sb-cli names only submitted instances, and counts the whole dataset
+                is_usual = name == "total" and bool(HOSTED_KEYS & report.content.keys())
+                plan.notes.append(why) if is_usual else plan.lacks(why)
         is_over = not any(_ids(report.content, "pending_ids") for report in reports)
         if reports and is_over and set(place.models()) <= {report.place.model for report in reports}:
             plan.finished = {"type": "run_finished", "revision": revision, "status": "completed"}
