@@ -313,6 +313,8 @@ class TerminalBench:
             plan.started["plan_complete"] = is_named and not plan.problems
         if not own and metadata.get("accuracy") is not None:  # of all planned trials, crashed ones included
             plan.announced = _size(plan.started.get("tasks")) * (count_of(plan.started.get("attempts")) or 1)
+        if options.trial_files_only:  # the user leaves out what the files announce
+            plan.announced = None
         if text(metadata.get("end_time")):
             plan.finished = {
                 "type": "run_finished",

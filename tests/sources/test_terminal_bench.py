@@ -203,8 +203,11 @@ def test_r35_an_ended_run_without_its_results_says_the_trials_that_it_planned(
     events, report = converted(run)
     assert report.notes == ["run run1: 4 trials with a result announced, 1 found"]
     assert events[-1]["status"] == "interrupted"
-    write_json(run / "results.json", {"results": [a_result()], "n_resolved": 1, "n_unresolved": 0})
-    assert converted(run)[1].notes == []
+    both = [a_result(), a_result("b")]
+    write_json(run / "results.json", {"results": both, "n_resolved": 2, "n_unresolved": 0})
+    for only in (False, True):
+        events, report = converted(run, trial_files_only=only)
+        assert (len(trials_of(events)), report.notes) == (1 if only else 2, [])
 
 
 @pytest.mark.parametrize("name", ["droid_7_results.json", "droid_7__results.json", "droid_7.json"])
