@@ -18,6 +18,7 @@ from streamer.client.feeds import subscribe, until_one_ends
 from streamer.client.folded import fold_states
 from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT, UnknownRun
 from streamer.client.readers import AsyncStateReader, StateUpdate
+from streamer.folding.fold import CannotBeFolded
 from streamer.folding.prices import price_table
 from streamer.operate.notice_rules import TOLD, Decider, Json, Memory, Notification, Rules, named
 from streamer.schemas.summaries import RunSummary, is_over
@@ -280,7 +281,7 @@ class Watch:
 
     async def _look_ahead(self) -> None:
         """Check estimates and ledgers. A ledger reads the log, so a long one is checked less often."""
-        failing, ledgers_at, due = False, 0.0, set[str]()
+        failing, ledgers_at, due, broken = False, 0.0, set[str](), set[str]()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             moved, self._moved = self._moved, set()
@@ -293,8 +294,13 @@ class Watch:
                     if due and began >= ledgers_at:
                         entries = entries_of(await reader.runs())
                         for name in sorted(due):
-                            with suppress(NoSuchLedger):  # its last run was deleted meanwhile
-                                await self._judge(name, runs_of(name, entries))
+                            try:
+                                with suppress(NoSuchLedger):  # its last run was deleted meanwhile
+                                    await self._judge(name, runs_of(name, entries))
+                            except CannotBeFolded as error:
+                                if name not in broken:
+                                    self._say(f"ledger {name} is not watched: {error}")
+                                broken.add(name)
                             due.discard(name)
                         ledgers_at = monotonic() + LEDGER_SHARE * (monotonic() - began)
                 failing = False

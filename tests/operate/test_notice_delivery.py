@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import socket
 import sys
 import threading
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
 
+from streamer.folding.fold import CannotBeFolded
+from streamer.operate import notice_delivery
 from streamer.operate.notice_delivery import (
     QUIET,
     BadNotifyUrl,
     NotifyMissing,
     RejectionRate,
     Service,
+    Watch,
     watch_name,
 )
-from streamer.operate.notice_rules import Notification
+from streamer.operate.notice_rules import Notification, Rules
+from streamer.schemas.wire import Failure
+from streamer.settings import Settings
 from tests.operate.receiving import SECRET, Receiver
 from tests.operate.watching import MINUTE, NOW
 from tests.support.cli import streamer
@@ -50,6 +57,39 @@ def test_a_clock_that_was_set_back_neither_silences_nor_adds_up_rejections() -> 
     assert rate.take("x", None, NOW + timedelta(hours=1)) is None
     assert rate.take("x", None, NOW) is None, "one a minute"
     assert rate.take("x", None, NOW)
+
+
+def test_a_ledger_that_cannot_be_folded_keeps_no_other_from_being_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Reader:
+        async def runs(self) -> list[object]:
+            return []
+
+    said, judged, ended = list[str](), list[str](), asyncio.Event()
+
+    async def judge(name: str, _: set[str]) -> None:
+        if name == "a":
+            raise CannotBeFolded(Failure("r", "ZeroDivisionError"))
+        judged.append(name)
+        watch._moved.add("r")
+        if len(judged) == 2:
+            ended.set()
+
+    async def look() -> None:
+        looking = asyncio.create_task(watch._look_ahead())
+        await asyncio.wait_for(ended.wait(), 10)
+        looking.cancel()
+
+    monkeypatch.setattr(notice_delivery, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(notice_delivery, "AsyncStateReader", lambda _: nullcontext(Reader()))
+    monkeypatch.setattr(notice_delivery, "runs_of", lambda *_: {"r"})
+    watch = Watch(Settings(), [], Rules(), said.append)
+    monkeypatch.setattr(watch, "_judge", judge)
+    watch._moved, watch._ledgers = {"r"}, {"r": {"a", "b"}}
+    asyncio.run(look())
+    [once] = said
+    assert "ledger a is not watched: run 'r' cannot be folded" in once
 
 
 # -----------------------------------------------------------------------------
