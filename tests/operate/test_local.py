@@ -15,6 +15,7 @@ import redis
 from streamer.operate.local import (
     DataDir,
     Valkey,
+    child_environment,
     parent_death,
     server_options,
     tell_problem,
@@ -60,6 +61,34 @@ def test_ports_that_cannot_be_read_are_chosen_again(tmp_path: Path, content: str
 def test_only_the_user_may_look_into_it(tmp_path: Path) -> None:
     result = DataDir(tmp_path / "data")
     assert {os.stat(path).st_mode & 0o777 for path in (result.path, result.journal, result.logs)} == {0o700}
+
+
+# -----------------------------------------------------------------------------
+# Its programs connect to its own servers alone.
+
+
+@pytest.mark.parametrize("source", ["file", "environment"])
+def test_credentials_of_other_servers_do_not_reach_its_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    (tmp_path / "secret").write_text("of another Redis")
+    if source == "file":
+        (tmp_path / "own.toml").write_text('redis_password_file = "secret"\ndata_dir = "here"')
+        monkeypatch.setenv("STREAMER_CONFIG", "own.toml")
+    else:
+        monkeypatch.setenv("streamer_redis_password_file", "secret")
+        monkeypatch.setenv("STREAMER_DATA_DIR", "here")
+        monkeypatch.setenv("streamer_redis", "redis://other:6379")
+    monkeypatch.chdir(tmp_path)
+    ours = {"redis": "redis://127.0.0.1:1/0", "bootstrap": "127.0.0.1:2"}
+    environment = child_environment(Settings().model_copy(update=ours))
+    for name in os.environ.keys() - environment.keys():
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    result = Settings()
+    assert (result.redis, result.bootstrap, result.data_dir) == (*ours.values(), Path("here"))
+    assert result.redis_options() == {}
 
 
 # -----------------------------------------------------------------------------

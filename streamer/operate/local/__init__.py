@@ -139,21 +139,19 @@ def resident_bytes(pid: int) -> int:
 
 
 # -----------------------------------------------------------------------------
-# The environment of the stack's own programs: all addresses, as settings.
+# The environment of the stack's own programs: all settings, and no configuration file besides.
 
 
-OF_OTHER_SERVERS = {"data_dir", "redis_password", "redis_cafile"}
-"""Settings that children do not get, besides those that begin with `sasl_` and `ssl_`."""
+OF_OTHER_SERVERS = ("STREAMER_REDIS_PASSWORD", "STREAMER_REDIS_CAFILE", "STREAMER_SASL_", "STREAMER_SSL_")
+"""Beginnings of variables that children do not get."""
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
-    values = settings.model_dump(mode="json", exclude=OF_OTHER_SERVERS, exclude_none=True)
-    ours = {
-        f"STREAMER_{name.upper()}": str(value)
-        for name, value in values.items()
-        if not name.startswith(("sasl_", "ssl_"))
-    }
-    return {**os.environ, **ours, "STREAMER_REDIS_PASSWORD": ""}
+    values = settings.model_dump(mode="json", exclude_none=True)
+    ours = {f"STREAMER_{name.upper()}": str(value) for name, value in values.items()}
+    others = {name: value for name, value in os.environ.items() if name.upper() not in ours}
+    merged = others | ours | {"STREAMER_CONFIG": ""}
+    return {name: value for name, value in merged.items() if not name.upper().startswith(OF_OTHER_SERVERS)}
 
 
 # -----------------------------------------------------------------------------
