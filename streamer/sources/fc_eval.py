@@ -648,6 +648,11 @@ class FcEval:
         }
         if labels:
             plan.started["agent_models"] = list(dict.fromkeys(labels))
+        plan.notes += [
+            f"{count} of its agents are {label}; in each trial, one result replaces the others"
+            for label, count in Counter(labels).items()
+            if count > 1
+        ]
         return plan
 
     def trials(

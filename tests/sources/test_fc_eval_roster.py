@@ -256,6 +256,13 @@ def test_a_broken_lock_leaves_the_agents_that_the_results_name(rough: Path, cont
     }
 
 
+def test_r34_agents_with_one_name_and_model_are_said(tmp_path: Path) -> None:
+    agents = [{"agent_name": name, "model_name": "m"} for name in ("nop", "t", "t")]
+    write_json(tmp_path / "run1" / "fc.lock", {"run_spec": {"agent_mode": "multi", "agents": agents}})
+    said = "run run1: 2 of its agents are t:m; in each trial, one result replaces the others"
+    assert converted(tmp_path / "run1")[1].notes == [said]
+
+
 # -----------------------------------------------------------------------------
 # Small harbor job directories: rewards, exceptions, lengths, dirty files.
 
