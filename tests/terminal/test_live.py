@@ -1,61 +1,76 @@
-"""Messages while screens have the terminal, and the plain lines where there is none."""
+"""`streamer live`: one command, from a directory that does not exist yet to a board."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
-from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from streamer.terminal.harness import Messages, print_lines
-from tests.support.builders import a_run_change, an_agent_model_change
+from tests.operate.stack import descendants, runs
+from tests.sources.test_harbor import JOB, Answers, a_trial_result, address, listed
+from tests.support.cli import COMMAND
+from tests.support.layouts import simulate_run
+from tests.support.worker_process import wait_for
+
+pytestmark = pytest.mark.stack
+
+TRIALS = 12
+
+__all__ = ["address"]
 
 
-def test_messages_are_held_while_the_screens_are_up_and_printed_after_them_also_if_they_fail(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    messages = Messages()
-    messages.say("before")
-    with pytest.raises(ZeroDivisionError), messages.deferred():  # noqa: PT012
-        messages.say("one")
-        assert messages.new() == ["one"]
-        messages.say("two")
-        assert messages.new() == ["two"]
-        assert messages.new() == []
-        assert capsys.readouterr().err == "before\n"
-        raise ZeroDivisionError
-    assert capsys.readouterr().err == "one\ntwo\n"
+@contextmanager
+def following(tmp_path: Path, what: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """`streamer live` of a directory or an address, once it follows that; and the file of its output."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+    environment = clean | {
+        "STREAMER_DISCOVERY": str(tmp_path / "running.json"),
+        "STREAMER_DATA_DIR": str(tmp_path / "data"),
+        "STREAMER_PARTITIONS": "2",
+    }
+    out = tmp_path / "output.txt"
+    with out.open("wb") as output:
+        command = [*COMMAND, "live", "--ephemeral", what]
+        live = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+    try:
+        wait_for(lambda: b"following" in out.read_bytes() or live.poll() is not None, "the start")
+        yield live, out
+        live.send_signal(signal.SIGINT)
+        assert live.wait(60) == 0, out.read_text()
+    finally:
+        live.kill()
+        live.wait()
 
 
-class Reader:
-    """Answers with one run, whose agent has another grade at each look."""
-
-    def __init__(self, *grades: str | None) -> None:
-        self.grades = list(grades)
-
-    def runs(self) -> list[RunSummary]:
-        return [RunSummary.model_validate(a_run_change().summary)]
-
-    def agents(self, run_id: str) -> list[AgentModelSummary]:
-        grade = self.grades.pop(0)
-        changes = [
-            an_agent_model_change(grade=grade, means={"pass_rate": 0.5}),
-            an_agent_model_change(agent="nop", means={"pass_rate": 1.0}),
-        ]
-        return [AgentModelSummary.model_validate(change.summary) for change in changes]
-
-    def tiers(self, run_id: str) -> list[TierSummary]:
-        return []
+def test_one_command_shows_a_running_benchmark_and_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    with following(tmp_path, str(tmp_path / "nightly")) as (live, out):
+        simulate_run("scylla", tmp_path / "nightly", TRIALS, seed=1, start=datetime(2026, 1, 1, tzinfo=UTC))
+        wait_for(lambda: f"nightly: {TRIALS} of" in out.read_text() or live.poll() is not None, "the board")
+        below = descendants(live.pid)
+        assert below
+    assert f"{TRIALS} trials" in out.read_text()
+    wait_for(lambda: not [pid for pid in below if runs(pid)], "the end of the stack", 20)
 
 
-def test_each_look_is_a_line_and_each_change_of_a_grade_another(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("streamer.terminal.harness.LINES_SECONDS", 0.0)
-    monkeypatch.setattr("streamer.terminal.harness.LOOK_SECONDS", 0.0)
-    reader: Any = Reader("C", "B", "B")
-    print_lines(reader, lambda: not reader.grades)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4
-    assert lines[0].endswith("ahead: claude:opus with pass rate 50.0 %")
-    assert [line.strip() for line in lines if "grade" in line] == ["r1 claude:opus: grade C -> B"]
+def test_it_follows_the_server_at_an_address(tmp_path: Path, address: str) -> None:
+    """Also before the job has a lock."""
+    rollout = "00000000-1111-2222-3333-444444444444"
+    job = {"id": JOB, "name": "nightly", "state": "running", "finished_at": None}
+    result = a_trial_result(reward_valid=True) | {"config": {"job_id": JOB, "agent": {"name": "codex"}}}
+    ended = {"id": rollout, "job_id": JOB, "name": "t__abc1234", "state": "finished", "result": result}
+    Answers.answers |= {
+        "/jobs": listed(job),
+        f"/jobs/{JOB}": (200, {}, json.dumps({"job": job}).encode()),
+        "/rollouts": listed(ended),
+        f"/rollouts/{rollout}": (200, {}, json.dumps({"rollout": ended}).encode()),
+    }
+    with following(tmp_path, address) as (live, out):
+        wait_for(lambda: f"{JOB}: 1 " in out.read_text() or live.poll() is not None, "the board")
+    assert "1 trial" in out.read_text()
