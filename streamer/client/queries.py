@@ -40,15 +40,7 @@ from streamer.schemas.summaries import (
     state_of,
 )
 from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys, as_text, read_run, read_workers
-from streamer.storage.redis import (
-    AuthenticationError,
-    AuthorizationError,
-    BusyLoadingError,
-    MovedError,
-    NoPermissionError,
-    ResponseError,
-    other_protocol,
-)
+from streamer.storage.redis import DENIED, OF_A_CLUSTER, REFUSED, other_protocol
 from streamer.text import counted
 
 # -----------------------------------------------------------------------------
@@ -208,16 +200,15 @@ class RedisUnavailable(ReaderError):
 
     def __init__(self, address: str, error: Exception, url: str | None = None) -> None:
         reason = " ".join(str(error).split()) or type(error).__name__
-        denied = isinstance(error, AuthenticationError | AuthorizationError | NoPermissionError)
-        refuses = denied or isinstance(error, ResponseError | BusyLoadingError)
+        refuses = isinstance(error, REFUSED)
         if url and not refuses and (wrong := other_protocol(url)):
             said = f"{wrong}, in --redis or STREAMER_REDIS"
-        elif denied:
+        elif isinstance(error, DENIED):
             said = (
                 f"refuses ({reason}). Check the user in STREAMER_REDIS, its password "
                 "(STREAMER_REDIS_PASSWORD or ..._PASSWORD_FILE) and its rights"
             )
-        elif isinstance(error, MovedError):
+        elif isinstance(error, OF_A_CLUSTER):
             said = "is part of a cluster. Add ?cluster=true to its URL, in --redis or STREAMER_REDIS"
         elif refuses:
             said = (

@@ -237,7 +237,7 @@ class SweBench:
                 "tasks": sorted(tasks) or None,
                 "attempts": 1,
                 "plan_complete": (bool(tasks) or not reports) and not plan.problems,
-                "benchmark": Path(dataset).name if is_local and text(dataset) else dataset,
+                "benchmark": Path(name).name if is_local and (name := text(dataset)) else dataset,
                 "provenance": made,
             }
         )

@@ -153,6 +153,12 @@ class ExactSum:
         """The root of the exact variance, correctly rounded; None when empty, 0.0 for one value (S3)."""
         return root_of_quotient(*self._spread(ddof)) if self.count else None
 
+    def mean_and_std_dev(self, ddof: int) -> tuple[float | None, float | None]:
+        if not self.count:
+            return None, None
+        spread = self._spread(ddof)
+        return quotient(self._sum, self.count << self._shift), root_of_quotient(*spread)
+
     def summary(self, ddof: int = 0) -> dict[str, JsonNumber]:
         return {
             "sum": json_number(self.total()),
@@ -390,12 +396,13 @@ class Distribution:
 
     def _numbers(self, ddof: int) -> dict[str, Any]:
         if self.count <= 1 and not self._infinities():
-            same = dict.fromkeys(("median", "mean", "mode", "min", "max"), self.min())
-            return same | {"std_dev": 0.0 if self.count else None, "count": self.count}
-        spread = self.std_dev(ddof)
-        says: dict[str, Any] = {
+            says = dict.fromkeys(("median", "mean", "mode", "min", "max"), self.min())
+            return says | {"std_dev": 0.0 if self.count else None, "count": self.count}
+        infinite = self._infinities()
+        mean, spread = (infinite, None) if infinite else self.finite.mean_and_std_dev(ddof)
+        says = {
             "median": self.median(),
-            "mean": self.mean(),
+            "mean": mean,
             "mode": self.mode(),
             "min": self.min(),
             "max": self.max(),

@@ -607,8 +607,8 @@ class TrialPlan:
 
     With a declared shuffle, `concurrency` replaces an unknown order. `others` are places of other agents' or
     withdrawn trials. `starts_fit` means that every result has a start, and at most `concurrency` trials run.
-    `places` counts those of a declared order, and `order_flaw` is what `flaw_of` finds in it. With at most
-    half as many places as trials, the attempts at a task share one. With None, only the trials have places.
+    `places` is the length of a declared order, and `order_flaw` what `flaw_of` finds in it. With at most half
+    as many places as trials, the attempts at a task share one. With None, only the trials have places.
     """
 
     trials: int | None

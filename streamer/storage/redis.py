@@ -27,12 +27,7 @@ from redis.asyncio import Connection, Redis
 from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError as AuthenticationError
-from redis.exceptions import AuthorizationError as AuthorizationError
-from redis.exceptions import BusyLoadingError as BusyLoadingError
 from redis.exceptions import ConnectionError, RedisClusterException
-from redis.exceptions import MovedError as MovedError
-from redis.exceptions import NoPermissionError as NoPermissionError
 from redis.exceptions import RedisError as RedisError
 from redis.exceptions import ResponseError as ResponseError
 from redis.retry import Retry
@@ -60,6 +55,19 @@ from streamer.storage.entries import (
 # -----------------------------------------------------------------------------
 # The errors of redis-py, for modules that handle them.
 
+
+DENIED = (
+    redis.exceptions.AuthenticationError,
+    redis.exceptions.AuthorizationError,
+    redis.exceptions.NoPermissionError,
+)
+"""Refusals of who asks."""
+
+REFUSED = (*DENIED, redis.exceptions.BusyLoadingError, ResponseError)
+"""All refusals: Redis answers, but does not do what it was asked."""
+
+OF_A_CLUSTER = redis.exceptions.MovedError
+"""The refusal of a server that is part of a cluster."""
 
 UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError)
 """Every way in which Redis can fail a write, including refusals (read-only, out of memory)."""

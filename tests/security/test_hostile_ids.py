@@ -31,7 +31,7 @@ from streamer.settings import Settings
 from streamer.sources.tail import ledger_path
 from streamer.storage.entries import Keys
 from streamer.storage.redis import BadRedisUrl, RedisSink, address
-from streamer.terminal import explain, harmless_json, without_password
+from streamer.terminal import explain, harmless, without_password
 from streamer.terminal.demo import _write_results
 from streamer.terminal.files import fold_command as fold
 from tests.security.secured import REDIS_PASSWORDS, SECRETS, WRONG_FOR_REDIS, SecretFiles, environment
@@ -167,7 +167,7 @@ def test_json_for_a_terminal_is_the_same_json_and_does_not_act(value: object) ->
         raw = orjson.dumps(value)
     except TypeError:  # half characters: never in JSON of ours
         return
-    shown = harmless_json(raw)
+    shown = harmless(raw)
     assert orjson.loads(shown) == value
     assert not {unicodedata.category(c) for c in shown.decode()} & ACTING
 

@@ -169,7 +169,7 @@ def test_a_report_of_an_early_sb_cli_has_only_the_run_id_in_its_name(tmp_path: P
     assert converted(write_json(tmp_path / f"{run}.json", hosted))[0][-1]["status"] == "completed"
 
 
-@pytest.mark.parametrize(("dataset", "name"), [("/home/me/a.json", "a.json"), ("org/set", "org/set")])
+@pytest.mark.parametrize(("dataset", "name"), [("/data/me/a.json", "a.json"), ("org/set", "org/set")])
 def test_a_dataset_on_this_machine_is_named_without_its_path(tmp_path: Path, dataset: str, name: str) -> None:
     write_json(tmp_path / "acme.run.json", REPORT)
     write_json(tmp_path / "logs" / "run_evaluation" / "run" / "run.json", {"dataset": dataset})
