@@ -107,6 +107,12 @@ def likely(pace: Eta) -> tuple[float | None, float | None]:
     return (pace.seconds_left and pace.seconds_left.likely, pace.projected_usd and pace.projected_usd.likely)
 
 
+def test_a_forecast_is_between_its_ends() -> None:
+    left = eta_of(a_run(30, 3, 12)).seconds_left
+    assert left is not None
+    assert left.low < 5400.0 < left.high
+
+
 LATER = a_run(10, 6, 10, total_cost=2.0, started_at=None)
 
 
