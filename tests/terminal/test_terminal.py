@@ -20,20 +20,12 @@ import pytest
 from click.testing import CliRunner, Result
 from packaging.requirements import Requirement
 
+from streamer import DISTRIBUTION
 from streamer.folding import summaries
 from streamer.folding.fold import fold_records
 from streamer.operate.local.processes import free_port
 from streamer.schemas.wire import records_of_lines
-from streamer.terminal import (
-    COMMANDS,
-    DISTRIBUTION,
-    LOCAL_COMMANDS,
-    PACKAGES,
-    cli,
-    explain,
-    without_password,
-    write,
-)
+from streamer.terminal import COMMANDS, LOCAL_COMMANDS, PACKAGES, cli, explain, without_password, write
 from tests.house.repository import pyproject
 from tests.sources.builders import a_result, trials_of
 from tests.sources.builders import a_run as build_run
