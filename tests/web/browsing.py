@@ -190,7 +190,8 @@ def a_page(browser: Browser, *tolerated: str, **context: Any) -> Iterator[Page]:
     with watched(page) as said:
         yield page
     opened.close()
-    assert [line for line in said if not any(words in line for words in tolerated)] == []
+    wrong = [line for line in said if not any(words in line for words in tolerated)]
+    assert not wrong, wrong
 
 
 def fits(page: Page) -> bool:

@@ -533,7 +533,7 @@ def test_speedup_and_advantage_are_drawn_over_event_time(
 
 
 def test_a_server_with_a_token_asks_for_it_once(logged: Settings, browser: Browser) -> None:
-    fed(logged, FORMULACODE)
+    fed(logged, FORMULACODE, log=True)
     with Serving(logged, token=TOKEN) as serving, a_page(browser, "401") as page:
         page.goto(serving.url)
         expect(page.get_by_role("heading", name="This server asks for a token")).to_be_visible()
