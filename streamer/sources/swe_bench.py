@@ -244,8 +244,10 @@ class SweBench:
         for report in reports:
             for name, why in _silent(report.content).items():
                 # sb-cli names only submitted instances, and counts the whole dataset
-                is_usual = name == "total" and bool(HOSTED_KEYS & report.content.keys())
-                plan.notes.append(why) if is_usual else plan.lacks(why)
+                if name == "total" and HOSTED_KEYS & report.content.keys():
+                    plan.notes.append(why)
+                else:
+                    plan.lacks(why)
         is_over = not any(_ids(report.content, "pending_ids") for report in reports)
         if reports and is_over and set(place.models()) <= {report.place.model for report in reports}:
             plan.finished = {"type": "run_finished", "revision": revision, "status": "completed"}
