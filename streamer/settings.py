@@ -145,7 +145,7 @@ class Settings(BaseModel):
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = optional(
         "Codec of what is written to Kafka, by clients and workers.", "zstd"
     )
-    session_timeout_seconds: float = optional("Consumer group session timeout.", 10.0, ge=1)
+    session_timeout_seconds: float = optional("Consumer group session timeout.", 10.0, ge=1, le=86_400)
     store: Literal["memory", "rocksdb"] = optional(
         "Where a worker keeps its tables. rocksdb: on disk too, under data_dir: then a restart "
         "reads only the news from Kafka; needs the extra trialstream[rocksdb].",

@@ -460,3 +460,9 @@ def test_a_taken_port_of_serve_is_one_line(redis_server: RedisServer) -> None:
     assert f"Cannot listen on 127.0.0.1 port {port}" in line
     assert "--port" in line
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize("seconds", ["inf", "0", "100000"])
+def test_a_session_ends_after_a_second_at_least_and_within_a_day(seconds: str) -> None:
+    with pytest.raises(ValidationError, match="session_timeout_seconds"):
+        Settings(session_timeout_seconds=float(seconds))

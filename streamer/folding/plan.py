@@ -282,13 +282,49 @@ class Plan:
         return max(1, seen if declared is None else declared)
 
 
+class Unplanned(NamedTuple):
+    """The trials of a group that its plan does not have, once they have started.
+
+    Attributes:
+        trials: all of them.
+        tasks: how many of their tasks the plan does not name.
+        elsewhere: those that are unplanned for their tier, or as one attempt too many.
+    """
+
+    trials: int = 0
+    tasks: int = 0
+    elsewhere: int = 0
+
+
+_EVERYTHING_PLANNED = Unplanned()
+
+
+class TrialsNamed(NamedTuple):
+    """The trials that a plan names, of any agent: its names of agents may be aliases.
+
+    Attributes:
+        tasks: the same object until the plan changes; None if the plan only counts its tasks.
+        tiers: None if the plan names none.
+        attempts: planned at each task.
+        in_tier: the same in all subtests of a tier together.
+    """
+
+    tasks: list[str] | None
+    tiers: list[str] | None
+    attempts: int
+    in_tier: Callable[[str | None], int]
+
+
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
     """The plan for one group.
 
+    Unplanned trials join the plan when they start, so that neither progress nor a bound leaves them out.
+
     Attributes:
         trials: planned trials; None: no plan (R26).
         declared: the same, if the plan states all of it; None: a part is assumed or was only seen.
+        unplanned: those among them that the plan does not have.
         undeclared: the plan states trials, but leaves out tiers or subtests that were seen.
         incomplete: the plan is not complete, so the number of missing trials is unknown.
     """
@@ -301,10 +337,14 @@ class GroupPlan:
     judged: bool | None
     awaits_scores: bool
     incomplete: bool
+    unplanned: Unplanned = _EVERYTHING_PLANNED
 
     @property
     def attempts_per_task(self) -> int | None:
-        return self.declared // self.tasks if self.declared and self.tasks else None
+        """None without a plan, or with trials that are not in it: their tasks may have other numbers."""
+        if not self.declared or not self.tasks or self.unplanned.trials:
+            return None
+        return self.declared // self.tasks
 
 
 class Denominators:
@@ -317,9 +357,15 @@ class Denominators:
     """
 
     def __init__(
-        self, plan: Plan, groups: Mapping[GroupId, GroupState], is_baseline: Callable[[str], bool]
+        self,
+        plan: Plan,
+        groups: Mapping[GroupId, GroupState],
+        is_baseline: Callable[[str], bool],
+        unplanned: Callable[[GroupId, TrialsNamed], Unplanned] = lambda group, named: _EVERYTHING_PLANNED,
     ) -> None:
         self._plan, self._groups, self._is_baseline = plan, groups, is_baseline
+        self._unplanned = unplanned
+        self._of: dict[GroupId, GroupPlan] = {}
         self._each = plan.trials_per_subtest()
         self._complete = self._each is not None and plan.get("plan_complete") is not False
         self._task_count = plan.task_count
@@ -332,18 +378,34 @@ class Denominators:
         }
 
     def of(self, group: GroupId) -> GroupPlan:
+        plan = self._of.get(group)
+        if plan is None:
+            plan = self._of[group] = self._plan_of(group)
+        return plan
+
+    def _plan_of(self, group: GroupId) -> GroupPlan:
+        trials = self.run() if group == RUN else self.group(group)
+        if trials is None or self._each is None:
+            return self.of_group(trials)
+        unplanned = self._unplanned_of(group)
+        joined = min(trials + unplanned.trials, MAX_COUNT)
         if group == RUN:
-            return self.of_group(self.run())
-        trials, undeclared = self.group(group), self.undeclared(group)
-        declared = trials if self._complete and not undeclared else None
-        return self.of_group(trials, declared, undeclared=undeclared)
+            return self.of_group(joined, unplanned=unplanned)
+        declared = None if self.declared(group) is None else joined
+        return self.of_group(joined, declared, undeclared=self.undeclared(group), unplanned=unplanned)
 
     def of_group(
-        self, trials: int | None, declared: int | None = None, *, undeclared: bool = False
+        self,
+        trials: int | None,
+        declared: int | None = None,
+        *,
+        undeclared: bool = False,
+        unplanned: Unplanned = _EVERYTHING_PLANNED,
     ) -> GroupPlan:
         plan, declared_trials = self._plan, None if self.incomplete else trials
-        facts = (plan.attempts, self._task_count, plan.judged, plan.awaits_scores, self.incomplete)
-        return GroupPlan(declared_trials, declared, undeclared, *facts)
+        tasks = self._task_count and self._task_count + unplanned.tasks
+        facts = (plan.attempts, tasks, plan.judged, plan.awaits_scores, self.incomplete)
+        return GroupPlan(declared_trials, declared, undeclared, *facts, unplanned)
 
     def group(self, group: GroupId) -> int | None:
         if group.tier is None:
@@ -351,8 +413,8 @@ class Denominators:
         return self.tier(group.tier) if group.agent is None else self.agent_model_in_tier(group.tier)
 
     def declared(self, group: GroupId) -> int | None:
-        """Planned trials of a group other than the run, if a complete plan fixes them."""
-        return self.of(group).declared
+        """Trials of a group other than the run that a complete plan fixes, without unplanned ones."""
+        return self.group(group) if self._complete and not self.undeclared(group) else None
 
     def undeclared(self, group: GroupId) -> bool:
         if not self._complete:
@@ -386,6 +448,26 @@ class Denominators:
         if self._each is None or not self._planned or self.incomplete:
             return None
         return _product(self._each, self._places, len(self._planned))
+
+    def _unplanned_of(self, group: GroupId) -> Unplanned:
+        whole = self._unplanned_of_run
+        return whole if group == RUN or not whole.trials else self._unplanned(group, self._named)
+
+    @cached_property
+    def _unplanned_of_run(self) -> Unplanned:
+        return self._unplanned(RUN, self._named)
+
+    @cached_property
+    def _named(self) -> TrialsNamed:
+        tasks, attempts = self._plan.get("tasks"), self._plan.attempts or 1
+        return TrialsNamed(
+            tasks if isinstance(tasks, list) else None,
+            self._plan.get("tiers") or None,
+            attempts,
+            lambda tier: (
+                attempts * max(self._subtests(tier), self._seen_subtests(tier)) if tier else attempts
+            ),
+        )
 
     @cached_property
     def _tiers_of(self) -> Counter[tuple[str | None, str | None]]:
@@ -538,7 +620,7 @@ def _product(*factors: int) -> int:
 class Queue:
     """Each trial's place in the queue of its run, and whether the first plan had this trial.
 
-    `places` has the entries of the first plan that are still planned; None: the plan has no order.
+    A trial that a later plan withdrew keeps its place, which counts once it has started (inference 3).
     """
 
     def __init__(self, run_id: str, plan: Plan, began: Callable[[], int | None]) -> None:
@@ -547,19 +629,25 @@ class Queue:
         self.order = plan.order
         self._kind_at = lru_cache(maxsize=1)(self.order.kind_at)
         self.difficulty: dict[str, float] = plan.get("task_difficulty") or {}
+        self._first = _names(plan.first("tasks"))
         self._growth = _Growth.of(plan)
         self._has_rounds = False
         self._places = None if self.order.entries is None else self._numbered(self.order.entries)
+        self.withdrawn = frozenset(
+            place for entry, place in (self._places or {}).items() if not self._is_planned(entry)
+        )
+        """The places of trials that are not planned any more."""
 
     @property
     def places(self) -> int | None:
-        return None if self._places is None else len(self._places)
+        """How many places are still planned; None: the plan has no order."""
+        return None if self._places is None else len(self._places) - len(self.withdrawn)
 
     @cached_property
     def order_flaw(self) -> FinalMissing | None:
         """What the declared order shows before any result; None without an order."""
-        tasks = [entry if isinstance(entry, str) else entry[0] for entry in self._places or ()]
-        return flaw_of(tasks, self.difficulty)
+        kept = (entry for entry, place in (self._places or {}).items() if place not in self.withdrawn)
+        return flaw_of([entry if isinstance(entry, str) else entry[0] for entry in kept], self.difficulty)
 
     @property
     def kind(self) -> OrderKind:
@@ -582,7 +670,15 @@ class Queue:
         return places.get((key.task_id, key.attempt), places.get(key.task_id))
 
     def is_later(self, key: SlotKey) -> bool:
-        return self._growth is not None and not self._growth.had(key.task_id, key.attempt)
+        """Whether the first plan lacks this trial."""
+        if self._growth is not None:
+            return not self._growth.had(key.task_id, key.attempt)
+        return self._first is not None and key.task_id not in self._first
+
+    def is_withdrawn(self, key: SlotKey) -> bool:
+        """Whether the first plan has this trial, and the current one does not."""
+        of, growth = (key.task_id, key.attempt), self._growth
+        return growth is not None and growth.had(*of) and not growth.keeps(*of)
 
     def first_trials(self, planned: int) -> int | None:
         return planned if self._growth is None else self._growth.first_trials(planned)
@@ -599,8 +695,12 @@ class Queue:
         if max(attempts.values(), default=0) == 1:  # each task once: its attempts share the place
             entries = [entry[0] if entry[0] in attempts else entry for entry in entries]
         self._has_rounds = max(attempts.values(), default=0) > 1
-        kept = (entry for entry in entries if self._is_planned(entry))
-        return {entry: place for place, entry in enumerate(dict.fromkeys(kept))}
+        first = (entry for entry in entries if self._was_planned(entry))
+        return {entry: place for place, entry in enumerate(dict.fromkeys(first))}
+
+    def _was_planned(self, entry: OrderEntry) -> bool:
+        task, attempt = (entry, 1) if isinstance(entry, str) else entry
+        return self._growth is None or self._growth.had(task, attempt)
 
     def _is_planned(self, entry: OrderEntry) -> bool:
         task, attempt = (entry, 1) if isinstance(entry, str) else entry

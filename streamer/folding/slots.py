@@ -335,6 +335,11 @@ class Slot(Struct, gc=False, eq=False):
         return self.vacant and not self.starts and not self.late_scores
 
     @property
+    def is_retracted(self) -> bool:
+        """Whether it had a result or a start once, and has neither now."""
+        return self.revision is None and self.floor is not None and not self.starts
+
+    @property
     def scored(self) -> Scored | None:
         """Score of a sub-trial (R10), which depends on the others; None for a single trial."""
         return self._rare.scored

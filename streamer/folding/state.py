@@ -314,6 +314,7 @@ class RunState:
         self.run_id = run_id
         self.plan = Plan()
         self.slots: dict[SlotKey, Slot] = {}
+        self._retracted: set[SlotKey] = set()
         self.changes = changes or RunChanges()
         self.counts = Counts()
         self.scores = Scores(self.slots, prices, self.counts, self.changes)
@@ -347,7 +348,7 @@ class RunState:
         self.scores.count()
 
     def denominators(self) -> Denominators:
-        return Denominators(self.plan, self.groups, self.scores.is_baseline)
+        return Denominators(self.plan, self.groups, self.scores.is_baseline, self.scores.roster.unplanned)
 
     def open_states(self) -> int:
         """Bits of the rows whose trials are not final (R19), as of the last `count`.
@@ -364,17 +365,21 @@ class RunState:
         """Whether the run has ended: the harness said so, or all planned trials are final (R19)."""
         if self.plan.finished is not None:
             return self.plan.has_ended
-        planned = self.denominators().run()
-        rows = self.scores.roster.lineup(RUN)
+        denominators = self.denominators()
+        planned, rows = denominators.run(), self.scores.roster.lineup(RUN)
+        ended = rows.count(STORED, STORED)
         open_rows = rows.count_any(RETRYABLE | UNJUDGED | NUMERIC) + rows.count(STARTED, STARTED | STORED)
-        return bool(planned) and planned == rows.count(STORED, STORED) and not open_rows
+        if not planned or ended < planned or open_rows:
+            return False
+        return ended == denominators.of(RUN).trials
 
     def evidence(self, group_id: GroupId, open_states: int | None = None) -> Evidence:
         if open_states is None:
             open_states = self.open_states()
-        finished = self.plan.finished is not None
+        finished, gone = self.plan.finished is not None, self._retracted
+        retracted = bool(gone) and any(group_id in self.scores.groups_of(key) for key in gone)
         group, lineup = self.groups.get(group_id) or GroupState(), self.scores.roster.lineup(group_id)
-        return Evidence(group, lineup, finished=finished, open_states=open_states)
+        return Evidence(group, lineup, finished=finished, open_states=open_states, retracted=retracted)
 
     def happened_at(self, at: int) -> None:
         if at > self.last_event_at and EARLIEST_MICROSECONDS <= at < LATEST_MICROSECONDS:
@@ -452,6 +457,7 @@ class RunState:
         changed = change(slot)
         if changed:
             self.changes.slot(key)
+            self._note_retracted(key, slot)
             if slot.winner != stood:
                 self.changes.scored_trial(key)
             # Late scores apply by the revision of the result: if only this changed, they count again.
@@ -476,8 +482,13 @@ class RunState:
             return Effect.DUPLICATE
         self.slots[key] = slot
         self.changes.slot(key)
+        self._note_retracted(key, slot)
         self.scores.started(key, slot)
         return Effect.STARTED
+
+    def _note_retracted(self, key: SlotKey, slot: Slot) -> None:
+        change = self._retracted.add if slot.is_retracted else self._retracted.discard
+        change(key)
 
     def score(self, key: SlotKey, late: LateScore) -> Effect:
         slot = self.slots.get(key)
@@ -516,6 +527,7 @@ class RunState:
             slot.retract(revision)
             slot.floor = kept_floor
             self.changes.scored_trial(key)
+            self._note_retracted(key, slot)
             if slot.empty:
                 del self.slots[key]
         events, self.plan_events, self.plan = self.plan_events, {}, Plan()

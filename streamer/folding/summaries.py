@@ -81,11 +81,11 @@ class Summaries:
         """
         at, before = Moment(self.run), self._missing
         self._missing = at.missing
-        changes = []
+        changes, current = [], list[GroupId]()
         for change in self._summaries(self._due(changed, at, {*before, *at.missing}), at):
             content = _content(change)
             if content is not None and change.group != RUN:
-                self._planned[change.group] = at.planned.of(change.group)
+                current.append(change.group)
             if content == self._taken.get(change.group):
                 continue
             changes.append(change)
@@ -93,6 +93,7 @@ class Summaries:
                 self._taken[change.group] = content
             else:
                 del self._taken[change.group]
+        self._planned |= {group: at.planned.of(group) for group in current}
         return changes
 
     def all(self) -> list[SummaryChange]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from math import nan
 from typing import Any, NamedTuple
 
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.folding.groups import COMPOSITE, GroupState, Owner
-from streamer.folding.plan import GroupPlan, Queue
+from streamer.folding.plan import GroupPlan, Queue, TrialsNamed, Unplanned
 from streamer.folding.score import GradingProfile, Scored
 from streamer.folding.slots import Slot, SlotKey
 from streamer.schemas.base import NO_TIME, RUN, GroupId, groups_of, microseconds
@@ -68,7 +70,7 @@ UNFINISHED = PENDING | RETRYABLE
 """Bits of rows that are not final before the run has ended (inference 3)."""
 
 
-_NEVER = int(np.iinfo(np.int64).max)
+_NEVER = _ANY_NUMBER = int(np.iinfo(np.int64).max)
 
 
 class Rows:
@@ -81,8 +83,11 @@ class Rows:
         provenance: facts about how each trial was made that comparisons read (R36), by row.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
         self.keys: list[SlotKey] = []
+        self.most_attempts = 0
+        """At most so many rows have the same task and subtest."""
         self.tasks = array("i")
         self.states = array("B")
         self.times = array("q")
@@ -94,6 +99,7 @@ class Rows:
 
     def append(self, key: SlotKey, task: int) -> int:
         self.keys.append(key)
+        self.most_attempts = max(self.most_attempts, _ANY_NUMBER if key.shard else key.attempt)
         self.tasks.append(task)
         self.states.append(0)
         self.times.append(_NEVER)
@@ -117,6 +123,12 @@ class Rows:
         stored = np.frombuffer(self.states, np.uint8) & STORED != 0
         times = np.frombuffer(self.times, np.int64)[stored]
         return min(int(times.min(initial=_NEVER)), min(self.started.values(), default=_NEVER))
+
+    def begun(self) -> NDArray[np.int32]:
+        """The tasks of the rows with a start or a result."""
+        begun = np.frombuffer(self.states, np.uint8) & (STORED | STARTED) != 0
+        tasks: NDArray[np.int32] = np.frombuffer(self.tasks, np.int32)[begun]
+        return tasks
 
     def task_speedups(self) -> Iterator[tuple[str, float]]:
         for row, (key, state) in enumerate(zip(self.keys, self.states, strict=True)):
@@ -186,6 +198,15 @@ class Lineup:
         return sum(rows for state, rows in self.of_states if state & bits)
 
 
+@dataclass
+class _Unnamed:
+    """The tasks, by number, that are not among the named ones, out of the first ones that were seen."""
+
+    named: frozenset[str]
+    seen: int = 0
+    tasks: list[int] = field(default_factory=list)
+
+
 class Roster:
     """Rows of all slots of a run. Pooled tiers leave out baselines (R4)."""
 
@@ -194,6 +215,8 @@ class Roster:
         self._rows: dict[Owner, Rows] = {}
         self._groups: dict[GroupId, list[Rows]] = {}
         self._tasks: dict[str, int] = {}
+        self._named: list[str] | None = None
+        self._unnamed = _Unnamed(frozenset())
         self._provenance: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self.positions_changed = 0
         self._began: int | None = None
@@ -251,17 +274,47 @@ class Roster:
         self.positions_changed += before != after
 
     def lineup(self, group: GroupId) -> Lineup:
-        every = self._rows.values()
-        return Lineup(list(every) if group == RUN else self._groups.get(group, []), every)
+        return Lineup(self._parts(group), self._rows.values())
+
+    def _parts(self, group: GroupId) -> list[Rows]:
+        return list(self._rows.values()) if group == RUN else self._groups.get(group, [])
 
     def groups(self) -> Iterator[GroupId]:
         return iter(self._groups)
+
+    def unplanned(self, group: GroupId, named: TrialsNamed) -> Unplanned:
+        """The group's trials with a start or a result that its plan does not name."""
+        unnamed, trials, elsewhere, tasks = self._without_name(named.tasks), 0, 0, set[int]()
+        for rows in self._parts(group):
+            tier = rows.owner[2]
+            if group.tier is None and named.tiers is not None and tier not in named.tiers:
+                elsewhere += len(rows.begun())
+            elif unnamed or rows.most_attempts > named.attempts:
+                begun = rows.begun()
+                times = np.bincount(begun, minlength=len(self._tasks))
+                trials += int(times[unnamed].sum())
+                tasks.update(task for task in unnamed if times[task])
+                times[unnamed] = 0
+                elsewhere += int(np.maximum(times - named.in_tier(tier), 0).sum())
+        return Unplanned(trials + elsewhere, len(tasks), elsewhere)
+
+    def _without_name(self, named: list[str] | None) -> list[int]:
+        """The tasks, by number, that are not among the named ones; found once for each plan and task."""
+        if named is None:
+            return []
+        if self._named is not named:
+            self._named, self._unnamed = named, _Unnamed(frozenset(named))
+        of = self._unnamed
+        new = enumerate(islice(self._tasks, of.seen, None), of.seen)
+        of.tasks += [number for number, task in new if task not in of.named]
+        of.seen = len(self._tasks)
+        return of.tasks
 
     def _rows_of(self, key: SlotKey, slot: Slot) -> Rows:
         owner = (key.agent, key.model, key.tier)
         rows = self._rows.get(owner)
         if rows is None:
-            rows = self._rows[owner] = Rows()
+            rows = self._rows[owner] = Rows(owner)
             for group in groups_of(*owner, baseline=self._is_baseline(key.agent)):
                 self._groups.setdefault(group, []).append(rows)
         if slot.row < 0:
@@ -322,13 +375,21 @@ class Evidence:
         known: trials with a final value (inference 3).
         numeric: trials with only numbers; no other field counts them (R31).
         in_flight: trials with a start and no result; 0 once the harness has ended the run.
+        retracted: whether a trial was retracted with its start, and has not started again.
     """
 
     def __init__(
-        self, group: GroupState, lineup: Lineup, *, finished: bool, open_states: int = UNFINISHED
+        self,
+        group: GroupState,
+        lineup: Lineup,
+        *,
+        finished: bool,
+        open_states: int = UNFINISHED,
+        retracted: bool = False,
     ) -> None:
         self._group = group
         self.lineup = lineup
+        self.retracted = retracted
         self._open = open_states | NUMERIC
         self.numeric = lineup.count(NUMERIC, NUMERIC)
         self.known = lineup.count(STORED, STORED | self._open)
@@ -392,9 +453,12 @@ class Evidence:
         return self._group.tasks == self._group.trials
 
     def starts_fit(self, concurrency: int | None) -> bool:
-        """Whether every result has a start, and no more trials run at once than planned (inference 3)."""
+        """Whether the starts of all trials are known, and no more run at once than planned (inference 3).
+
+        A retraction takes the start with it, so it is not known that the trial is among the first ones.
+        """
         unstarted = self.lineup.count(STORED, STORED | STARTED)
-        return not unstarted and (concurrency is None or self.in_flight <= concurrency)
+        return not unstarted and not self.retracted and (concurrency is None or self.in_flight <= concurrency)
 
     def outcomes(self) -> list[bool | None]:
         final, passed = self.final_and_passed()
@@ -444,41 +508,51 @@ def uncertainty_body(
         body["decided"] = {"grade": grade is not None and decided(grade, profile.grade)}
     if plan.undeclared:
         return body | {"final_missing": FinalMissing.PLAN_UNDECLARED_TIERS}
-    return body | _final(evidence, planned, queue)
+    return body | _final(evidence, plan, queue)
 
 
 def conclusion(
-    evidence: Evidence, planned: int | None, queue: Queue, stored: Mapping[int, Outcome] | None = None
+    evidence: Evidence, of: GroupPlan, queue: Queue, stored: Mapping[int, Outcome] | None = None
 ) -> Conclusion:
     """The interval of the final pass rate, or the reason why it is missing (inference 5).
 
     `stored` has the outcomes of the rows at an earlier moment; None: now.
     """
-    if not planned:
+    planned, unplanned = of.declared, of.unplanned
+    if not planned or planned == evidence.numeric:
         return Conclusion(None, FinalMissing.NO_PLAN)
-    if evidence.numeric:
+    first = queue.first_trials(planned - unplanned.trials)
+    if first is None or evidence.numeric:
         return Conclusion(None, FinalMissing.ORDER_UNKNOWN_IN_PART)
-    first = queue.first_trials(planned)
-    if first is None:
-        return Conclusion(None, FinalMissing.ORDER_UNKNOWN_IN_PART)
+    if unplanned.elsewhere:
+        return Conclusion(None, FinalMissing.PLAN_EXCEEDED)
     lineup = evidence.lineup
-    positions = lineup.positions() if queue.places is None else {}
-    others = lineup.others() if positions else ()
-    order, places = queue.order, queue.places
+    rows = np.flatnonzero(lineup.states).tolist() if stored is None else sorted(stored)
+    later, withdrawn = set[int](), dict[int, int | None]()
+    if queue.has_grown or unplanned.tasks:
+        keys = lineup.keys()
+        later = {row for row in rows if queue.is_later(keys[row])}
+        withdrawn = {row: queue.place(keys[row]) for row in rows if queue.is_withdrawn(keys[row])}
+        first += len(withdrawn)
+    order, places, kind, flaw = queue.order, queue.places, queue.kind, queue.order_flaw
+    has_places = places is not None
+    positions = {} if has_places else lineup.positions()
+    others: Collection[int] = lineup.others() if positions else ()
+    if places is not None:
+        others = queue.withdrawn.difference(withdrawn.values())
+        places += len(queue.withdrawn) - len(others)
     plan = TrialPlan(
         first,
-        queue.kind,
+        kind,
         order.concurrency,
         queue.difficulty,
         others,
         places,
         evidence.starts_fit(order.concurrency),
         order.contradicted,
-        queue.order_flaw,
+        flaw,
     )
-    rows = np.flatnonzero(lineup.states).tolist() if stored is None else sorted(stored)
-    later = _later(lineup, rows, queue)
-    placed = not rows or queue.places is not None or bool(positions)
+    placed = not rows or has_places or bool(positions)
     if missing := missing_in_plan(plan, len(rows) - len(later), placed=placed):
         return Conclusion(None, missing)
     grown = planned - first
@@ -490,7 +564,7 @@ def conclusion(
             str(keys[row]),
             keys[row].task_id,
             outcomes[row],
-            positions.get(row) if queue.places is None else queue.place(keys[row]),
+            queue.place(keys[row]) if has_places else positions.get(row),
         )
         for row in rows
         if row not in later
@@ -499,13 +573,6 @@ def conclusion(
     if concluded.passes is None:
         return concluded
     return Conclusion(concluded.passes.with_unknown(grown - len(later)), None)
-
-
-def _later(lineup: Lineup, rows: list[int], queue: Queue) -> set[int]:
-    if not queue.has_grown:
-        return set()
-    keys = lineup.keys()
-    return {row for row in rows if queue.is_later(keys[row])}
 
 
 def _ability(evidence: Evidence, planned: int | None, tasks_planned: int | None) -> dict[str, Any] | None:
@@ -555,12 +622,13 @@ def _reachable_grade(
     return median(group.distributions[COMPOSITE].ascending(), planned) if judged else rate
 
 
-def _final(evidence: Evidence, planned: int | None, queue: Queue) -> dict[str, Any]:
-    concluded, kind = conclusion(evidence, planned, queue), queue.kind
+def _final(evidence: Evidence, plan: GroupPlan, queue: Queue) -> dict[str, Any]:
+    concluded, kind = conclusion(evidence, plan, queue), queue.kind
     if concluded.passes is None:
         return {"final_missing": concluded.missing}
     low, high = concluded.passes.rates()
-    unknown = (planned or 0) - evidence.known
+    planned = concluded.passes.planned
+    unknown = planned - evidence.known
     interval = {
         "low": low,
         "high": high,

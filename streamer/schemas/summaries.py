@@ -683,7 +683,9 @@ class Progress(Message):
 
     done: int = Field(ge=0, description="Slots filled.")
     planned: int | None = Field(
-        ge=0, description="Slots planned; null: nobody said, or the plan is not complete yet."
+        ge=0,
+        description="Slots planned, and unplanned ones that have started; null: nobody said, or the plan is "
+        "not complete yet.",
     )
     plan_complete: bool = optional(
         "False while the plan is still being read, or names only a part, and the run has not "

@@ -36,6 +36,7 @@ from streamer.storage.kafka import (
     said_of,
     telling_refusals,
 )
+from streamer.text import counted
 
 # -----------------------------------------------------------------------------
 # An event loop in a separate thread, for blocking code, or code with a loop that must not be delayed.
@@ -386,8 +387,9 @@ class Outgoing(NamedTuple):
 
 class NotDelivered(Exception):
     def __init__(self, failed: int, acknowledged: int, bootstrap: str, first: Exception) -> None:
+        lost = f"{counted(failed, 'event')} {'was' if failed == 1 else 'were'} not acknowledged"
         super().__init__(
-            f"{failed:,} events were not acknowledged by the broker at {bootstrap} ({acknowledged:,} were): "
+            f"{lost} by the broker at {bootstrap} ({acknowledged:,} were): "
             f"{said_of(first)}. Publish the same events again: duplicates do not count"
         )
 

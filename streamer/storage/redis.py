@@ -204,6 +204,9 @@ def _split(url: str) -> SplitResult:
         raise BadRedisUrl(f"unsupported scheme; use one of {', '.join(SCHEMES)}")
     if parts.scheme != "unix" and "@" in parts.path + parts.query + parts.fragment:
         raise BadRedisUrl("there is an @ after the host: / ? # @ in a password must be percent-encoded")
+    database = parts.path.strip("/")
+    if parts.scheme != "unix" and database and not (database.isascii() and database.isdecimal()):
+        raise BadRedisUrl("what follows the host and / is the number of a database, and this is not a number")
     return parts
 
 

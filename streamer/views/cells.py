@@ -197,11 +197,11 @@ INCOMPLETE = "incomplete"
 REASONS = {
     "no_plan": "the run declared no complete plan of its trials",
     "plan_undeclared_tiers": "the plan leaves out tiers or subtests that have results",
-    "plan_exceeded": "there are more trials than planned",
+    "plan_exceeded": "there are more trials or attempts than planned",
     "order_changed": "the plans have several orders, and nothing says which was first",
     "order_chosen": "the order was chosen",
     "order_unknown_in_part": "the plan gives some or all trials no place in an order",
-    "starts_missing": "some results came without a start, or more trials run at once than declared",
+    "starts_missing": "some starts are missing or were retracted, or more trials run at once than declared",
     "attempts_together": "all trials of a task are together in the order",
     "order_follows_difficulty": "the order follows the declared difficulty",
     "order_follows_outcome": "passes are early or late in the order",

@@ -300,6 +300,8 @@ def test_a_socket_of_this_machine_is_an_address(client: Any) -> None:
         "redis://user:secret@host:port/0",
         "redis://user:secret@host/0?ssl_cert_reqs=none",
         "redis://user:secret@host/0?db=evals",
+        "redis://user:secret@host/evals",
+        "redis://user:secret@host/0/1",
         "rediss://user:secret@127.0.0.1:1/0?ssl_cert_reqs=some",
     ],
 )

@@ -6,15 +6,17 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer.folding.plan import MOST_PLANS, Denominators, Plan, Queue
 from streamer.folding.slots import SlotKey
 from streamer.schemas.base import MAX_COUNT
 from streamer.schemas.events import RunFinished, RunStarted
 from streamer.schemas.summaries import plan_words
-from streamer.statistics.final import OrderKind
+from streamer.statistics.final import OrderKind, final
 from tests.folding.build import AGENT
-from tests.support.events import Event, a_deletion, a_start, a_trial, an_end, summarised
+from tests.support.events import Event, a_deletion, a_retraction, a_start, a_trial, an_end, summarised
 
 
 def a_plan(**fields: Any) -> RunStarted:
@@ -254,9 +256,11 @@ def test_how_many_trials_were_first_cannot_be_told_where_tasks_are_only_counted(
     assert queue.first_trials(4) is None
 
 
-def test_a_task_that_was_withdrawn_has_no_place_any_more() -> None:
+def test_a_task_that_was_withdrawn_keeps_its_place_which_is_not_planned_any_more() -> None:
     queue = a_queue({"tasks": ["a", "b"], "order": ["a", "b"]}, {"tasks": ["b"], "order": ["b"]})
-    assert (queue.place(slot("a")), queue.place(slot("b")), queue.places) == (None, 0, 1)
+    assert (queue.place(slot("a")), queue.place(slot("b")), queue.places) == (0, 1, 1)
+    assert queue.withdrawn == {0}
+    assert [queue.is_withdrawn(slot(task)) for task in "abc"] == [True, False, False]
 
 
 # -----------------------------------------------------------------------------
@@ -357,6 +361,25 @@ def test_without_an_order_a_concurrency_needs_the_starts_of_all_results() -> Non
     assert of_agent(plan, *starts[:7], *RESULTS)["final_missing"] == "starts_missing"
 
 
+def test_a_retracted_trial_takes_its_start_with_it_until_it_starts_again() -> None:
+    """inference 3: what was retracted is unknown. Failures that are taken back must not leave the prefix."""
+    plan = declared(order=None, concurrency=2)
+    starts = [a_start(task_id=task) for task in TASKS[:4]]
+    gone = a_retraction(task_id="t1", revision=1)
+    missing = [of_agent(*mixed, *RESULTS, *starts)["final_missing"] for mixed in permutations((plan, gone))]
+    assert missing == ["starts_missing"] * 2
+    assert (
+        of_agent(plan, *starts, *RESULTS[2:], a_retraction(task_id="t0"))["final_missing"] == "starts_missing"
+    )
+    again = [a_start(task_id="t1", revision=2), a_trial(task_id="t1", resolved=False, revision=2)]
+    for events in permutations((*again, gone)):
+        assert of_agent(plan, *starts, *RESULTS, *events)["final"]["passes"] == 2
+    anew = [event | {"revision": 4} for event in (plan, starts[0], RESULTS[0])]
+    assert of_agent(plan, *starts, gone, a_deletion(revision=3), *anew)["final"]["passes"] == 1
+    other = a_retraction(task_id="t1", agent="b", model="m", revision=1)
+    assert of_agent(plan, *starts, *RESULTS, other)["final"]
+
+
 def test_an_undeclared_order_has_its_interval_in_a_field_of_its_own() -> None:
     """inference 5: it misses in 46 to 100 % of runs when easy tasks come first."""
     shuffled, unknown = (of_agent(declared(kind=kind), *RESULTS) for kind in ("shuffled", None))
@@ -366,3 +389,149 @@ def test_an_undeclared_order_has_its_interval_in_a_field_of_its_own() -> None:
     rest = [a_trial(task_id=task, resolved=number % 2 == 0) for number, task in enumerate(TASKS[4:])]
     known = of_agent(declared(kind=None), *RESULTS, *rest)
     assert (known["final"]["unknown"], known["final_missing"]) == (0, None), "nothing is unknown any more"
+
+
+# -----------------------------------------------------------------------------
+# Trials that the plan does not have: they join it (inference 3 and 4).
+
+
+TASK = ["a", "b", "c"]
+OURS = ["terminus:gpt-5"]
+NAMED: Event = {"type": "run_started", "run_id": "run-1", "tasks": TASK, "attempts": 1, "agent_models": OURS}
+
+
+def bounds(*events: Event) -> tuple[float, float]:
+    low, high = of_agent(*events)["reachable"]["pass_rate"].values()
+    return low, high
+
+
+def progress(*events: Event) -> tuple[int, int, bool]:
+    """Trials done, planned, and whether the run is still provisional."""
+    run = summarised(events)["run run-1"]
+    return run["progress"]["done"], run["progress"]["planned"], run["provisional"]
+
+
+def test_results_of_other_tasks_than_the_planned_ones_complete_no_plan() -> None:
+    others = [a_trial(task_id=task) for task in "xyz"]
+    assert progress(NAMED, *others) == (3, 6, True)
+    assert bounds(NAMED, *others) == (0.5, 1.0)
+    summary = summarised([NAMED, *others])[AGENT]
+    assert (summary["runs_planned"], summary["provisional"]) == (6, True)
+    assert summary["pass_at_k"]["1"]["partial"]
+    uncertainty = summary["uncertainty"]
+    assert uncertainty["reachable"]["pass_at_k"] is None
+    assert (uncertainty["ability"]["tasks_planned"], uncertainty["ability"]["incomplete"]) == (6, True)
+    planned = [a_trial(task_id=task, resolved=False) for task in TASK]
+    assert progress(NAMED, *others, *planned) == (6, 6, False)
+    assert bounds(NAMED, *others, *planned) == (0.5, 0.5)
+
+
+def test_an_unplanned_trial_joins_the_plan_when_it_starts_and_leaves_it_when_it_is_withdrawn() -> None:
+    start, result = a_start(task_id="x"), a_trial(task_id="x")
+    planned = [a_trial(task_id=task) for task in TASK]
+    assert bounds(NAMED, *planned, start) == (0.75, 1.0)
+    assert bounds(NAMED, *planned, start, result) == (1.0, 1.0)
+    gone = {"type": "trial_retracted"} | {
+        name: result[name] for name in ("run_id", "task_id", "agent", "model")
+    }
+    assert progress(NAMED, *planned, result, gone | {"revision": 0}) == (3, 3, False)
+
+
+@pytest.mark.parametrize(
+    ("plan", "trial", "agents", "run"),
+    [
+        ({"tiers": ["T0"]}, {"tier": "T1"}, 4, 4),
+        ({"tiers": ["T0"], "tasks": 3}, {"tier": "T1"}, 4, 4),
+        ({}, {"agent": "b", "model": "m"}, 3, 3),
+        ({}, {"attempt": 2}, 4, 4),
+        ({"subtests": {"T0": 2}, "tiers": ["T0"]}, {"tier": "T0", "attempt": 7, "subtest": "s"}, 6, 6),
+    ],
+)
+def test_other_tiers_and_attempts_are_unplanned_where_a_group_has_them(
+    plan: Event, trial: Event, agents: int, run: int
+) -> None:
+    of_plan = {"tier": "T0"} if "tiers" in plan else {}
+    of_plan |= {"subtest": "s"} if "subtests" in plan else {}
+    events = [NAMED | plan, a_trial(task_id="a", **of_plan), a_trial(task_id="a", **of_plan | trial)]
+    summaries = summarised(events)
+    assert (summaries[AGENT]["runs_planned"], summaries["run run-1"]["progress"]["planned"]) == (agents, run)
+
+
+def test_attempts_beyond_the_planned_number_leave_no_order() -> None:
+    plan = NAMED | {"order": TASK, "order_kind": "shuffled"}
+    again = [a_trial(task_id="a"), a_trial(task_id="a", attempt=2)]
+    assert of_agent(plan, *again)["final_missing"] == "plan_exceeded"
+    assert bounds(plan, *again) == (0.5, 1.0)
+    only_second = a_trial(task_id="a", attempt=2)
+    assert bounds(plan, only_second) == (1 / 3, 1.0), "which number it has does not matter"
+
+
+def test_other_tiers_leave_no_order() -> None:
+    plan = NAMED | {"tiers": ["T0"], "order": TASK, "order_kind": "shuffled"}
+    other = [a_trial(task_id="a", tier="T0"), a_trial(task_id="b", tier="T1")]
+    assert of_agent(plan, *other)["final_missing"] == "plan_exceeded"
+
+
+def test_repeats_in_shards_of_their_own_are_counted_at_their_task() -> None:
+    plan = NAMED | {"attempts": 2}
+    repeats = [a_trial(task_id="a", shard=f"a__{name}") for name in "xyz"]
+    assert progress(plan, *repeats[:2])[:2] == (2, 6)
+    assert progress(plan, *repeats)[:2] == (3, 7)
+
+
+@pytest.mark.parametrize("outcome", [True, False, None])
+def test_unplanned_trials_are_added_to_the_interval_of_the_plan_both_ways(outcome: bool | None) -> None:
+    """inference 5, the plan grows; here no plan says so."""
+    plan, other = declared(planned_at=BEFORE), a_trial(task_id="x", resolved=outcome)
+    first = [a_start(task_id="x")] if outcome is None else [other]
+    result = of_agent(plan, *RESULTS, *first)["final"]
+    of_plan = final([True, False, True, False], planned=8, later=[outcome]).rates()
+    assert (result["low"], result["high"], result["planned"]) == (*of_plan, 9)
+
+
+def test_a_trial_withdrawn_after_its_result_stays_in_the_plan_at_its_place() -> None:
+    """inference 3; a second plan without the failures must not make the rest look better."""
+    first, fewer = declared(planned_at=BEFORE), [task for task in TASKS if task not in ("t1", "t6")]
+    second = declared(fewer, tasks=fewer, planned_at=AFTER, revision=2)
+    seen = [True, False, True, False]
+    for events in permutations((first, second)):
+        result = of_agent(*events, *RESULTS)["final"]
+        assert (result["low"], result["high"]) == final(seen, planned=7).rates()
+        assert (result["planned"], result["unknown"], result["passes"]) == (7, 3, 2)
+        late = of_agent(*events, *RESULTS, a_trial(task_id="t6"))["final"]
+        in_queue = [*seen, None, None, True]
+        assert (late["low"], late["high"]) == final(in_queue, planned=8).rates()
+    assert bounds(first, second, *RESULTS) == (2 / 7, 5 / 7)
+
+
+@given(st.data())
+def test_whatever_comes_stays_within_the_bounds_that_were_said(data: st.DataObject) -> None:
+    """inference 4: results of planned and unplanned trials, in any order; only what began can surprise."""
+    plan = data.draw(st.sampled_from([{}, {"attempts": 2}, {"tiers": ["T0"]}, {"tiers": ["T0", "T1"]}]))
+    tiers: list[str | None] = [*plan.get("tiers", [None]), "T2"] if "tiers" in plan else [None]
+    planned = {
+        (task, attempt, tier)
+        for task in TASK
+        for attempt in range(1, plan.get("attempts", 1) + 1)
+        for tier in plan.get("tiers", [None])
+    }
+    attempts = range(1, plan.get("attempts", 1) + 1)
+    every = [(task, attempt, tier) for task in [*TASK, "x", "y"] for attempt in attempts for tier in tiers]
+    begun = data.draw(st.lists(st.sampled_from(every), unique=True, min_size=1))
+    passes = {one: data.draw(st.booleans()) for one in {*begun, *planned}}
+    ended = begun[: data.draw(st.integers(0, len(begun)))]
+
+    def event(one: tuple[str, int, str | None], make: Any, **fields: Any) -> Event:
+        task, attempt, tier = one
+        of: Event = make(task_id=task, attempt=attempt, **fields)
+        return of | ({} if tier is None else {"tier": tier})
+
+    starts = [event(one, a_start) for one in begun]
+    results = {one: event(one, a_trial, resolved=passed) for one, passed in passes.items()}
+    now = [NAMED | plan, *starts, *(results[one] for one in ended)]
+    said = of_agent(*now)["reachable"]
+    mixed = data.draw(st.permutations(now))
+    assert of_agent(*mixed)["reachable"] == said
+    low, high = said["pass_rate"].values()
+    assert low <= sum(passes.values()) / len(passes) <= high
+    assert progress(NAMED | plan, *results.values()) == (len(passes), len(passes), False)

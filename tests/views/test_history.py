@@ -58,7 +58,7 @@ def test_a_task_is_dead_where_all_agents_agree() -> None:
     assert tasks["easy"].differs_at_most == pytest.approx(0.2831, abs=1e-4)
     assert tasks["open"].differs_at_most is None
     assert dead_words(list(tasks.values())) == (
-        "1 of 3 tasks are dead: 1 always passed, 0 never. The next agent differs on such a task with a "
+        "1 of 3 tasks is dead: 1 always passed, 0 never. The next agent differs on such a task with a "
         "chance of at most 28.3 % (95 %)"
     )
 

@@ -355,7 +355,9 @@ def dead_words(tasks: Sequence[TaskHistory]) -> str:
     if not tasks:
         return ""
     passed = sum(task.dead == "passed" for task in dead)
-    said = f"{len(dead)} of {len(tasks)} tasks are dead: {passed} always passed, {len(dead) - passed} never"
+    are = "is" if len(dead) == 1 else "are"
+    of = f"{len(dead)} of {counted(len(tasks), 'task')}"
+    said = f"{of} {are} dead: {passed} always passed, {len(dead) - passed} never"
     if not dead:
         return said
     chance = differs_at_most(min(task.agents for task in dead))

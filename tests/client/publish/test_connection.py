@@ -240,7 +240,7 @@ def test_records_that_an_unexpected_error_meets_are_told_and_the_next_ones_arriv
         with monkeypatch.context() as broken:
             broken.setattr(publisher._outbox, "publish", lambda _: 1 / 0)
             publisher.send(Outgoing(b"unexpected", b"lost"))
-            with pytest.raises(NotDelivered, match="1 events were not acknowledged"):
+            with pytest.raises(NotDelivered, match="1 event was not acknowledged"):
                 publisher.flush(20)
         publisher.send(Outgoing(b"unexpected", b"arrives"))
     assert values_of(stack.settings, b"unexpected") == [b"arrives"]
@@ -254,7 +254,7 @@ def publish_values(settings: Settings, key: bytes, values: list[bytes]) -> None:
 
 def test_what_the_broker_refuses_is_counted_and_the_rest_arrives(stack: Online) -> None:
     values = [b"small", b"x" * 5 * 1024 * 1024, b"also small"]
-    with pytest.raises(NotDelivered, match=r"^1 events were not acknowledged .* \(2 were\)"):
+    with pytest.raises(NotDelivered, match=r"^1 event was not acknowledged .* \(2 were\)"):
         publish_values(stack.settings, b"refused", values)
     assert sorted(values_of(stack.settings, b"refused")) == [values[2], values[0]]
 
