@@ -286,14 +286,25 @@ class Unplanned(NamedTuple):
     """The trials of a group that its plan does not have, once they have started.
 
     Attributes:
-        trials: all of them.
-        tasks: how many of their tasks the plan does not name.
-        elsewhere: those that are unplanned for their tier, or as one attempt too many.
+        trials: those that join the plan.
+        tasks: how many of their tasks an earlier plan named.
+        elsewhere: those that join it for their tier, or as one attempt too many.
+        unnamed: trials of tasks without a plan. They may be planned ones: harnesses rename tasks.
     """
 
     trials: int = 0
     tasks: int = 0
     elsewhere: int = 0
+    unnamed: int = 0
+
+    def beside(self, planned: int, begun: int, *, finished: bool) -> Unplanned:
+        """The same beside a plan of so many trials: what has no room in it joins it.
+
+        Once the run has finished with as many trials as planned, the unnamed ones are the planned ones.
+        """
+        joined = min(max(begun - planned - self.trials, 0), self.unnamed)
+        is_full = finished and begun >= planned + self.trials
+        return self._replace(trials=self.trials + joined, unnamed=0 if is_full else self.unnamed - joined)
 
 
 _EVERYTHING_PLANNED = Unplanned()
@@ -304,12 +315,14 @@ class TrialsNamed(NamedTuple):
 
     Attributes:
         tasks: the same object until the plan changes; None if the plan only counts its tasks.
+        before: the tasks that the first plan named.
         tiers: None if the plan names none.
         attempts: planned at each task.
         in_tier: the same in all subtests of a tier together.
     """
 
     tasks: list[str] | None
+    before: list[str] | None
     tiers: list[str] | None
     attempts: int
     in_tier: Callable[[str | None], int]
@@ -319,17 +332,19 @@ class TrialsNamed(NamedTuple):
 class GroupPlan:
     """The plan for one group.
 
-    Unplanned trials join the plan when they start, so that neither progress nor a bound leaves them out.
+    Unplanned trials join the plan when they start.
 
     Attributes:
         trials: planned trials; None: no plan (R26).
+        most: the same, if no unnamed trial is a planned one by another name.
         declared: the same, if the plan states all of it; None: a part is assumed or was only seen.
-        unplanned: those among them that the plan does not have.
+        unplanned: those among them that the plan does not have, and perhaps others.
         undeclared: the plan states trials, but leaves out tiers or subtests that were seen.
         incomplete: the plan is not complete, so the number of missing trials is unknown.
     """
 
     trials: int | None
+    most: int | None
     declared: int | None
     undeclared: bool
     attempts: int | None
@@ -342,7 +357,7 @@ class GroupPlan:
     @property
     def attempts_per_task(self) -> int | None:
         """None without a plan, or with trials that are not in it: their tasks may have other numbers."""
-        if not self.declared or not self.tasks or self.unplanned.trials:
+        if not self.declared or not self.tasks or self.unplanned.trials or self.unplanned.unnamed:
             return None
         return self.declared // self.tasks
 
@@ -361,9 +376,14 @@ class Denominators:
         plan: Plan,
         groups: Mapping[GroupId, GroupState],
         is_baseline: Callable[[str], bool],
-        unplanned: Callable[[GroupId, TrialsNamed], Unplanned] = lambda group, named: _EVERYTHING_PLANNED,
+        unplanned: Callable[[GroupId, TrialsNamed], tuple[Unplanned, int]] = lambda group, named: (
+            _EVERYTHING_PLANNED,
+            0,
+        ),
+        first_tasks: list[str] | int | None = None,
     ) -> None:
         self._plan, self._groups, self._is_baseline = plan, groups, is_baseline
+        self._first_tasks = first_tasks
         self._unplanned = unplanned
         self._of: dict[GroupId, GroupPlan] = {}
         self._each = plan.trials_per_subtest()
@@ -387,7 +407,9 @@ class Denominators:
         trials = self.run() if group == RUN else self.group(group)
         if trials is None or self._each is None:
             return self.of_group(trials)
-        unplanned = self._unplanned_of(group)
+        unplanned, begun = self._unplanned_of(group)
+        if unplanned.unnamed:
+            unplanned = unplanned.beside(trials, begun, finished=self._plan.finished is not None)
         joined = min(trials + unplanned.trials, MAX_COUNT)
         if group == RUN:
             return self.of_group(joined, unplanned=unplanned)
@@ -405,7 +427,8 @@ class Denominators:
         plan, declared_trials = self._plan, None if self.incomplete else trials
         tasks = self._task_count and self._task_count + unplanned.tasks
         facts = (plan.attempts, tasks, plan.judged, plan.awaits_scores, self.incomplete)
-        return GroupPlan(declared_trials, declared, undeclared, *facts, unplanned)
+        most = declared_trials and declared_trials + unplanned.unnamed
+        return GroupPlan(declared_trials, most, declared, undeclared, *facts, unplanned)
 
     def group(self, group: GroupId) -> int | None:
         if group.tier is None:
@@ -449,19 +472,21 @@ class Denominators:
             return None
         return _product(self._each, self._places, len(self._planned))
 
-    def _unplanned_of(self, group: GroupId) -> Unplanned:
+    def _unplanned_of(self, group: GroupId) -> tuple[Unplanned, int]:
         whole = self._unplanned_of_run
-        return whole if group == RUN or not whole.trials else self._unplanned(group, self._named)
+        is_whole = group == RUN or whole[0] == _EVERYTHING_PLANNED
+        return whole if is_whole else self._unplanned(group, self._named)
 
     @cached_property
-    def _unplanned_of_run(self) -> Unplanned:
+    def _unplanned_of_run(self) -> tuple[Unplanned, int]:
         return self._unplanned(RUN, self._named)
 
     @cached_property
     def _named(self) -> TrialsNamed:
-        tasks, attempts = self._plan.get("tasks"), self._plan.attempts or 1
+        tasks, before, attempts = self._plan.get("tasks"), self._first_tasks, self._plan.attempts or 1
         return TrialsNamed(
             tasks if isinstance(tasks, list) else None,
+            before if isinstance(before, list) else None,
             self._plan.get("tiers") or None,
             attempts,
             lambda tier: (
@@ -629,8 +654,8 @@ class Queue:
         self.order = plan.order
         self._kind_at = lru_cache(maxsize=1)(self.order.kind_at)
         self.difficulty: dict[str, float] = plan.get("task_difficulty") or {}
-        self._first = _names(plan.first("tasks"))
-        self._growth = _Growth.of(plan)
+        self.first_tasks: list[str] | int | None = plan.first("tasks")
+        self._growth = _Growth.of(plan, self.first_tasks)
         self._has_rounds = False
         self._places = None if self.order.entries is None else self._numbered(self.order.entries)
         self.withdrawn = frozenset(
@@ -670,10 +695,8 @@ class Queue:
         return places.get((key.task_id, key.attempt), places.get(key.task_id))
 
     def is_later(self, key: SlotKey) -> bool:
-        """Whether the first plan lacks this trial."""
-        if self._growth is not None:
-            return not self._growth.had(key.task_id, key.attempt)
-        return self._first is not None and key.task_id not in self._first
+        """Whether the first plan lacks this trial, and another one has it."""
+        return self._growth is not None and not self._growth.had(key.task_id, key.attempt)
 
     def is_withdrawn(self, key: SlotKey) -> bool:
         """Whether the first plan has this trial, and the current one does not."""
@@ -715,8 +738,8 @@ class _Growth:
     now_attempts: int
 
     @classmethod
-    def of(cls, plan: Plan) -> _Growth | None:
-        tasks, now_tasks = plan.first("tasks"), plan.get("tasks")
+    def of(cls, plan: Plan, tasks: list[str] | int | None) -> _Growth | None:
+        now_tasks = plan.get("tasks")
         attempts, now_attempts = plan.first("attempts") or 1, plan.attempts or 1
         if (_names(tasks) or tasks, attempts) == (_names(now_tasks) or now_tasks, now_attempts):
             return None

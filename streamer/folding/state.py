@@ -10,7 +10,7 @@ from itertools import chain
 from operator import sub
 from typing import Any
 
-from streamer.folding.groups import Counts, FormulaCodeSums, GroupState, Outcome, RunTotals
+from streamer.folding.groups import Counts, FormulaCodeSums, GroupState, Outcome, Owner, RunTotals
 from streamer.folding.plan import Denominators, Plan, Queue
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import (
@@ -314,7 +314,7 @@ class RunState:
         self.run_id = run_id
         self.plan = Plan()
         self.slots: dict[SlotKey, Slot] = {}
-        self._retracted: set[SlotKey] = set()
+        self._retracted: dict[Owner, set[SlotKey]] = {}
         self.changes = changes or RunChanges()
         self.counts = Counts()
         self.scores = Scores(self.slots, prices, self.counts, self.changes)
@@ -348,7 +348,8 @@ class RunState:
         self.scores.count()
 
     def denominators(self) -> Denominators:
-        return Denominators(self.plan, self.groups, self.scores.is_baseline, self.scores.roster.unplanned)
+        scores, first_tasks = self.scores, self.queue.first_tasks
+        return Denominators(self.plan, self.groups, scores.is_baseline, scores.roster.unplanned, first_tasks)
 
     def open_states(self) -> int:
         """Bits of the rows whose trials are not final (R19), as of the last `count`.
@@ -371,13 +372,15 @@ class RunState:
         open_rows = rows.count_any(RETRYABLE | UNJUDGED | NUMERIC) + rows.count(STARTED, STARTED | STORED)
         if not planned or ended < planned or open_rows:
             return False
-        return ended == denominators.of(RUN).trials
+        return ended == denominators.of(RUN).most
 
     def evidence(self, group_id: GroupId, open_states: int | None = None) -> Evidence:
         if open_states is None:
             open_states = self.open_states()
         finished, gone = self.plan.finished is not None, self._retracted
-        retracted = bool(gone) and any(group_id in self.scores.groups_of(key) for key in gone)
+        retracted = bool(gone) and any(
+            group_id in self.scores.groups_of(next(iter(keys))) for keys in gone.values()
+        )
         group, lineup = self.groups.get(group_id) or GroupState(), self.scores.roster.lineup(group_id)
         return Evidence(group, lineup, finished=finished, open_states=open_states, retracted=retracted)
 
@@ -487,8 +490,13 @@ class RunState:
         return Effect.STARTED
 
     def _note_retracted(self, key: SlotKey, slot: Slot) -> None:
-        change = self._retracted.add if slot.is_retracted else self._retracted.discard
-        change(key)
+        owner = (key.agent, key.model, key.tier)
+        if slot.is_retracted:
+            self._retracted.setdefault(owner, set()).add(key)
+        elif owner in self._retracted:
+            self._retracted[owner].discard(key)
+            if not self._retracted[owner]:
+                del self._retracted[owner]
 
     def score(self, key: SlotKey, late: LateScore) -> Effect:
         slot = self.slots.get(key)

@@ -544,7 +544,7 @@ def first_by_name(values: dict[str, T], most_bytes: int) -> dict[str, T]:
 def _is_provisional(of: Subject[RunTotals]) -> bool:
     planned = of.planned
     if planned.incomplete or planned.trials is not None:
-        return planned.incomplete or of.unruled.slots < (planned.trials or 0)
+        return planned.incomplete or of.unruled.slots < (planned.most or 0)
     tiers, expected = of.at.tiers, of.at.planned.tier
     return any(group.trials < (expected(tier) or 0) for tier, group in tiers.items())
 
@@ -765,7 +765,7 @@ GROUP: dict[str, GroupField] = {
     "trials": lambda of: of.counted.trials,
     "runs_planned": lambda of: of.planned.trials,
     "provisional": lambda of: (
-        of.planned.incomplete or (of.planned.trials is not None and of.counted.trials < of.planned.trials)
+        of.planned.incomplete or (of.planned.most is not None and of.counted.trials < of.planned.most)
     ),
     "mean_cost": lambda of: of.counted.distributions["cost_usd"].mean(),
     "cost_of_pass": lambda of: of.counted.cost_of_pass(),

@@ -200,11 +200,12 @@ class Lineup:
 
 @dataclass
 class _Unnamed:
-    """The tasks, by number, that are not among the named ones, out of the first ones that were seen."""
+    """The tasks, by number, that are not named, of the first ones that were seen; were they `before`?"""
 
     named: frozenset[str]
+    before: frozenset[str] = frozenset()
     seen: int = 0
-    tasks: list[int] = field(default_factory=list)
+    tasks: dict[int, bool] = field(default_factory=dict)
 
 
 class Roster:
@@ -215,7 +216,7 @@ class Roster:
         self._rows: dict[Owner, Rows] = {}
         self._groups: dict[GroupId, list[Rows]] = {}
         self._tasks: dict[str, int] = {}
-        self._named: list[str] | None = None
+        self._named: tuple[list[str] | None, list[str] | None] = None, None
         self._unnamed = _Unnamed(frozenset())
         self._provenance: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self.positions_changed = 0
@@ -282,31 +283,38 @@ class Roster:
     def groups(self) -> Iterator[GroupId]:
         return iter(self._groups)
 
-    def unplanned(self, group: GroupId, named: TrialsNamed) -> Unplanned:
-        """The group's trials with a start or a result that its plan does not name."""
-        unnamed, trials, elsewhere, tasks = self._without_name(named.tasks), 0, 0, set[int]()
+    def unplanned(self, group: GroupId, named: TrialsNamed) -> tuple[Unplanned, int]:
+        """The group's trials with a start or a result that its plan does not name, and how many began.
+
+        The second number counts only where a task is not planned.
+        """
+        others = self._without_name(named)
+        trials, elsewhere, unnamed, begun, tasks = 0, 0, 0, 0, set[int]()
         for rows in self._parts(group):
             tier = rows.owner[2]
             if group.tier is None and named.tiers is not None and tier not in named.tiers:
                 elsewhere += len(rows.begun())
-            elif unnamed or rows.most_attempts > named.attempts:
-                begun = rows.begun()
-                times = np.bincount(begun, minlength=len(self._tasks))
-                trials += int(times[unnamed].sum())
-                tasks.update(task for task in unnamed if times[task])
-                times[unnamed] = 0
+            elif others or rows.most_attempts > named.attempts:
+                times = np.bincount(rows.begun(), minlength=len(self._tasks))
+                begun += int(times.sum())
+                for task, was_planned in others.items():
+                    trials += int(times[task]) * was_planned
+                    unnamed += int(times[task]) * (not was_planned)
+                    tasks.update([task] if times[task] and was_planned else ())
+                times[list(others)] = 0
                 elsewhere += int(np.maximum(times - named.in_tier(tier), 0).sum())
-        return Unplanned(trials + elsewhere, len(tasks), elsewhere)
+        return Unplanned(trials + elsewhere, len(tasks), elsewhere, unnamed), begun + elsewhere
 
-    def _without_name(self, named: list[str] | None) -> list[int]:
-        """The tasks, by number, that are not among the named ones; found once for each plan and task."""
-        if named is None:
-            return []
-        if self._named is not named:
-            self._named, self._unnamed = named, _Unnamed(frozenset(named))
+    def _without_name(self, named: TrialsNamed) -> dict[int, bool]:
+        """The tasks, by number, that are not planned, and whether they were; found once for each plan."""
+        if named.tasks is None:
+            return {}
+        if self._named[0] is not named.tasks or self._named[1] is not named.before:
+            self._named = named.tasks, named.before
+            self._unnamed = _Unnamed(frozenset(named.tasks), frozenset(named.before or ()))
         of = self._unnamed
         new = enumerate(islice(self._tasks, of.seen, None), of.seen)
-        of.tasks += [number for number, task in new if task not in of.named]
+        of.tasks |= {number: task in of.before for number, task in new if task not in of.named}
         of.seen = len(self._tasks)
         return of.tasks
 
@@ -493,13 +501,14 @@ def uncertainty_body(
     if not group.has_verdicts:
         return body
     planned = plan.declared and plan.declared - group.numeric
-    body["ability"] = _ability(evidence, planned, plan.tasks)
+    most = planned and planned + plan.unplanned.unnamed
+    body["ability"] = _ability(evidence, most, plan.tasks)
     if group_id.agent is None:
         return body
     body["repeat"] = _repeat(evidence.successes)
-    if planned and group.verdict_trials <= planned:
-        reach = pass_rate(evidence.passed, evidence.known - evidence.passed, planned)
-        grade = _reachable_grade(group, plan, planned, reach, profile) if profile.thresholds else None
+    if most and group.verdict_trials <= most:
+        reach = pass_rate(evidence.passed, evidence.known - evidence.passed, most)
+        grade = _reachable_grade(group, plan, most, reach, profile) if profile.thresholds else None
         body["reachable"] = {
             "pass_rate": reach._asdict(),
             "pass_at_k": _reachable_pass_at_k(evidence, group, plan),
@@ -522,7 +531,7 @@ def conclusion(
     if not planned or planned == evidence.numeric:
         return Conclusion(None, FinalMissing.NO_PLAN)
     first = queue.first_trials(planned - unplanned.trials)
-    if first is None or evidence.numeric:
+    if first is None or evidence.numeric or unplanned.unnamed:
         return Conclusion(None, FinalMissing.ORDER_UNKNOWN_IN_PART)
     if unplanned.elsewhere:
         return Conclusion(None, FinalMissing.PLAN_EXCEEDED)
