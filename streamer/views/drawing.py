@@ -1,8 +1,8 @@
 """Every board as elements: one function draws the tables of the page, of reports and of saved files. Pure.
 
 An element is a list of tag, attributes and children, each a text or an element. So an agent's text cannot
-become markup. The page makes nodes of elements (`streamer/web/static/js/dom.js`), and `html_of` writes them
-as escaped HTML.
+become markup. The page makes nodes of elements (`streamer/web/static/js/shared/dom.js`), and `html_of` writes
+them as escaped HTML.
 
 >>> html_of(h("b", {"title": '"'}, "a<b"))
 '<b title="&quot;">a&lt;b</b>'
