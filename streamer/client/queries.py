@@ -554,7 +554,7 @@ class Queries:
     def comparison(self, run_id: str) -> Exchange[ComparedRun]:
         """The comparison of a run's agents, with their ranks and its tasks, from one moment.
 
-        Both change at most once a second. `streamer.views.pair_standings` explains two agents'
+        Both change at most twice a second. `streamer.views.pair_standings` explains two agents'
         counts. Raises UnknownRun if Redis does not have the run.
         """
         return (yield from self.answers(run_id, *OF_COMPARISON)).compared

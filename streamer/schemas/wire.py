@@ -858,7 +858,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic(
         "run-comparisons",
         "Comparisons of agents",
-        "Counts of every two agents of a run and the rank of each, published at most once a second.",
+        "Counts of every two agents of a run and the rank of each, published at most twice a second.",
         "run_id, percent-encoded",
         messages=("run_comparison",),
     ),

@@ -614,7 +614,7 @@ class ComparisonMissing(StrEnum):
     """There are more trials than planned, and the run has not ended with all of them in."""
     TOO_MANY_AGENTS = "too_many_agents"
     TOO_MANY_TRIALS = "too_many_trials"
-    """More trials than can be compared every second, or more tasks than can be ranked."""
+    """More trials than can be compared twice a second, or more tasks than can be ranked."""
     NO_VERDICTS = "no_verdicts"
 
 

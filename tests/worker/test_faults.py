@@ -293,7 +293,7 @@ def get_too_large(deployment: Deployment, worker: WorkerProcess, topic: str, eve
     last_good = only(SICK, everything)
     states = states_of(SICK, before, events)
     assert deployment.in_redis(last_good) == last_good
-    compared = last_good.pop(COMPARED)  # at most once a second, so perhaps of an earlier state
+    compared = last_good.pop(COMPARED)  # perhaps of an earlier state
     assert compared in [state.pop(COMPARED) for state in states]
     assert last_good in states, "the summaries are of one state"
     current = {

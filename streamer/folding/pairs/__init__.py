@@ -312,7 +312,7 @@ class Contestant:
 
 
 MOST_CELLS = 50_000
-"""Agents times trials that are compared: at most some MB in Redis, written at most once a second."""
+"""Agents times trials that are compared: at most some MB in Redis, written at most twice a second."""
 
 
 class Trials(NamedTuple):

@@ -832,7 +832,7 @@ MISSING: dict[ComparisonMissing, str] = {
     "no_plan": "the run declared no complete plan of trials, tiers and subtests, and has not finished",
     "plan_exceeded": "there are more trials than planned, and the run has not finished",
     "too_many_agents": "more than 60 agents",
-    "too_many_trials": "too many trials to compare once a second",
+    "too_many_trials": "more than 50,000 trials, or 10,000 tasks",
     "no_verdicts": "trials have only numbers, and no verdict",
 }
 """Why there are no ranks, for people."""
