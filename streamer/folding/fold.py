@@ -372,7 +372,7 @@ class Folded:
         counted: events that changed their run.
         superseded: results that lost their slot (R17).
         ignored: results that were withdrawn, or whose run was deleted.
-        missing_times: times that count as missing: without a zone, or outside 2000 to 2200.
+        missing_times: times that count as missing: without a zone, or outside 2000 to 2199.
     """
 
     touched: set[str] = field(default_factory=set)

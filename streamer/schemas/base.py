@@ -361,7 +361,7 @@ EventTime = Annotated[
     ]
     | None,
     AfterValidator(_if_plausible),
-    Field(description="RFC 3339; without zone, or outside 2000 to 2200, it is missing, and counted so."),
+    Field(description="RFC 3339; without zone, or outside 2000 to 2199, it is missing, and counted so."),
 ]
 """The time of an event by the harness's clock; None if the clock is clearly wrong."""
 

@@ -118,7 +118,7 @@ _IS_TEXT: Any = {"type": "string"}
 
 
 class Artifact(Message):
-    """A file that a trial left, or a link to one. Its name is recorded, but it is never read."""
+    """A file that a trial left, or a link to one. Workers record its name and never open it; the page may."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -389,7 +389,7 @@ class SlotEvent(Event):
     attempt: Ordinal = optional("n-th repeat of the task, from 1.", 1)
     agent: Name = optional('The LLM agent under test; null is "unknown" (D4).', UNKNOWN)
     model: Name = optional("The model behind the agent; normalised for reporting (E10).", UNKNOWN)
-    tier: Key | None = optional("Prompt tier, T0 to T6; null where there is none.")
+    tier: Key | None = optional("Prompt tier, such as T0; null where there is none.")
     subtest: Key | None = optional("Variant inside the tier.")
 
 
@@ -409,8 +409,8 @@ class TrialResult(Measurements, SlotEvent):
     cache_write_tokens: Count | None = optional("Input tokens written to a cache.")
     cost_usd: Amount | None = optional("Reported cost in US dollars (R2).")
     duration_seconds: Amount | None = optional("Wall time in seconds.")
-    started_at: EventTime = optional("Start, RFC 3339; without zone, or outside 2000 to 2200: missing.")
-    finished_at: EventTime = optional("End, RFC 3339; without zone, or outside 2000 to 2200: missing.")
+    started_at: EventTime = optional("Start, RFC 3339; without zone, or outside 2000 to 2199: missing.")
+    finished_at: EventTime = optional("End, RFC 3339; without zone, or outside 2000 to 2199: missing.")
     tests: TestCounts | None = optional("Test suite; null: does not apply (R20).")
     snapshot: SnapshotCounts | None = optional("Snapshots; null: does not apply (R20).")
     claimed: Claims | None = optional("Advantages and counts that a log states without speedups (R3).")
@@ -458,7 +458,7 @@ class TrialStarted(SlotEvent):
 
     type: Literal["trial_started"] = Field(description="Which event this is: a trial has started.")
     revision: Revision = optional("As in a result; a retraction up to it withdraws the start.", 0)
-    started_at: EventTime = optional("Start, RFC 3339; without zone, or outside 2000 to 2200: missing.")
+    started_at: EventTime = optional("Start, RFC 3339; without zone, or outside 2000 to 2199: missing.")
     position: Position | None = optional(
         "How many trials the run had started before, counted by the one process that "
         "starts them; null: not counted."
@@ -474,7 +474,7 @@ class RunStarted(Event):
     type: Literal["run_started"] = Field(description="Which event this is: the plan of a run.")
     revision: Revision = optional("Grows with every correction of the plan.", 0)
     harness: ShortText | None = optional("Which harness runs it.")
-    started_at: EventTime = optional("Start of the run; without zone, or outside 2000 to 2200: missing.")
+    started_at: EventTime = optional("Start of the run; without zone, or outside 2000 to 2199: missing.")
     tasks: TaskIds | TaskCount | None = optional("Task ids, or how many there are.")
     attempts: int | None = optional("Attempts per task (and subtest).", ge=1, le=MAX_PLANNED_ATTEMPTS)
     order: Order | None = optional(
@@ -562,7 +562,7 @@ class RunFinished(Event):
 
     type: Literal["run_finished"] = Field(description="Which event this is: a run is over.")
     revision: Revision = optional("Grows with every correction.", 0)
-    finished_at: EventTime = optional("End of the run; without zone, or outside 2000 to 2200: missing.")
+    finished_at: EventTime = optional("End of the run; without zone, or outside 2000 to 2199: missing.")
     status: Text | None = optional("What the harness calls the outcome.")
     scores_pending: bool | None = optional(
         "Whether scores are still to come, as of a judge that runs later. null: only if the plan says "

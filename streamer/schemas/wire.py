@@ -208,10 +208,10 @@ def missing_times_remark(run_id: str, count: int) -> str:
     """A sentence about times in a run's events that count as missing.
 
     >>> missing_times_remark("nightly", 2)[:60]
-    "Run 'nightly': 2 times without a zone, or outside 2000 to 22"
+    "Run 'nightly': 2 times without a zone, or outside 2000 to 21"
     """
     times, counts = ("1 time", "counts") if count == 1 else (f"{count:,} times", "count")
-    said = f"without a zone, or outside 2000 to 2200, {counts} as missing. Send RFC 3339 with a zone."
+    said = f"without a zone, or outside 2000 to 2199, {counts} as missing. Send RFC 3339 with a zone."
     return f"Run {shown(run_id)}: {times} {said}"
 
 

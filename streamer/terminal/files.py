@@ -167,7 +167,7 @@ def _broken_down(folding: Folding, run_id: str, by: str | None) -> list[dict[str
 
 def _counts(folding: Folding) -> str:
     counts = folding.counts
-    times = f", {counted(counts.missing_times, 'time')} without a zone, or outside 2000 to 2200"
+    times = f", {counted(counts.missing_times, 'time')} without a zone, or outside 2000 to 2199"
     return (
         f"{counted(counts.records, 'event')}: {counts.counted} counted, "
         f"{counted(counts.duplicates, 'duplicate')}, "

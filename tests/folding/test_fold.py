@@ -180,7 +180,7 @@ def test_the_speedups_behind_the_error_are_those_of_the_mean_whatever_comes_and_
 
 
 # -----------------------------------------------------------------------------
-# Times outside 2000 to 2200 come from a wrong clock or unit: they are missing, and counted so.
+# Times outside 2000 to 2199 come from a wrong clock or unit: they are missing, and counted so.
 
 
 OUTSIDE = [

@@ -49,7 +49,7 @@ TIMESTAMPS = (
     -1, 0, 946_684_799_999, 946_684_800_000, 7_258_118_399_999, 7_258_118_400_000, 253_402_300_799_999,
     253_402_300_800_000, 1_767_225_600_000_000, 2**62, 2**63 - 1,
 )  # fmt: skip
-"""Unix milliseconds: none, the ends of 2000 to 2200, of the year 9999, microseconds, and the largest."""
+"""Unix milliseconds: none, the ends of 2000 to 2199, of the year 9999, microseconds, and the largest."""
 
 HEADERS: tuple[tuple[str, bytes | None], ...] = (
     ("streamer-forwarded", b"0:1"), ("streamer-forwarded", b"\xff"), ("", b""), ("nothing", None),

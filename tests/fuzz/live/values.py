@@ -80,7 +80,7 @@ TIMES = {
         "0000-01-01T00:00:00Z", "2026-01-31T23:59:60Z",
     ),
 }  # fmt: skip
-"""2000 to 2200 are the years that count; 1 to 9999 those that can be read."""
+"""2000 to 2199 are the years that count; 1 to 9999 those that can be read."""
 
 FAR_INTEGERS = (2**31, 2**53, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64, 10**30, -1, -(2**63), -(2**63) - 1)
 FAR_NUMBERS = (-1.0, -5e-324, float("inf"), float("-inf"), float("nan"), 10**400)
