@@ -190,7 +190,7 @@ OLD = timedelta(days=1)
 class Rules:
     """The rules for notices besides start, end, grades and the leader; None turns a rule off.
 
-    A run counts as stalled `stalled_after` its last result while planned ones are missing.
+    A run counts as stalled `stalled_after` its last event while it is not over.
     """
 
     budget_usd: float | None = None
