@@ -91,7 +91,7 @@ notify_options = bundled(
         "--stalled-after",
         type=FiniteRange(min=0, min_open=True),
         metavar="MINUTES",
-        help="Notify when an unfinished run has had no result for this long.",
+        help="Notify when an unfinished run has had no start or result for this long.",
     ),
     click.option(
         "--rejection-rate",
