@@ -168,6 +168,13 @@ def agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
     return (None if name and ":" in name else name), text(agent.get("model_name"))
 
 
+def is_unverified(job: Path, config: Mapping[str, Any], lock: Mapping[str, Any]) -> bool:
+    """Whether the job ran with verification disabled, by its config, else by each of its trials."""
+    trials = [config] if config else objects(lock, "trials")
+    trials = trials or [part(result, "config") for result in _results(subdirectories(job))]
+    return bool(trials) and all(part(trial, "verifier").get("disable") is True for trial in trials)
+
+
 def labels(agents: list[tuple[str | None, str | None]]) -> list[str] | None:
     """Labels of the agents without repeats; None if some have no name before they run."""
     if not agents or not all(name for name, _ in agents):
@@ -696,7 +703,7 @@ class Harbor:
                 "benchmark": benchmark,
                 "benchmark_version": version,
                 "metrics": {MAIN_REWARD: {"direction": "higher"}},
-                "verdicts": False if part(config, "verifier").get("disable") is True else None,
+                "verdicts": False if is_unverified(path, config, lock) else None,
                 "provenance": made_with(
                     {
                         "dataset": [text(one.get("name")) for one in objects(config, "datasets")],

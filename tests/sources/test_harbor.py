@@ -378,6 +378,20 @@ def test_r31_a_job_without_verification_has_no_pass_rate(tmp_path: Path) -> None
         assert summary["accuracy"] == accuracy
 
 
+@pytest.mark.parametrize("known_by", ["lock", "trials"])
+def test_r31_a_job_without_config_and_verification_has_no_pass_rate(tmp_path: Path, known_by: str) -> None:
+    """As a job of `harbor serve`: only its lock and its trials say it."""
+    for disabled, accuracy in ((False, 0.0), (True, None)):
+        unverified = {"verifier": {"disable": disabled}}
+        trial = a_trial_result(verifier_result=None)
+        job = a_job(tmp_path / "job", trial | {"config": trial["config"] | unverified})
+        (job / "config.json").unlink()
+        if known_by == "lock":
+            write_json(job / "lock.json", {"n_concurrent_trials": 1, "trials": [{"task": {}} | unverified]})
+        [summary] = summaries(converted(job)[0]).values()
+        assert summary["accuracy"] == accuracy
+
+
 def remarks_of(report: ConvertReport) -> list[str]:
     return [str(remarks).partition(": ")[2] for remarks in report.remarks.values()]
 
