@@ -737,7 +737,7 @@ class Harbor:
                 reason = f"`task_name` is {result.get('task_name')!r}, not text"
                 yield Unreadable(file, f"not a trial result of harbor: {reason}")
                 continue
-            yield from _remarks(file, result, rewards.get(clean_name(directory)))
+            yield from _remarks(file, result, rewards)
             yield self._trial(path, file, result, options, of_job)
 
     def part(self, run: Path, changed: Path) -> Path | None:
@@ -787,13 +787,19 @@ class Harbor:
         )
 
 
-def _remarks(file: Path, result: Mapping[str, Any], of_job: Mapping[str, float] | None) -> Iterator[Remark]:
+def _remarks(
+    file: Path, result: Mapping[str, Any], by_trial: Mapping[str, Mapping[str, float]]
+) -> Iterator[Remark]:
     mode = failure_mode(result)
     if not reward_counts(result) and mode not in _KNOWN:
         yield Remark(file, UNKNOWN_TYPE, mode)
-    for name, counted in (of_job or {}).items():
-        if is_finite(own := _rewards(result).get(name)) and own != counted:
-            yield Remark(file, OTHER_REWARD, f"{clean_name(file.parent)}: {name} {own}, not {counted}")
+    trial = text(result.get("trial_name")) or clean_name(file.parent)
+    for name, counted in by_trial.get(trial, {}).items():
+        own = _rewards(result).get(name)
+        if is_finite(counted) and (own != counted or not is_finite(own)):
+            yield Remark(
+                file, OTHER_REWARD, f"{trial}: {name} {'none' if own is None else own}, not {counted}"
+            )
 
 
 def _revision(job: Path, file: Path, result: Mapping[str, Any]) -> int:

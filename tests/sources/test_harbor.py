@@ -457,6 +457,20 @@ def test_a_reward_that_differs_from_the_jobs_is_said_and_counts(tmp_path: Path) 
     ]
 
 
+@pytest.mark.parametrize("rewards", [None, {}, {"reward": None}])
+def test_r35_a_reward_that_only_the_job_has_is_said_whatever_the_directorys_name(
+    tmp_path: Path, rewards: Event | None
+) -> None:
+    lost = a_trial_result("lost", "lost__1", verifier_result=rewards and {"rewards": rewards})
+    job = a_job(tmp_path / "job", a_trial_result(name="kept__1"), lost)
+    stats = {"evals": {"codex": {"reward_stats": {"reward": {"1.0": ["kept__1", "lost__1"]}}}}}
+    write_json(job / "result.json", {"n_total_trials": 2, "stats": stats})
+    events, report = converted(job)
+    assert [trial.get("resolved") for trial in trials_of(events)] == [True, None]
+    [remark] = remarks_of(report)
+    assert remark.endswith("its own file counts: lost__1: reward none, not 1.0")
+
+
 def an_exception(kind: str, **policy: bool) -> Event:
     return {"exception_type": kind, "exception_message": "x", **({"policy": policy} if policy else {})}
 
