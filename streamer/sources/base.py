@@ -810,14 +810,14 @@ def usage_of(
     (100, 1050)
     """
     fresh, output = input_tokens, output_tokens
-    if type(fresh) is int and type(output) is int and type(total) is int:
+    if type(fresh) is int and type(output or 0) is int and type(total) is int:
         cached = sum(count for count in (cache_read, cache_write) if type(count) is int)
         thought = reasoning if type(reasoning) is int else 0
-        rest = total - fresh - output  # equal to the cache, if the input excludes it
+        rest = total - fresh - (output or 0)  # equal to the cache, if the input excludes it
         if rest != cached and rest in (0, thought) and cached <= fresh:
             fresh -= cached
-        if rest != cached and rest in (thought, thought + cached):
-            output += thought
+        if thought and rest != cached and rest in (thought, thought + cached):
+            output = (output or 0) + thought
     return {
         "input_tokens": fresh,
         "output_tokens": output,

@@ -205,6 +205,8 @@ def test_r2_a_cost_above_0_is_the_reported_one(tmp_path: Path, harness: str) -> 
         ({"input": 100, "output": 50, "cache": 800, "reasoning": 7, "total": 957}, (100, 57, 800)),
         ({"input": 100, "output": 50, "cache": 800, "total": 150}, (100, 50, 800)),  # more than the input
         ({"input": 900, "output": 50, "cache": 800}, (900, 50, 800)),  # no total
+        ({"input": 1000, "output": None, "cache": 800, "total": 1000}, (200, None, 800)),
+        ({"input": 200, "output": None, "cache": 800, "total": 1000}, (200, None, 800)),
     ],
 )
 def test_r2_the_total_says_what_input_and_output_mean(
@@ -215,9 +217,11 @@ def test_r2_the_total_says_what_input_and_output_mean(
     assert tuple(trial.get(name) for name in names) == tokens
 
 
-def test_r2_the_input_of_harbor_has_the_cache_in_it(tmp_path: Path) -> None:
-    trial = one_trial(_harbor(tmp_path / "job", "t", input=100, cache=30, output=7))
+@pytest.mark.parametrize("output", [7, None])
+def test_r2_the_input_of_harbor_has_the_cache_in_it(tmp_path: Path, output: int | None) -> None:
+    trial = one_trial(_harbor(tmp_path / "job", "t", input=100, cache=30, output=output))
     assert (trial["input_tokens"], trial["cache_read_tokens"]) == (70, 30)
+    assert trial.get("output_tokens") == output
 
 
 def test_no_connector_has_tokens_or_a_cost_by_a_rule_of_its_own() -> None:
