@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.schemas.base import MAX_PLANNED_ATTEMPTS, UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Item, Parsed, RunPlan, Unreadable, count_of, made_with
+from streamer.sources.base import (
+    ConvertOptions,
+    Item,
+    Parsed,
+    Remark,
+    RunPlan,
+    Unreadable,
+    count_of,
+    made_with,
+)
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -268,6 +277,9 @@ def run_file_entries(file: Path) -> tuple[list[Any], list[Unreadable]]:
 # The connector: the events of one Terminal-Bench run directory.
 
 
+OTHER_VERDICT = "with another verdict in the run's results file, which does not count"
+
+
 class TerminalBench:
     """Connector for Terminal-Bench. It reads an fc-eval run only on request, and without its speedups."""
 
@@ -334,13 +346,13 @@ class TerminalBench:
                 "without its speedups",
             )
             return
-        seen: set[_Identity] = set()
+        seen: dict[_Identity, Any] = {}
         if within == path / RESULTS and not options.trial_files_only:
             yield from self._trials_of_run_file(path, plan, seen, alone=True)
             return
         for item in self._trials_of_files(path, plan, within):
             if isinstance(item, Parsed):
-                seen.add(_identity(item.event))
+                seen[_identity(item.event)] = item.event.get("resolved")
             yield item
         if not options.trial_files_only and within is None:
             yield from self._trials_of_run_file(path, plan, seen)
@@ -377,7 +389,7 @@ class TerminalBench:
                 yield start_of(directory, slot, *made_first(directory))
 
     def _trials_of_run_file(
-        self, path: Path, plan: RunPlan, seen: set[_Identity], *, alone: bool = False
+        self, path: Path, plan: RunPlan, seen: dict[_Identity, Any], *, alone: bool = False
     ) -> Iterator[Item]:
         """Trials that only the run-level file has: crashed ones, or all of them (H2, H6)."""
         file = path if is_file(path) else path / RESULTS
@@ -389,9 +401,13 @@ class TerminalBench:
             if isinstance(trial, str):
                 yield Unreadable(file, f"results[{number}]: {trial}")
                 continue
-            identity = _identity(trial.event)
-            if identity not in seen and not (alone and has_own_file(path, *identity)):
-                seen.add(identity)
+            identity, verdict = _identity(trial.event), trial.event.get("resolved")
+            if identity in seen:
+                if seen[identity] != verdict:
+                    values = f"is_resolved is {seen[identity]}, not {verdict}"
+                    yield Remark(file, OTHER_VERDICT, f"{trial.event.get('trial_name')}: {values}")
+            elif not (alone and has_own_file(path, *identity)):
+                seen[identity] = verdict
                 home = directory_of(path, *identity)
                 left = present({"artifacts": trial_artifacts(path, home)})
                 yield Parsed(file, trial.event | left, from_run_file=True)

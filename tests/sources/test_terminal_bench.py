@@ -125,6 +125,18 @@ def test_a_trial_in_both_files_is_one_event_from_its_own_file(tmp_path: Path) ->
     assert (report.trials, report.run_file_trials, report.duplicates) == (2, 1, 0)
 
 
+def test_r35_a_verdict_that_differs_in_the_run_file_is_said_and_does_not_count(tmp_path: Path) -> None:
+    trials = [a_result("a"), a_result("b", is_resolved=None), a_result("c")]
+    others = [a_result("a", is_resolved=False), a_result("b"), a_result("c", failure_mode="agent_timeout")]
+    events, report = converted(a_run(tmp_path / "run1", trials, others))
+    assert [trial.get("resolved") for trial in trials_of(events)] == [True, None, True]
+    [remark] = report.remarks.values()
+    assert (remark.trials, sorted(remark.details)) == (
+        2,
+        ["a.1-of-1.run1: is_resolved is True, not False", "b.1-of-1.run1: is_resolved is None, not True"],
+    )
+
+
 def test_a_broken_trial_file_is_made_good_by_the_run_file(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result()], [a_result()])
     file = write_json(run / "oom" / "oom.1-of-1.run1" / "results.json", '{"task_id": "oom", "is_res')
