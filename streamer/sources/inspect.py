@@ -254,7 +254,7 @@ def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[
         {
             "type": "run_started",
             "harness": HARNESS,
-            "revision": nanoseconds(spec.get("created")) or 0,
+            "revision": _revision_of(spec.get("created")),
             "started_at": spec.get("created"),
             "planned_at": spec.get("created"),
             "tasks": tasks,
@@ -361,11 +361,16 @@ def finished_event(status: Any, stats: Record) -> dict[str, Any] | None:
     return present(
         {
             "type": "run_finished",
-            "revision": nanoseconds(completed_at) or 0,
+            "revision": _revision_of(completed_at),
             "finished_at": completed_at,
             "status": status,
         }
     )
+
+
+def _revision_of(time: Any) -> int:
+    """A time in Unix nanoseconds. Early logs have times without a zone: only their order counts."""
+    return nanoseconds(time) or nanoseconds(f"{time}Z") or 0
 
 
 def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record = NOTHING) -> dict[str, Any]:

@@ -119,6 +119,17 @@ def test_the_plan_of_a_retry_that_ran_nothing_again_is_sent(tmp_path: Path) -> N
     assert report.duplicates == 1
 
 
+def test_the_end_of_an_early_logs_retry_counts_although_its_times_have_no_zone(tmp_path: Path) -> None:
+    """As in logs of May 2024."""
+    for hour, status in (("03", "error"), ("04", "success")):
+        time = f"2024-05-05T{hour}:00:00"
+        log = {"version": 2, "status": status, "eval": a_spec(created=time), "stats": {"completed_at": time}}
+        log["samples"] = [a_summary(uuid=None)]
+        write_json(tmp_path / f"2024-05-05T{hour}-00-00_addition_T1.json", log)
+    events, _ = converted(tmp_path)
+    assert [event.get("status") for event in events if event["type"] == "run_finished"] == ["success"]
+
+
 def test_a_recovered_log_ends_the_run_that_was_lost(tmp_path: Path) -> None:
     """As `inspect log recover` writes it, beside the log of the eval that was killed."""
     lost = {"_journal/start.json": {"eval": a_spec(), "plan": A_PLAN}}
