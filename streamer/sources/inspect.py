@@ -47,6 +47,7 @@ from streamer.sources.files import (
     FileError,
     check_size,
     clean_name,
+    entries,
     is_file,
     listed,
     mtime_ns,
@@ -59,6 +60,7 @@ from streamer.sources.files import (
     present,
     read_object,
     reading,
+    subdirectories,
     text,
 )
 
@@ -570,6 +572,14 @@ def shard_of(path: Path) -> tuple[str, str] | None:
     return _id_in(shards[1]), path.parent.name
 
 
+def _count_of_shards(directory: Path) -> int:
+    """The number of shards with a log, even a broken one: without it the run is not complete (R34)."""
+    return sum(
+        any(Path(entry.name).suffix in (ARCHIVE, ".json") for entry in entries(shard))
+        for shard in subdirectories(directory)
+    )
+
+
 def _id_in(name: str) -> str:
     named = _LOG_NAME.fullmatch(name)
     return named[1] if named else name
@@ -776,6 +786,8 @@ class Inspect:
         plan.agent = agent_of(spec, solvers) or options.agent
         plan.model = text(spec.get("model")) or options.model
         plan.started = started_event(spec, solvers, options.agent)
+        if plan.part is not None:
+            plan.started["parts"] = _count_of_shards(path.parent.parent)
         plan.finished = finished_event(header.get("status"), part(header, "stats"))
         plan.announced = _announced(header)
         if plan.part is None and path.parent.name.isdecimal():

@@ -905,6 +905,19 @@ def test_a_run_ends_when_all_of_its_shards_have(tmp_path: Path) -> None:
     assert end_of(converted(tmp_path)[0]) == "error"
 
 
+@pytest.mark.parametrize("broken", [half, lambda path: path.write_bytes(b"")])
+def test_r35_a_run_with_a_broken_shard_is_not_complete(
+    tmp_path: Path, broken: Callable[[Path], object]
+) -> None:
+    a_shard(tmp_path, 0, 1, 2)
+    broken(a_shard(tmp_path, 1, 3))
+    (tmp_path / SHARDS / "2").mkdir()
+    events, _ = converted(tmp_path)
+    plan = joined_plan(events)
+    assert (plan.parts, end_of(events)) == ({"seen": 1, "planned": 2}, None)
+    assert plan.get("plan_complete") is False
+
+
 def test_a_worker_that_ran_again_takes_the_place_of_its_first_try(tmp_path: Path) -> None:
     a_shard(tmp_path, 0, 1, 2, status="error")
     a_shard(tmp_path, 1, 3)
