@@ -842,7 +842,7 @@ def _wrong_with(sample: Any) -> str | None:
         return f"an object belongs here, not a JSON {type(sample).__name__}"
     if task_of(sample.get("id")) is None:
         shown = f"{sample.get('id')!r:.60}"
-        return f"`id` is {shown}, not a number or a string of 1 to {MAX_ID_CHARACTERS} characters"
+        return f"`id` is {shown}, not a whole number or a string of 1 to {MAX_ID_CHARACTERS} characters"
     return None
 
 

@@ -177,9 +177,13 @@ def test_scores_that_are_no_numbers_are_said_once_for_the_run(tmp_path: Path) ->
     ("summary", "wrong"),
     [
         (None, "an object belongs here, not a JSON NoneType"),
-        ({"epoch": 1}, "`id` is None, not a number or a string of 1 to 512 characters"),
-        (a_summary(id=[1]), "`id` is [1], not a number or a string of 1 to 512 characters"),
-        (a_summary(id="x" * 513), f"`id` is '{'x' * 59}, not a number or a string of 1 to 512 characters"),
+        ({"epoch": 1}, "`id` is None, not a whole number or a string of 1 to 512 characters"),
+        (a_summary(id=1.5), "`id` is 1.5, not a whole number or a string of 1 to 512 characters"),
+        (a_summary(id=[1]), "`id` is [1], not a whole number or a string of 1 to 512 characters"),
+        (
+            a_summary(id="x" * 513),
+            f"`id` is '{'x' * 59}, not a whole number or a string of 1 to 512 characters",
+        ),
     ],
 )
 def test_what_is_no_sample_is_reported_and_the_others_are_read(
@@ -588,7 +592,7 @@ def test_an_odd_id_costs_itself_and_not_the_plan() -> None:
     assert plan_of(events)["tasks"] == plan_of(events)["order"] == named
     assert [trial["task_id"] for trial in trials_of(events)] == named
     assert [reason for _, reason in report.unreadable] == [
-        "sample 7: `id` is '', not a number or a string of 1 to 512 characters"
+        "sample 7: `id` is '', not a whole number or a string of 1 to 512 characters"
     ]
     assert report.left_out == []
 
