@@ -513,7 +513,10 @@ _JSON_KEYS = {"version", "status", "eval", "plan"}
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file is a log of inspect_ai, by its first bytes or by its name and keys."""
+    """Whether a file is a log of inspect_ai, by its first bytes or by its name and keys.
+
+    An empty file is one by its name, so that it is reported.
+    """
     if not is_file(path):
         return False
     try:
@@ -522,7 +525,9 @@ def is_log(path: Path) -> bool:
     except FileError:
         return False
     if path.suffix == ARCHIVE:
-        return start.startswith(_ZIP_MAGIC.decode())
+        return not start or start.startswith(_ZIP_MAGIC.decode())
+    if not start:
+        return path.suffix == ".json" and _LOG_NAME.match(path.stem) is not None
     if path.suffix != ".json" or _JSON_START.match(start):
         return path.suffix == ".json"
     return _LOG_NAME.match(path.stem) is not None and peek(path).keys() >= _JSON_KEYS

@@ -450,6 +450,16 @@ def test_records_with_odd_values_raise_nothing(odd: Any) -> None:
 START = {"_journal/start.json": {"version": 2, "eval": a_spec(), "plan": A_PLAN}}
 
 
+@pytest.mark.parametrize("name", ["x.eval", "2026-01-02T03-04-05_addition_T2.json"])
+def test_an_empty_log_is_reported(tmp_path: Path, name: str) -> None:
+    a_log(tmp_path / "whole.eval", a_summary())
+    write_json(tmp_path / "notes.json", "")
+    empty = write_json(tmp_path / name, "")
+    events, report = converted(tmp_path)
+    assert len(trials_of(events)) == 1
+    assert [path for path, _ in report.unreadable] == [empty]
+
+
 def test_a_log_is_known_by_its_first_bytes(inspect_logs: Path, tmp_path: Path) -> None:
     assert is_log(the_log(inspect_logs / "growing"))
     assert is_log(the_log(inspect_logs / "json"))
