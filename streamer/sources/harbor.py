@@ -278,12 +278,14 @@ def _source_and_home(where: Mapping[str, Any]) -> tuple[str, Home]:
 
 
 def task_names(job: Path) -> TaskNames:
-    lock = lock_of(job)
-    return _task_names(job, lock, mtime_ns(lock), mtime_ns(job / CONFIG), mtime_ns(job))
+    served, lock = server_job(job), lock_of(job)
+    home = job if served is None else job.parent
+    return _task_names(home, served, lock, mtime_ns(lock), mtime_ns(home / CONFIG), mtime_ns(home))
 
 
-@lru_cache(maxsize=8)
-def _task_names(job: Path, lock: Path, *_written: int) -> TaskNames:
+@lru_cache(maxsize=64)
+def _task_names(job: Path, served: str | None, lock: Path, *_written: int) -> TaskNames:
+    """The names by a job's lock, else by its config and results; `job` has all rollouts if it is served."""
     planned = [part(entry, "task") for entry in objects(peek(lock), "trials")]
     if planned:
         return TaskNames((text(task.get("name")) or "", task) for task in planned)
@@ -298,7 +300,8 @@ def _task_names(job: Path, lock: Path, *_written: int) -> TaskNames:
         asked.append((text(task.get("name")) or path.rpartition("/")[2], task))
     labels = [text(dataset.get("name")) for dataset in objects(config, "datasets") if not dataset.get("path")]
     if not asked or len(set(labels)) < len(labels):  # of one label, as two versions: the results tell more
-        results = _results(subdirectories(job))
+        homes = [job] if served is None else [d for d in subdirectories(job) if server_job(d) == served]
+        results = _results(trial for home in homes for trial in subdirectories(home))
         asked += [(text(result.get("task_name")) or "", _where(result)) for result in results]
     return TaskNames(asked)
 

@@ -670,6 +670,20 @@ def test_trials_of_a_server_are_of_their_job_wherever_they_lie(served: Path, tmp
     assert len(trials_of(events)) == 3
 
 
+def test_saved_trials_of_a_server_have_the_names_of_their_datasets_without_the_lock(tmp_path: Path) -> None:
+    """R34. Another job beside them has one dataset."""
+    for number, (job, source) in enumerate([(JOB, "a"), (JOB, "b"), (JOB.replace("fb4b", "0000"), "a")]):
+        result = from_dataset(source, "hello", number)
+        rollout = tmp_path / JOB.replace("fb4bae54", f"0000000{number}")
+        result["config"]["job_id"] = job
+        write_json(rollout / f"hello__{number}" / "result.json", result)
+    assert sorted(trial["task_id"] for trial in trials_of(converted(tmp_path)[0])) == [
+        "a/hello",
+        "b/hello",
+        "hello",
+    ]
+
+
 def test_a_retry_on_a_server_replaces_its_first_try_whichever_file_is_newer(served: Path) -> None:
     (rollout,) = (served / "files" / "rollouts").glob("b95ebcbd*")
     again = rollout.with_name("00000000-1111-2222-3333-444444444444")
