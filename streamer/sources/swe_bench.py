@@ -358,7 +358,7 @@ def _own_result(file: Path, task: str) -> dict[str, Any]:
 
 def _endings(report: Mapping[str, Any]) -> dict[str, Ending]:
     """Verdict and failure mode of each instance with a prediction; the last list that has it counts."""
-    completed = (None, ERROR) if "unresolved_ids" in report else (False, UNSET)
+    completed = (False, UNSET) if report.get("unresolved_ids") is None else (None, ERROR)
     endings: dict[str, Ending] = {}
     for name, ending in (
         ("completed_ids", completed),

@@ -108,6 +108,9 @@ def test_a_list_that_is_null_is_left_out_and_one_of_another_kind_is_named(tmp_pa
     write_json(tmp_path / "acme.run.json", REPORT | {"completed_ids": None})
     assert len(endings(tmp_path)) == 4
     assert not converted(tmp_path)[1].unreadable
+    write_json(tmp_path / "acme.run.json", REPORT | {"unresolved_ids": None, "unresolved_instances": 1})
+    assert endings(tmp_path)["b"] == (False, "unset")
+    assert converted(tmp_path)[1].notes == []
     write_json(tmp_path / "acme.run.json", REPORT | {"completed_ids": {"a": 1}})
     assert "`completed_ids` has" in converted(tmp_path)[1].unreadable[0].reason
 
