@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +52,7 @@ from streamer.sources.files import (
     subdirectories,
     text,
 )
+from streamer.text import counted
 
 # -----------------------------------------------------------------------------
 # The file layout of SWE-bench's harness, in its package swebench 5.0.2.
@@ -264,6 +265,11 @@ class SweBench:
             endings = _endings(report.content) if report else {}
             results = _Results(path, model or UNKNOWN, report, options, endings)
             yield from results.trials(place.logs / results.model, within)
+            if differing := results.differing:
+                plan.notes.append(
+                    f"{counted(len(differing), 'instance')} with another verdict in {REPORT} than in the "
+                    f"run's report, such as {differing[0]!r}; {REPORT} counts"
+                )
 
     def part(self, run: Path, changed: Path) -> Path | None:
         if not is_directory(run):
@@ -280,6 +286,7 @@ class _Results:
     report: Report | None
     options: ConvertOptions
     endings: dict[str, Ending]
+    differing: list[str] = field(default_factory=list)
 
     def trials(self, home: Path, within: Path | None) -> Iterator[Item]:
         logged = set()
@@ -305,9 +312,17 @@ class _Results:
         elif self.report is None:
             yield start_of(instance, self._slot(task), instance / INSTANCE_LOG)
             return
+        if self._differs(task, result):
+            self.differing.append(task)
         if result or task in self.endings:
             file = next(filter(is_file, (own, instance / INSTANCE_LOG)), instance)
             yield Parsed(self._named(file), self._event(task, instance, result))
+
+    def _differs(self, task: str, result: dict[str, Any]) -> bool:
+        """Whether the run's report has another verdict than the instance's own (R35)."""
+        resolved, mode = self.endings.get(task, (None, EMPTY_PATCH))
+        own = result.get("resolved")
+        return mode != EMPTY_PATCH and isinstance(own, bool) and own is not resolved
 
     def _named(self, file: Path) -> Path:
         return file if file.is_relative_to(self.path) else self.path

@@ -94,6 +94,21 @@ def test_r35_counts_that_the_lists_do_not_reach_are_said_and_the_plan_is_not_com
     assert plan_of(events)["plan_complete"] is False
 
 
+def test_r35_a_verdict_that_differs_from_the_reports_is_said_and_counts(tmp_path: Path) -> None:
+    home = tmp_path / "logs" / "run_evaluation" / "run" / "acme"
+    for task, resolved in (("a", False), ("b", False), ("c", True), ("d", True)):
+        write_json(home / task / "report.json", {task: {"resolved": resolved}})
+    write_json(tmp_path / "acme.run.json", REPORT)
+    events, said = converted(tmp_path)
+    assert {t["task_id"]: t["resolved"] for t in trials_of(events)} == dict(
+        zip("abcd", (0, 0, 0, 1), strict=True)
+    )
+    assert said.notes == [
+        "run run: 2 instances with another verdict in report.json than in the run's report, such as 'a'; "
+        "report.json counts"
+    ]
+
+
 def test_what_was_submitted_and_has_no_result_is_planned_and_missing(tmp_path: Path) -> None:
     report = REPORT | {"total_instances": 6, "submitted_ids": [*"abcdef"]}
     write_json(tmp_path / "acme.run.json", report)
