@@ -193,6 +193,14 @@ ENDINGS = ("resolved_ids", "unresolved_ids", "empty_patch_ids", "error_ids")
 LISTS = ("completed_ids", "incomplete_ids", "pending_ids", "failed_ids", *ENDINGS)
 """The lists of a report that together name every instance; some harnesses omit some."""
 
+_OVERLAPPING = (
+    ("completed", "completed instances", ("completed_ids", "resolved_ids", "unresolved_ids")),
+    ("error", "instances with an error", ("error_ids",)),
+    ("failed", "failed instances", ("failed_ids",)),
+    ("pending", "pending instances", ("pending_ids",)),
+)
+"""Counts whose lists may name more instances than the count has, and share them with other lists."""
+
 Ending = tuple[Any, str]
 """Verdict, if there is one, and failure mode."""
 
@@ -411,8 +419,8 @@ def _silent(report: Mapping[str, Any]) -> dict[str, str]:
     said = {
         name: silence(what, report.get(f"{name}_instances"), count) for name, (what, count) in named.items()
     }
-    for name, what in (("error", "instances with an error"), ("failed", "failed instances")):
-        listed_ones = len(_ids(report, f"{name}_ids"))  # other lists may name some of them, too
+    for name, what, lists in _OVERLAPPING:
+        listed_ones = len(_ids(report, *lists))
         announced = max(count_of(report.get(f"{name}_instances")) or 0, listed_ones)
         said[name] = silence(what, announced, listed_ones)
     return present(said | {"submitted": silence("instances with a result", len(ended), len(endings))})

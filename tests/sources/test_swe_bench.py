@@ -94,6 +94,18 @@ def test_r35_counts_that_the_lists_do_not_reach_are_said_and_the_plan_is_not_com
     assert plan_of(events)["plan_complete"] is False
 
 
+@pytest.mark.parametrize(("counted", "count"), [("pending", 2), ("completed", 3)])
+def test_r35_a_count_of_sb_cli_that_no_list_reaches_is_said_and_the_run_is_not_complete(
+    tmp_path: Path, counted: str, count: int
+) -> None:
+    report = REPORT | {"total_instances": 500, "failed_ids": [], f"{counted}_instances": count}
+    write_json(tmp_path / "lite__dev__night.json", report)
+    events, said = converted(tmp_path)
+    found = {"pending": 0, "completed": 2}[counted]
+    assert said.notes[1:] == [f"run night: {count} {counted} instances announced, {found} found"]
+    assert (plan_of(events)["plan_complete"], events[-1]["status"]) == (False, "interrupted")
+
+
 def test_r35_a_verdict_that_differs_from_the_reports_is_said_and_counts(tmp_path: Path) -> None:
     home = tmp_path / "logs" / "run_evaluation" / "run" / "acme"
     for task, resolved in (("a", False), ("b", False), ("c", True), ("d", True)):
