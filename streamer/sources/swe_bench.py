@@ -190,7 +190,10 @@ UNSET, ERROR, EMPTY_PATCH, INFRA_FAILURE = "unset", "error", "empty_patch", "inf
 ENDINGS = ("resolved_ids", "unresolved_ids", "empty_patch_ids", "error_ids")
 """The lists of a report, each instance with a prediction in exactly one."""
 
-LISTS = ("completed_ids", "incomplete_ids", "pending_ids", "failed_ids", *ENDINGS)
+UNGRADED = ("incomplete_ids", "pending_ids")
+"""The lists of instances without a result; OpenHands lists its errors as incomplete, too."""
+
+LISTS = ("completed_ids", "failed_ids", *UNGRADED, *ENDINGS)
 """The lists of a report that together name every instance; some harnesses omit some."""
 
 _OVERLAPPING = (
@@ -366,8 +369,9 @@ def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
         if odd:
             yield f"`{name}` has {str(odd[0])[:SHOWN]!r} instead of instance ids; it is left out"
     counts = Counter(task for name in ENDINGS for task in _ids(report, name))
-    if several := [task for task, count in counts.items() if count > 1]:
-        names = ", ".join(name for name in ENDINGS if several[0] in _ids(report, name))
+    open_ones = {*_ids(report, *UNGRADED)} - {*_ids(report, "error_ids")}
+    if several := [task for task, count in counts.items() if count > 1 or task in open_ones]:
+        names = ", ".join(name for name in (*ENDINGS, *UNGRADED) if several[0] in _ids(report, name))
         more = f" ({len(several):,} such instances)" if len(several) > 1 else ""
         yield f"the instance {several[0]!r} is in {names}, but only one of them can be{more}"
 
@@ -409,7 +413,7 @@ def _planned(report: Mapping[str, Any]) -> list[str]:
 def _silent(report: Mapping[str, Any]) -> dict[str, str]:
     endings = _endings(report)
     counts = Counter(endings.values())
-    ended = {*_planned(report)} - {*_ids(report, "incomplete_ids", "pending_ids")} | endings.keys()
+    ended = {*_planned(report)} - {*_ids(report, *UNGRADED)} | endings.keys()
     named = {
         "total": ("instances in all", len(_planned(report))),
         "resolved": ("resolved instances", counts[True, UNSET]),
