@@ -81,6 +81,9 @@ OPENHANDS = "metadata.json"
 OUTPUT, NAMELESS = "output", "report"
 """OpenHands's placeholders for model and run id in a report's name; a copy's name continues after them."""
 
+DEFAULT_MODEL = "openhands"
+"""OpenHands' model name in its own reports if its user gave none, in either capitalisation."""
+
 HOSTED_KEYS = frozenset({"pending_instances", "failed_instances", "pending_ids", "failed_ids"})
 """Keys only in reports of sb-cli, which grades on servers."""
 
@@ -150,6 +153,7 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
         run, shard = (hosted[3], f"{hosted[1]}/{hosted[2]}") if hosted else (stem, "")
         return Place(path.parent, run, options.model or UNKNOWN, shard=shard)
     if not splits or splits[0][1] == NAMELESS or parts[0] == OUTPUT:
+        named = options.model if (named or "").lower() == DEFAULT_MODEL else named
         return _nameless(path, stem.removesuffix(f".{NAMELESS}"), named)
     settled = [s for s in splits if s[0] == (named or "").replace("/", "__") or s[1].startswith("eval_")]
     model, run = (settled or splits)[0]

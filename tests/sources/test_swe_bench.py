@@ -181,7 +181,10 @@ def test_openhands_metadata_names_the_model_where_the_report_does_not(tmp_path: 
     file = write_json(tmp_path / "d" / "m" / "output.report.json", REPORT)
     assert {trial["model"] for trial in trials_of(converted(file)[0])} == {"unknown"}
     write_json(file.with_name("metadata.json"), {"llm": {"model": "litellm_proxy/acme/m"}})
-    assert {trial["model"] for trial in trials_of(converted(file)[0])} == {"litellm_proxy/acme/m"}
+    for named in ({}, {"model_name_or_path": "openhands"}):
+        write_json(file, named | REPORT)
+        assert {trial["model"] for trial in trials_of(converted(file)[0])} == {"litellm_proxy/acme/m"}
+    assert {trial["model"] for trial in trials_of(converted(file, model="m")[0])} == {"m"}
 
 
 def test_reports_of_sb_cli_with_one_run_id_for_two_datasets_replace_nothing(tmp_path: Path) -> None:
