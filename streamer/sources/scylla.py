@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.base import UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, made_with, usage_of
+from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, count_of, made_with, usage_of
 from streamer.sources.files import (
     MAX_FILE_BYTES,
     TRIAL,
@@ -110,6 +110,8 @@ class Scylla:
         )
         plan.announced = _completed(part(checkpoint, "completed_runs"))
         if checkpoint.get("status") == COMPLETED:
+            planned = len(tiers) * (count_of(config.get("runs_per_subtest")) or 0) if has_one_subtest else 0
+            plan.announced = max(plan.announced or 0, planned) or None
             plan.finished = present(
                 {
                     "type": "run_finished",

@@ -71,6 +71,16 @@ def test_r35_a_checkpoint_of_either_version_announces_its_ended_runs(tmp_path: P
     assert converted(run)[1].notes == ["run run: 2 trials with a result announced, 1 found"]
 
 
+@pytest.mark.parametrize(("status", "notes"), [("running", 0), ("completed", 1)])
+def test_r35_a_completed_experiment_has_every_planned_run(tmp_path: Path, status: str, notes: int) -> None:
+    plan = {"tiers_to_run": ["T0", "T1"], "max_subtests": 1, "runs_per_subtest": 2, "experiment_id": "t"}
+    run = an_experiment(tmp_path / "run", {"T0/00/run_01": a_run_result()}, **plan)
+    write_json(run / "checkpoint.json", {"status": status})
+    events, said = converted(run)
+    assert said.notes == ["run run: 4 trials with a result announced, 1 found"] * notes
+    assert [e["status"] for e in events if e["type"] == "run_finished"] == ["interrupted"] * notes
+
+
 @pytest.mark.parametrize(
     ("passed", "fields", "message"),
     [
