@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.base import UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, count_of, made_with, usage_of
+from streamer.sources.base import (
+    ConvertOptions,
+    Item,
+    Parsed,
+    Remark,
+    RunPlan,
+    Unreadable,
+    count_of,
+    made_with,
+    usage_of,
+)
 from streamer.sources.files import (
     MAX_FILE_BYTES,
     TRIAL,
@@ -29,6 +39,7 @@ from streamer.sources.files import (
     mtime_ns,
     open_text,
     part,
+    peek,
     present,
     read_object,
     read_optional,
@@ -46,6 +57,8 @@ IN_PROGRESS = "in_progress"
 COMPLETED = "completed"
 FAILED = ".failed"
 KEPT = (TRIAL, "agent", "judge")
+
+OTHER_VERDICT = "with another verdict in checkpoint.json; run_result.json counts"
 
 LINES_OF_ERRORS = 10
 """The number of final lines of an agent's errors that form its message."""
@@ -124,8 +137,9 @@ class Scylla:
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Parsed | Unreadable]:
+    ) -> Iterator[Item]:
         task_id = _task(path, read_optional(path / CONFIG, []))
+        ended = part(peek(path / CHECKPOINT), "completed_runs")
         homes = list(walk(within or path, self.skip))
         files = [home / RESULT for home in homes if is_file(home / RESULT)]
         completed: set[tuple[str, ...]] = set()
@@ -142,6 +156,7 @@ class Scylla:
             problems: list[Unreadable] = []
             event = self._event(path, file, result, task_id, place, plan, options, problems)
             yield from problems
+            yield from _differing(file, place, result.get("judge_passed"), ended)
             yield Parsed(file, event, replaced=_in_progress(path, file) and place in completed)
             completed.add(place)
         for home in homes:
@@ -211,6 +226,17 @@ def _completed(tiers: dict[str, Any]) -> int | None:
         if isinstance(runs, list | dict)
     )
     return sum(map(len, ended)) or None
+
+
+def _differing(
+    file: Path, place: tuple[str, str, str], passed: Any, ended: dict[str, Any]
+) -> Iterator[Remark]:
+    tier, subtest, run = place
+    status = part(part(ended, tier), subtest).get(run)
+    if isinstance(passed, bool) and status == ("failed" if passed else "passed"):
+        yield Remark(
+            file, OTHER_VERDICT, f"{'/'.join(place)}: {'passed' if passed else 'failed'}, not {status}"
+        )
 
 
 def _times(trial: Path, problems: list[Unreadable]) -> tuple[str | None, str | None]:

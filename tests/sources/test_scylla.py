@@ -71,6 +71,18 @@ def test_r35_a_checkpoint_of_either_version_announces_its_ended_runs(tmp_path: P
     assert converted(run)[1].notes == ["run run: 2 trials with a result announced, 1 found"]
 
 
+def test_r35_a_verdict_that_differs_from_the_checkpoints_is_said_and_counts(tmp_path: Path) -> None:
+    places = {"T0/00/run_01": a_run_result(), "T0/00/run_02": a_run_result(judge_passed=False)}
+    run = an_experiment(tmp_path / "run", places, experiment_id="t")
+    write_json(run / "checkpoint.json", {"completed_runs": {"T0": {"00": {"1": "failed", "2": "failed"}}}})
+    events, said = converted(run)
+    assert [trial["resolved"] for trial in trials_of(events)] == [True, False]
+    assert [str(remarks) for remarks in said.remarks.values()] == [
+        "run run: 1 trial with another verdict in checkpoint.json; run_result.json counts: T0/00/1: passed, "
+        "not failed"
+    ]
+
+
 @pytest.mark.parametrize(("status", "notes"), [("running", 0), ("completed", 1)])
 def test_r35_a_completed_experiment_has_every_planned_run(tmp_path: Path, status: str, notes: int) -> None:
     plan = {"tiers_to_run": ["T0", "T1"], "max_subtests": 1, "runs_per_subtest": 2, "experiment_id": "t"}
