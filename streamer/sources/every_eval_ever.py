@@ -199,7 +199,7 @@ class EveryEvalEver:
                 "started_at": _time(whole.get("evaluation_timestamp")),
                 "agent_models": [label],
                 "benchmark": _benchmark(whole),
-                "metrics": _planned_metrics(whole) or None,
+                "metrics": _planned_metrics(whole, row) or None,
                 "provenance": _made(whole),
             }
         )
@@ -305,7 +305,7 @@ def _labels(row: Row) -> dict[str, str] | None:
     return {key: fitting[key] for key in sorted(fitting)[:MAX_TRIAL_LABELS]} or None
 
 
-def _planned_metrics(whole: Mapping[str, Any]) -> dict[str, Any]:
+def _planned_metrics(whole: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     scores = {}
     for result in objects(whole, RESULTS):
         config = part(result, "metric_config")
@@ -316,6 +316,10 @@ def _planned_metrics(whole: Mapping[str, Any]) -> dict[str, Any]:
                 "label": text(result.get("evaluation_result_id")),
             }
         )
+    if id_of(row.get("evaluation_result_id")) is None and {s["direction"] for s in scores.values()} == {
+        "lower"
+    }:
+        scores.setdefault(SCORE, {"direction": "lower"})
     return scores
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer.sources.every_eval_ever import is_rows, read_samples
-from tests.sources.builders import converted, trials_of, write_json
+from tests.sources.builders import converted, plan_of, trials_of, write_json
 from tests.sources.every_eval_ever import a_file, a_row
 
 
@@ -95,6 +95,27 @@ def test_r31_a_converter_may_say_that_is_correct_is_no_verdict(tmp_path: Path) -
     row = a_row(correct=False, metadata={"is_correct_applicable": "false"})
     [trial] = trials_of(converted(a_file(tmp_path / "x_samples.jsonl", row))[0])
     assert "resolved" not in trial
+
+
+@pytest.mark.parametrize(
+    ("lower", "result", "score"),
+    [
+        ([True, True], None, {"direction": "lower"}),
+        ([True, False], None, None),
+        ([False], None, None),
+        ([True], "0", None),
+    ],
+)
+def test_r30_a_score_that_names_no_result_is_lower_is_better_where_all_results_are(
+    tmp_path: Path, lower: list[bool], result: str | None, score: dict[str, str] | None
+) -> None:
+    results = [
+        {"evaluation_result_id": str(number), "metric_config": {"lower_is_better": is_lower}}
+        for number, is_lower in enumerate(lower)
+    ]
+    write_json(tmp_path / "x.json", {"evaluation_results": results})
+    file = a_file(tmp_path / "x_samples.jsonl", a_row(score=3.5, evaluation_result_id=result))
+    assert plan_of(converted(file)[0])["metrics"].get("score") == score
 
 
 @pytest.mark.parametrize("empty", [None, 0])
