@@ -59,6 +59,7 @@ from streamer.sources.files import (
     read_optional,
     text,
 )
+from streamer.text import counted
 
 # -----------------------------------------------------------------------------
 # The rows of a file of Every Eval Ever, gathered into samples: one row for each result of a sample.
@@ -157,6 +158,7 @@ def _epoch(row: Row) -> int | None:
 
 SCORE = "score"
 RESULTS = "evaluation_results"
+SPLIT = "Write the rows of each evaluation to a file of their own"
 NO_VERDICT = "no verdict: its rows do not agree"
 NUMBERS = {
     "num_turns": ("evaluation", "num_turns"),
@@ -221,12 +223,18 @@ class EveryEvalEver:
         if said := silence("rows", announced, sum(len(sample.rows) for sample in samples)):
             plan.lacks(said)
         revision = mtime_ns(path)
+        others: Counter[str] = Counter()
         for sample in samples:
-            run = sample.rows[0]["evaluation_id"]
-            other = None if run in (plan.run_id, *plan.uuids) else run
+            if (run := sample.rows[0]["evaluation_id"]) not in (plan.run_id, *plan.uuids):
+                others[run] += 1
+                continue
             event = _event(sample, revision, options)
             hints = (NO_VERDICT,) if len(_verdicts(sample.rows)) > 1 else ()
-            yield Parsed(path, event, other_run=other, hints=hints)
+            yield Parsed(path, event, hints=hints)
+        for run, count in others.items():
+            yield Unreadable(
+                path, f"{counted(count, 'sample')} of another evaluation, {run!r}: left out. {SPLIT}"
+            )
 
     def part(self, run: Path, changed: Path) -> Path | None:
         return None

@@ -48,6 +48,15 @@ def test_a_file_whose_first_line_is_no_row_is_none_of_ours(tmp_path: Path, first
     assert converted(file)[0] == []
 
 
+def test_r34_a_second_evaluation_in_a_file_is_named_and_replaces_nothing(tmp_path: Path) -> None:
+    rows = [a_row(), *(a_row(name, 0.0, correct=False, evaluation_id="e2") for name in ("s1", "s2"))]
+    events, report = converted(a_file(tmp_path / "x_samples.jsonl", *rows))
+    assert [trial["resolved"] for trial in trials_of(events)] == [True]
+    assert [reason.partition(": ")[0] for _, reason in report.unreadable] == [
+        "2 samples of another evaluation, 'e2'"
+    ]
+
+
 @pytest.mark.parametrize("content", ["", "version https://git-lfs.github.com/spec/v1"])
 def test_r35_a_file_that_should_have_rows_by_its_evaluation_is_a_run_without_them(
     tmp_path: Path, content: str
