@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,9 @@ NEEDED = ("evaluation_id", "model_id", "evaluation_name", "sample_id")
 MAX_LINE_CHARACTERS = 16 * 1024 * 1024
 """The limit for a line, which bounds the memory, because rows contain whole conversations."""
 
+FIRST_LINES = 8
+"""The number of lines that are searched for a row, because the first ones may be broken."""
+
 _KEPT = (*NEEDED, "evaluation_result_id", "evaluation", "token_usage", "performance", "error", "metadata")
 
 Row = dict[str, Any]
@@ -101,8 +105,8 @@ def whole_of(path: Path) -> Path:
 
 
 def first_row(path: Path) -> Row | None:
-    row = next(_lines(path), None)
-    return None if row is None or isinstance(row[1], str) else row[1]
+    first_lines = islice(_lines(path), FIRST_LINES)
+    return next((row for _, row in first_lines if not isinstance(row, str)), None)
 
 
 def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
@@ -170,7 +174,7 @@ NUMBERS = {
 
 class EveryEvalEver:
     name = "every-eval-ever"
-    looks_for = "NAME_samples.jsonl whose first line has evaluation_id, model_id, evaluation_name, sample_id"
+    looks_for = "NAME_samples.jsonl with rows of evaluation_id, model_id, evaluation_name, sample_id"
 
     def detect(self, path: Path) -> bool:
         return is_rows(path)

@@ -42,10 +42,17 @@ def test_a_line_that_is_no_row_is_named_and_the_others_count(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "first", ["", "{", "[]", '{"evaluation_id": "x"}', '{"task_id": "t", "resolved": true}']
 )
-def test_a_file_whose_first_line_is_no_row_is_none_of_ours(tmp_path: Path, first: str) -> None:
+def test_a_file_without_a_row_is_none_of_ours(tmp_path: Path, first: str) -> None:
     file = a_file(tmp_path / "x_samples.jsonl", first)
     assert not is_rows(file)
     assert converted(file)[0] == []
+
+
+def test_r35_a_broken_first_line_is_named_and_the_rows_after_it_count(tmp_path: Path) -> None:
+    a_file(tmp_path / "x_samples.jsonl", "{", a_row("s2"))
+    events, report = converted(tmp_path)
+    assert [trial["task_id"] for trial in trials_of(events)] == ["bench/s2"]
+    assert [reason.partition(" is ")[0] for _, reason in report.unreadable] == ["line 1"]
 
 
 def test_r34_a_second_evaluation_in_a_file_is_named_and_replaces_nothing(tmp_path: Path) -> None:
