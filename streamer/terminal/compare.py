@@ -244,7 +244,7 @@ def _verdict(
         return UNVERIFIABLE, f"cannot be compared by {metric}: {gate.no_verdicts(named)}"
     if difference is None or worse is None:
         return UNVERIFIABLE, f"cannot be compared: there is no task where both sides have {metric}"
-    stated = _stated(metric, difference, ended=comparison.ended)
+    stated = _stated(metric, difference, comparison)
     shown = worse > tolerance if plain else _is_worse(comparison, metric, difference, tolerance)
     if shown is None:
         why = too_few_tasks(metric)
@@ -279,11 +279,15 @@ def _is_worse(
     return ends.high < -tolerance if is_low else ends.low > tolerance
 
 
-def _stated(metric: str, difference: Difference, *, ended: bool) -> str:
+def _stated(metric: str, difference: Difference, comparison: Comparison) -> str:
     column = compare.column_of(metric, difference)
     by = f"{compare.moved(column, difference.mean)} {compare.interval_of(column, difference)}".rstrip()
     p = ", no p" if difference.p_value is None else f", p = {difference.p_value:.3g}"
-    return f"{metric} of B minus that of A: {by}{p if ended else ' so far'}"
+    is_part = metric != PRIMARY_METRIC and difference.tasks < comparison.tasks
+    where = (
+        f" on the {difference.tasks:,} of {comparison.tasks:,} tasks with it on both sides" if is_part else ""
+    )
+    return f"{metric} of B minus that of A{where}: {by}{p if comparison.ended else ' so far'}"
 
 
 def write_document(

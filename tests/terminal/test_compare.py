@@ -82,6 +82,14 @@ def test_the_exit_code_says_whether_b_is_worse(
     assert b"10 tasks in common: passed by both" in done.stdout
 
 
+def test_a_verdict_on_a_metric_says_how_many_tasks_have_it_on_both_sides(tmp_path: Path) -> None:
+    lost = [*events("s", 8, cost_usd=1.5)[:4], *events("s", 8)[4:]]
+    a, b = (written(tmp_path, name, of) for name, of in (("a", events("r", 8, cost_usd=1.0)), ("b", lost)))
+    done = streamer("compare", a, b, "--files", "--metric", "cost_usd", "--plain")
+    said = b"cost_usd of B minus that of A on the 4 of 10 tasks with it on both sides: +$0.5000"
+    assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+
+
 def test_two_agents_of_one_run_are_compared_and_baselines_left_out(tmp_path: Path) -> None:
     result = events("r", 8) + events("r", 3, agent="other") + events("r", 10, agent="oracle", model="oracle")
     file = written(tmp_path, "a", result)
