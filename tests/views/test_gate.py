@@ -135,6 +135,20 @@ def test_a_named_metric_is_judged_at_the_end_in_its_direction(direction: str, ve
         )
 
 
+def test_r31_the_baselines_plan_says_which_metric_decides_and_which_way() -> None:
+    """As in `compare`: a candidate must not choose how it is judged."""
+    plans = [
+        the_plan("r", primary_metric="metrics/size", metrics={"loss": {"direction": "higher"}}),
+        the_plan("s", primary_metric="metrics/loss", metrics={"loss": {"direction": "lower"}}),
+    ]
+    numbers = {"r": {"loss": 0.9, "size": 1.0}, "s": {"loss": 0.1, "size": 1.0}}
+    trials = [
+        trial(run, agent, task, None, metrics=numbers[run]) for run, agent in ("ra", "sb") for task in TASKS
+    ]
+    result = judged([*plans, *trials, *ENDS])
+    assert (result.metric, result.verdict) == ("metrics/loss", GateVerdict.FAIL)
+
+
 def test_cost_is_better_when_it_is_lower_and_missing_values_decide_nothing() -> None:
     base = [trial("s", "b", task, True, cost_usd=1.0) for task in TASKS]
     dear = judged([*PLANS, *base, *ours(20, 20, cost_usd=1.5)], metric="cost_usd", max_drop=Fraction("0.1"))

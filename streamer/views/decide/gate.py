@@ -374,14 +374,14 @@ class Entrant:
 def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateResult:
     """The verdict on two sides as they stand, or on the target alone."""
     ours, theirs = candidate.trials, baseline and baseline.trials
-    metric = terms.metric or _leading([side for side in (ours, theirs) if side])
+    metric = terms.metric or _leading([side for side in (theirs, ours) if side])
     terms = replace(terms, metric=metric)
     if metric != PRIMARY_METRIC:
         ours, theirs = ours and ours.on_numbers(), theirs and theirs.on_numbers()
     made, matched = Comparability(), None
     if ours and theirs:
         matched, made = matched_as_made(ours, theirs, terms.allowed)
-    higher = _higher_is_better(metric, (side for side in (ours, theirs) if side))
+    higher = _higher_is_better(metric, (side for side in (theirs, ours) if side))
     final, ability_, why = None, None, ""
     refused: Mapping[str, str] = {}
     if matched is not None and ours and theirs:
@@ -611,7 +611,7 @@ def _pairs(matched: Matched, left_out: Iterable[str]) -> GatePairs:
 
 
 def _higher_is_better(metric: str, sides: Iterable[Contestant]) -> bool:
-    """Direction of a metric; of a named one as a plan says (R30), the candidate's first."""
+    """Direction of a metric; of a named one as a plan says (R30), the baseline's first."""
     if not metric.startswith(NAMED):
         return metric not in LOWER_IS_BETTER
     name = metric.removeprefix(NAMED)
