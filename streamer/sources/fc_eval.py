@@ -31,6 +31,7 @@ from streamer.sources.base import (
     Unreadable,
     is_finite,
     known_cost,
+    silence,
 )
 from streamer.sources.fc_eval_payload import (
     FALLBACK_MARK,
@@ -482,6 +483,13 @@ class RunReading:
             else:
                 yield Unreadable(file, f"results[{number}]: {_NO_TASK}")
 
+    def note_silence(self, plan: RunPlan) -> None:
+        """Say how many trials of several agents have no result; the run-level file counts no agents (R35)."""
+        if self._roster.is_multi and plan.announced is not None:
+            announced, plan.announced = plan.announced, None
+            if len(self._trials) < announced:
+                plan.lacks(silence("trials with a result", announced, len(self._trials)) or "")
+
     def starts(self) -> Iterator[Item]:
         begun = trials_begun(self._path, self._within)
         return self._roster.starts_of(begun, self._own_names)
@@ -668,6 +676,7 @@ class FcEval:
         yield from run.merged_files()
         if not options.trial_files_only and within is None:
             yield from run.run_file()
+            run.note_silence(plan)
         yield from run.starts()
 
     def part(self, run: Path, changed: Path) -> Path | None:

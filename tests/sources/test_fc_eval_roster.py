@@ -180,6 +180,18 @@ def test_a_run_without_its_lock_is_recognised_by_its_trials(rough: Path) -> None
     assert not report.unreadable
 
 
+def test_r35_trials_that_the_run_counts_are_trials_of_all_agents(rough: Path) -> None:
+    assert converted(rough)[1].notes == []
+    task = min(path for path in rough.iterdir() if path.is_dir())
+    shutil.rmtree(task)
+    whole = json.loads((rough / "results.json").read_bytes())
+    kept = [result for result in whole["results"] if result["task_id"] != task.name]
+    write_json(rough / "results.json", whole | {"results": kept})
+    events, report = converted(rough)
+    said = f"{len(whole['results'])} trials with a result announced, {len(kept)} found"
+    assert (report.notes, events[-1]["status"]) == ([f"run fc-rough: {said}"], "interrupted")
+
+
 def test_a_run_with_the_old_lock_is_recognised_by_the_package_that_wrote_it(rough: Path) -> None:
     whole, _ = converted(rough)
     (rough / "fc.lock").rename(rough / "tb.lock")
