@@ -390,6 +390,7 @@ def _is_valid(value: Any) -> bool:
 NAME = "fc-eval"
 
 LEFT_OUT = "of which some agents have no result in any file, so these agents are left out"
+OTHER_VERDICT = "with another verdict in the run's results.json; their own file counts"
 _NO_TASK = "not a trial result: it has no text under `task_id`"
 
 
@@ -397,6 +398,7 @@ _NO_TASK = "not a trial result: it has no text under `task_id`"
 class _Trial:
     directory: Path | None = None
     has_result: bool = False
+    resolved: Any = None
     indices: set[int] = field(default_factory=set)
 
 
@@ -448,6 +450,7 @@ class RunReading:
             return
         if where.agent_index is None:
             trial.has_result = True
+            trial.resolved = result.get("is_resolved")
             if self._roster.is_multi:
                 return
         yield from self._measured(file, file.parent, result, where)
@@ -515,6 +518,10 @@ class RunReading:
         where = place(result["task_id"], text(result.get("trial_name")) or "", self._own_names)
         trial = self._trials.setdefault(where.trial, _Trial())
         if trial.has_result:
+            counted, own = result.get("is_resolved"), trial.resolved
+            if isinstance(counted, bool) and isinstance(own, bool) and counted is not own:
+                verdict = "resolved, not unresolved" if own else "unresolved, not resolved"
+                yield Remark(file, OTHER_VERDICT, f"{where.trial}: {verdict}")
             return
         trial.has_result = True
         if self._roster.is_multi or where.agent_index is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from streamer.sources.fc_eval import OTHER_VERDICT
 from tests.sources.builders import (
     Event,
     a_result,
@@ -190,6 +191,24 @@ def test_r35_trials_that_the_run_counts_are_trials_of_all_agents(rough: Path) ->
     events, report = converted(rough)
     said = f"{len(whole['results'])} trials with a result announced, {len(kept)} found"
     assert (report.notes, events[-1]["status"]) == ([f"run fc-rough: {said}"], "interrupted")
+
+
+@pytest.mark.parametrize("name", ["fc-single-nop", "fc-two-attempts"])
+def test_r35_a_verdict_that_differs_from_the_runs_is_said_and_counts(
+    runs: Path, tmp_path: Path, name: str
+) -> None:
+    copy = Path(shutil.copytree(runs / name, tmp_path / name))
+    whole = json.loads((copy / "results.json").read_bytes())
+    told = whole["results"][0]
+    told["is_resolved"] = not told["is_resolved"]
+    before = by_trial(converted(copy)[0])
+    write_json(copy / "results.json", whole)
+    events, report = converted(copy)
+    (said,) = [str(remarks) for remarks in report.remarks.values() if OTHER_VERDICT in remarks.what]
+    assert f"1 trial {OTHER_VERDICT}: {told['task_id']}." in said
+    assert {key: trial["resolved"] for key, trial in by_trial(events).items() if "resolved" in trial} == {
+        key: trial["resolved"] for key, trial in before.items() if "resolved" in trial
+    }
 
 
 def test_a_run_with_the_old_lock_is_recognised_by_the_package_that_wrote_it(rough: Path) -> None:
