@@ -90,9 +90,10 @@ class Scylla:
         plan = RunPlan(run_id=clean_name(path))
         config = read_optional(path / CONFIG, plan.problems)
         checkpoint = read_optional(path / CHECKPOINT, plan.problems)
-        models = [model for model in listed(config, "models") if text(model)]
+        # the harness runs the first of the models alone
+        models = [model for model in listed(config, "models") if text(model)][:1]
         plan.agent = options.agent or DEFAULT_AGENT
-        plan.model = models[0] if len(models) == 1 else None
+        plan.model = models[0] if models else None
         labels = [label_for_reporting(plan.agent, model) for model in models]
         tiers = [tier for tier in listed(config, "tiers_to_run") if text(tier)]
         has_one_subtest = bool(tiers) and config.get("max_subtests") == 1

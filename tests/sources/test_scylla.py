@@ -214,6 +214,13 @@ def test_a_result_out_of_place_is_named(tmp_path: Path, place: str) -> None:
     assert "T<k>/<subtest>/run_<n>" in report.unreadable[0][1]
 
 
+def test_of_several_models_the_harness_runs_the_first(tmp_path: Path) -> None:
+    path = an_experiment(tmp_path / "exp", {"T0/00/run_01": a_run_result()}, models=["m1", "m2"])
+    events, _ = converted(path)
+    assert plan_of(events)["agent_models"] == ["claude-code:m1"]
+    assert [trial["model"] for trial in trials_of(events)] == ["m1"]
+
+
 def test_broken_files_are_named_and_cost_only_what_they_would_have_told(tmp_path: Path) -> None:
     places = {"T0/00/run_01": a_run_result(judge_score=float("nan")), "T0/00/run_02": a_run_result()}
     path = an_experiment(tmp_path / "exp", places, experiment_id="t")
