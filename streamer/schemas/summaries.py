@@ -684,8 +684,8 @@ class Progress(Message):
     done: int = Field(ge=0, description="Slots filled.")
     planned: int | None = Field(
         ge=0,
-        description="Slots planned, and those that joined the plan when they started (R26); null: nobody said, "
-        "or the plan is not complete yet.",
+        description="Slots planned, and those that joined the plan when they started (R26); null: nobody "
+        "said, or the plan is not complete yet.",
     )
     plan_complete: bool = optional(
         "False while the plan is still being read, or names only a part, and the run has not "
