@@ -5,9 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from math import nan
 from typing import Any, NamedTuple
 
@@ -198,14 +196,13 @@ class Lineup:
         return sum(rows for state, rows in self.of_states if state & bits)
 
 
-@dataclass
 class _Unnamed:
-    """The tasks, by number, that are not named, of the first ones that were seen; were they `before`?"""
+    """The tasks that no plan names now, by number, of those seen so far, and whether one did `before`."""
 
-    named: frozenset[str]
-    before: frozenset[str] = frozenset()
-    seen: int = 0
-    tasks: dict[int, bool] = field(default_factory=dict)
+    def __init__(self, named: Iterable[str], before: Iterable[str]) -> None:
+        self.named, self.before = frozenset(named), frozenset(before)
+        self.seen = 0
+        self.tasks: dict[int, bool] = {}
 
 
 class Roster:
@@ -217,7 +214,7 @@ class Roster:
         self._groups: dict[GroupId, list[Rows]] = {}
         self._tasks: dict[str, int] = {}
         self._named: tuple[list[str] | None, list[str] | None] = None, None
-        self._unnamed = _Unnamed(frozenset())
+        self._unnamed = _Unnamed((), ())
         self._provenance: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self.positions_changed = 0
         self._began: int | None = None
@@ -311,11 +308,12 @@ class Roster:
             return {}
         if self._named[0] is not named.tasks or self._named[1] is not named.before:
             self._named = named.tasks, named.before
-            self._unnamed = _Unnamed(frozenset(named.tasks), frozenset(named.before or ()))
+            self._unnamed = _Unnamed(named.tasks, named.before or ())
         of = self._unnamed
-        new = enumerate(islice(self._tasks, of.seen, None), of.seen)
-        of.tasks |= {number: task in of.before for number, task in new if task not in of.named}
-        of.seen = len(self._tasks)
+        if of.seen < len(self._tasks):
+            new = enumerate(list(self._tasks)[of.seen :], of.seen)
+            of.tasks |= {number: task in of.before for number, task in new if task not in of.named}
+            of.seen = len(self._tasks)
         return of.tasks
 
     def _rows_of(self, key: SlotKey, slot: Slot) -> Rows:
