@@ -22,7 +22,6 @@ from streamer.sources.base import (
     Remark,
     RunPlan,
     Unreadable,
-    count_of,
     made_with,
     usage_of,
 )
@@ -124,8 +123,6 @@ class Scylla:
         )
         plan.announced = _completed(part(checkpoint, "completed_runs"))
         if checkpoint.get("status") == COMPLETED:
-            planned = len(tiers) * (count_of(config.get("runs_per_subtest")) or 0) if has_one_subtest else 0
-            plan.announced = max(plan.announced or 0, planned) or None
             plan.finished = present(
                 {
                     "type": "run_finished",

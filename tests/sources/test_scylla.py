@@ -83,16 +83,6 @@ def test_r35_a_verdict_that_differs_from_the_checkpoints_is_said_and_counts(tmp_
     ]
 
 
-@pytest.mark.parametrize(("status", "notes"), [("running", 0), ("completed", 1)])
-def test_r35_a_completed_experiment_has_every_planned_run(tmp_path: Path, status: str, notes: int) -> None:
-    plan = {"tiers_to_run": ["T0", "T1"], "max_subtests": 1, "runs_per_subtest": 2, "experiment_id": "t"}
-    run = an_experiment(tmp_path / "run", {"T0/00/run_01": a_run_result()}, **plan)
-    write_json(run / "checkpoint.json", {"status": status})
-    events, said = converted(run)
-    assert said.notes == ["run run: 4 trials with a result announced, 1 found"] * notes
-    assert [e["status"] for e in events if e["type"] == "run_finished"] == ["interrupted"] * notes
-
-
 @pytest.mark.parametrize(
     ("passed", "fields", "message"),
     [
