@@ -285,9 +285,8 @@ def _points(at_end: Moment, group_id: GroupId, trials: list[_Ended], points: int
     group, rows, before, at = GroupState(), [], 0, NO_TIME
     sizes = evenly(len(trials), points)
     bands = {sizes[index - 1] for index in evenly(len(sizes), BAND_POINTS)}
-    plan = at_end.planned.of(group_id)
-    has_plan = group_id.agent is not None and plan.declared
-    final = _Final(at_end.run, group_id, plan, [trial.key for trial in trials]) if has_plan else None
+    declared = at_end.planned.declared(group_id) if group_id.agent is not None else None
+    final = _Final(at_end.run, group_id, declared, [trial.key for trial in trials]) if declared else None
     for size in sizes:
         new = trials[before:size]
         group.merge(GroupState.of([(trial.key, trial.scored) for trial in new], _DRAWN))
@@ -329,8 +328,8 @@ def _numbers(of: Subject[GroupState], *, is_last: bool) -> dict[str, Any]:
 class _Final:
     """The interval of a group's final pass rate, at any moment (inference 5)."""
 
-    def __init__(self, run: RunState, group_id: GroupId, plan: GroupPlan, trials: list[SlotKey]) -> None:
-        self._queue, self._plan = run.queue, plan
+    def __init__(self, run: RunState, group_id: GroupId, planned: int, trials: list[SlotKey]) -> None:
+        self._queue, self._planned = run.queue, planned
         self._is_shuffled = run.queue.kind is OrderKind.SHUFFLED
         lineup = run.scores.roster.lineup(group_id)
         self._now = run.evidence(group_id)
@@ -345,7 +344,7 @@ class _Final:
     def interval(self, ended: int | None, at: int) -> dict[str, float] | None:
         if ended is not None and not self._is_shuffled:
             return None
-        passes = conclusion(self._now, self._plan, self._queue, self._stored(ended, at)).passes
+        passes = conclusion(self._now, self._planned, self._queue, self._stored(ended, at)).passes
         return None if passes is None else dict(zip(("low", "high"), passes.rates(), strict=True))
 
     def _stored(self, ended: int | None, at: int) -> dict[int, bool | None] | None:

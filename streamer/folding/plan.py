@@ -282,69 +282,18 @@ class Plan:
         return max(1, seen if declared is None else declared)
 
 
-class Unplanned(NamedTuple):
-    """The trials of a group that its plan does not have, once they have started.
-
-    Attributes:
-        trials: those that join the plan.
-        tasks: how many of their tasks an earlier plan named.
-        elsewhere: those that join it for their tier, or as one attempt too many.
-        unnamed: trials of tasks without a plan. They may be planned ones: harnesses rename tasks.
-    """
-
-    trials: int = 0
-    tasks: int = 0
-    elsewhere: int = 0
-    unnamed: int = 0
-
-    def beside(self, planned: int, begun: int, *, finished: bool) -> Unplanned:
-        """The same beside a plan of so many trials: what has no room in it joins it.
-
-        Once the run has finished with as many trials as planned, the unnamed ones are the planned ones.
-        """
-        joined = min(max(begun - planned - self.trials, 0), self.unnamed)
-        is_full = finished and begun >= planned + self.trials
-        return self._replace(trials=self.trials + joined, unnamed=0 if is_full else self.unnamed - joined)
-
-
-_EVERYTHING_PLANNED = Unplanned()
-
-
-class TrialsNamed(NamedTuple):
-    """The trials that a plan names, of any agent: its names of agents may be aliases.
-
-    Attributes:
-        tasks: the same object until the plan changes; None if the plan only counts its tasks.
-        before: the tasks that the first plan named.
-        tiers: None if the plan names none.
-        attempts: planned at each task.
-        in_tier: the same in all subtests of a tier together.
-    """
-
-    tasks: list[str] | None
-    before: list[str] | None
-    tiers: list[str] | None
-    attempts: int
-    in_tier: Callable[[str | None], int]
-
-
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
     """The plan for one group.
 
-    Unplanned trials join the plan when they start.
-
     Attributes:
         trials: planned trials; None: no plan (R26).
-        most: the same, if no unnamed trial is a planned one by another name.
         declared: the same, if the plan states all of it; None: a part is assumed or was only seen.
-        unplanned: those among them that the plan does not have, and perhaps others.
         undeclared: the plan states trials, but leaves out tiers or subtests that were seen.
         incomplete: the plan is not complete, so the number of missing trials is unknown.
     """
 
     trials: int | None
-    most: int | None
     declared: int | None
     undeclared: bool
     attempts: int | None
@@ -352,14 +301,10 @@ class GroupPlan:
     judged: bool | None
     awaits_scores: bool
     incomplete: bool
-    unplanned: Unplanned = _EVERYTHING_PLANNED
 
     @property
     def attempts_per_task(self) -> int | None:
-        """None without a plan, or with trials that are not in it: their tasks may have other numbers."""
-        if not self.declared or not self.tasks or self.unplanned.trials or self.unplanned.unnamed:
-            return None
-        return self.declared // self.tasks
+        return self.declared // self.tasks if self.declared and self.tasks else None
 
 
 class Denominators:
@@ -372,20 +317,9 @@ class Denominators:
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        groups: Mapping[GroupId, GroupState],
-        is_baseline: Callable[[str], bool],
-        unplanned: Callable[[GroupId, TrialsNamed], tuple[Unplanned, int]] = lambda group, named: (
-            _EVERYTHING_PLANNED,
-            0,
-        ),
-        first_tasks: list[str] | int | None = None,
+        self, plan: Plan, groups: Mapping[GroupId, GroupState], is_baseline: Callable[[str], bool]
     ) -> None:
         self._plan, self._groups, self._is_baseline = plan, groups, is_baseline
-        self._first_tasks = first_tasks
-        self._unplanned = unplanned
-        self._of: dict[GroupId, GroupPlan] = {}
         self._each = plan.trials_per_subtest()
         self._complete = self._each is not None and plan.get("plan_complete") is not False
         self._task_count = plan.task_count
@@ -398,37 +332,18 @@ class Denominators:
         }
 
     def of(self, group: GroupId) -> GroupPlan:
-        plan = self._of.get(group)
-        if plan is None:
-            plan = self._of[group] = self._plan_of(group)
-        return plan
-
-    def _plan_of(self, group: GroupId) -> GroupPlan:
-        trials = self.run() if group == RUN else self.group(group)
-        if trials is None or self._each is None:
-            return self.of_group(trials)
-        unplanned, begun = self._unplanned_of(group)
-        if unplanned.unnamed:
-            unplanned = unplanned.beside(trials, begun, finished=self._plan.finished is not None)
-        joined = min(trials + unplanned.trials, MAX_COUNT)
         if group == RUN:
-            return self.of_group(joined, unplanned=unplanned)
-        declared = None if self.declared(group) is None else joined
-        return self.of_group(joined, declared, undeclared=self.undeclared(group), unplanned=unplanned)
+            return self.of_group(self.run())
+        trials, undeclared = self.group(group), self.undeclared(group)
+        declared = trials if self._complete and not undeclared else None
+        return self.of_group(trials, declared, undeclared=undeclared)
 
     def of_group(
-        self,
-        trials: int | None,
-        declared: int | None = None,
-        *,
-        undeclared: bool = False,
-        unplanned: Unplanned = _EVERYTHING_PLANNED,
+        self, trials: int | None, declared: int | None = None, *, undeclared: bool = False
     ) -> GroupPlan:
         plan, declared_trials = self._plan, None if self.incomplete else trials
-        tasks = self._task_count and self._task_count + unplanned.tasks
-        facts = (plan.attempts, tasks, plan.judged, plan.awaits_scores, self.incomplete)
-        most = declared_trials and declared_trials + unplanned.unnamed
-        return GroupPlan(declared_trials, most, declared, undeclared, *facts, unplanned)
+        facts = (plan.attempts, self._task_count, plan.judged, plan.awaits_scores, self.incomplete)
+        return GroupPlan(declared_trials, declared, undeclared, *facts)
 
     def group(self, group: GroupId) -> int | None:
         if group.tier is None:
@@ -436,8 +351,8 @@ class Denominators:
         return self.tier(group.tier) if group.agent is None else self.agent_model_in_tier(group.tier)
 
     def declared(self, group: GroupId) -> int | None:
-        """Trials of a group other than the run that a complete plan fixes, without unplanned ones."""
-        return self.group(group) if self._complete and not self.undeclared(group) else None
+        """Planned trials of a group other than the run, if a complete plan fixes them."""
+        return self.of(group).declared
 
     def undeclared(self, group: GroupId) -> bool:
         if not self._complete:
@@ -471,28 +386,6 @@ class Denominators:
         if self._each is None or not self._planned or self.incomplete:
             return None
         return _product(self._each, self._places, len(self._planned))
-
-    def _unplanned_of(self, group: GroupId) -> tuple[Unplanned, int]:
-        whole = self._unplanned_of_run
-        is_whole = group == RUN or whole[0] == _EVERYTHING_PLANNED
-        return whole if is_whole else self._unplanned(group, self._named)
-
-    @cached_property
-    def _unplanned_of_run(self) -> tuple[Unplanned, int]:
-        return self._unplanned(RUN, self._named)
-
-    @cached_property
-    def _named(self) -> TrialsNamed:
-        tasks, before, attempts = self._plan.get("tasks"), self._first_tasks, self._plan.attempts or 1
-        return TrialsNamed(
-            tasks if isinstance(tasks, list) else None,
-            before if isinstance(before, list) else None,
-            self._plan.get("tiers") or None,
-            attempts,
-            lambda tier: (
-                attempts * max(self._subtests(tier), self._seen_subtests(tier)) if tier else attempts
-            ),
-        )
 
     @cached_property
     def _tiers_of(self) -> Counter[tuple[str | None, str | None]]:
@@ -645,7 +538,7 @@ def _product(*factors: int) -> int:
 class Queue:
     """Each trial's place in the queue of its run, and whether the first plan had this trial.
 
-    A trial that a later plan withdrew keeps its place, which counts once it has started (inference 3).
+    `places` has the entries of the first plan that are still planned; None: the plan has no order.
     """
 
     def __init__(self, run_id: str, plan: Plan, began: Callable[[], int | None]) -> None:
@@ -654,25 +547,19 @@ class Queue:
         self.order = plan.order
         self._kind_at = lru_cache(maxsize=1)(self.order.kind_at)
         self.difficulty: dict[str, float] = plan.get("task_difficulty") or {}
-        self.first_tasks: list[str] | int | None = plan.first("tasks")
-        self._growth = _Growth.of(plan, self.first_tasks)
+        self._growth = _Growth.of(plan)
         self._has_rounds = False
         self._places = None if self.order.entries is None else self._numbered(self.order.entries)
-        self.withdrawn = frozenset(
-            place for entry, place in (self._places or {}).items() if not self._is_planned(entry)
-        )
-        """The places of trials that are not planned any more."""
 
     @property
     def places(self) -> int | None:
-        """How many places are still planned; None: the plan has no order."""
-        return None if self._places is None else len(self._places) - len(self.withdrawn)
+        return None if self._places is None else len(self._places)
 
     @cached_property
     def order_flaw(self) -> FinalMissing | None:
         """What the declared order shows before any result; None without an order."""
-        kept = (entry for entry, place in (self._places or {}).items() if place not in self.withdrawn)
-        return flaw_of([entry if isinstance(entry, str) else entry[0] for entry in kept], self.difficulty)
+        tasks = [entry if isinstance(entry, str) else entry[0] for entry in self._places or ()]
+        return flaw_of(tasks, self.difficulty)
 
     @property
     def kind(self) -> OrderKind:
@@ -695,13 +582,7 @@ class Queue:
         return places.get((key.task_id, key.attempt), places.get(key.task_id))
 
     def is_later(self, key: SlotKey) -> bool:
-        """Whether the first plan lacks this trial, and another one has it."""
         return self._growth is not None and not self._growth.had(key.task_id, key.attempt)
-
-    def is_withdrawn(self, key: SlotKey) -> bool:
-        """Whether the first plan has this trial, and the current one does not."""
-        of, growth = (key.task_id, key.attempt), self._growth
-        return growth is not None and growth.had(*of) and not growth.keeps(*of)
 
     def first_trials(self, planned: int) -> int | None:
         return planned if self._growth is None else self._growth.first_trials(planned)
@@ -718,12 +599,8 @@ class Queue:
         if max(attempts.values(), default=0) == 1:  # each task once: its attempts share the place
             entries = [entry[0] if entry[0] in attempts else entry for entry in entries]
         self._has_rounds = max(attempts.values(), default=0) > 1
-        first = (entry for entry in entries if self._was_planned(entry))
-        return {entry: place for place, entry in enumerate(dict.fromkeys(first))}
-
-    def _was_planned(self, entry: OrderEntry) -> bool:
-        task, attempt = (entry, 1) if isinstance(entry, str) else entry
-        return self._growth is None or self._growth.had(task, attempt)
+        kept = (entry for entry in entries if self._is_planned(entry))
+        return {entry: place for place, entry in enumerate(dict.fromkeys(kept))}
 
     def _is_planned(self, entry: OrderEntry) -> bool:
         task, attempt = (entry, 1) if isinstance(entry, str) else entry
@@ -738,8 +615,8 @@ class _Growth:
     now_attempts: int
 
     @classmethod
-    def of(cls, plan: Plan, tasks: list[str] | int | None) -> _Growth | None:
-        now_tasks = plan.get("tasks")
+    def of(cls, plan: Plan) -> _Growth | None:
+        tasks, now_tasks = plan.first("tasks"), plan.get("tasks")
         attempts, now_attempts = plan.first("attempts") or 1, plan.attempts or 1
         if (_names(tasks) or tasks, attempts) == (_names(now_tasks) or now_tasks, now_attempts):
             return None

@@ -348,8 +348,7 @@ class RunState:
         self.scores.count()
 
     def denominators(self) -> Denominators:
-        scores, first_tasks = self.scores, self.queue.first_tasks
-        return Denominators(self.plan, self.groups, scores.is_baseline, scores.roster.unplanned, first_tasks)
+        return Denominators(self.plan, self.groups, self.scores.is_baseline)
 
     def open_states(self) -> int:
         """Bits of the rows whose trials are not final (R19), as of the last `count`.
@@ -366,13 +365,10 @@ class RunState:
         """Whether the run has ended: the harness said so, or all planned trials are final (R19)."""
         if self.plan.finished is not None:
             return self.plan.has_ended
-        denominators = self.denominators()
-        planned, rows = denominators.run(), self.scores.roster.lineup(RUN)
-        ended = rows.count(STORED, STORED)
+        planned = self.denominators().run()
+        rows = self.scores.roster.lineup(RUN)
         open_rows = rows.count_any(RETRYABLE | UNJUDGED | NUMERIC) + rows.count(STARTED, STARTED | STORED)
-        if not planned or ended < planned or open_rows:
-            return False
-        return ended == denominators.of(RUN).most
+        return bool(planned) and planned == rows.count(STORED, STORED) and not open_rows
 
     def evidence(self, group_id: GroupId, open_states: int | None = None) -> Evidence:
         if open_states is None:

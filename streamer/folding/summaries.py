@@ -81,11 +81,11 @@ class Summaries:
         """
         at, before = Moment(self.run), self._missing
         self._missing = at.missing
-        changes, current = [], list[GroupId]()
+        changes = []
         for change in self._summaries(self._due(changed, at, {*before, *at.missing}), at):
             content = _content(change)
             if content is not None and change.group != RUN:
-                current.append(change.group)
+                self._planned[change.group] = at.planned.of(change.group)
             if content == self._taken.get(change.group):
                 continue
             changes.append(change)
@@ -93,7 +93,6 @@ class Summaries:
                 self._taken[change.group] = content
             else:
                 del self._taken[change.group]
-        self._planned |= {group: at.planned.of(group) for group in current}
         return changes
 
     def all(self) -> list[SummaryChange]:
@@ -544,7 +543,7 @@ def first_by_name(values: dict[str, T], most_bytes: int) -> dict[str, T]:
 def _is_provisional(of: Subject[RunTotals]) -> bool:
     planned = of.planned
     if planned.incomplete or planned.trials is not None:
-        return planned.incomplete or of.unruled.slots < (planned.most or 0)
+        return planned.incomplete or of.unruled.slots < (planned.trials or 0)
     tiers, expected = of.at.tiers, of.at.planned.tier
     return any(group.trials < (expected(tier) or 0) for tier, group in tiers.items())
 
@@ -765,7 +764,7 @@ GROUP: dict[str, GroupField] = {
     "trials": lambda of: of.counted.trials,
     "runs_planned": lambda of: of.planned.trials,
     "provisional": lambda of: (
-        of.planned.incomplete or (of.planned.most is not None and of.counted.trials < of.planned.most)
+        of.planned.incomplete or (of.planned.trials is not None and of.counted.trials < of.planned.trials)
     ),
     "mean_cost": lambda of: of.counted.distributions["cost_usd"].mean(),
     "cost_of_pass": lambda of: of.counted.cost_of_pass(),

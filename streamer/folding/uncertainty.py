@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from math import nan
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.folding.groups import COMPOSITE, GroupState, Owner
-from streamer.folding.plan import GroupPlan, Queue, TrialsNamed, Unplanned
+from streamer.folding.plan import GroupPlan, Queue
 from streamer.folding.score import GradingProfile, Scored
 from streamer.folding.slots import Slot, SlotKey
 from streamer.schemas.base import NO_TIME, RUN, GroupId, groups_of, microseconds
@@ -68,7 +68,7 @@ UNFINISHED = PENDING | RETRYABLE
 """Bits of rows that are not final before the run has ended (inference 3)."""
 
 
-_NEVER = _ANY_NUMBER = int(np.iinfo(np.int64).max)
+_NEVER = int(np.iinfo(np.int64).max)
 
 
 class Rows:
@@ -81,11 +81,8 @@ class Rows:
         provenance: facts about how each trial was made that comparisons read (R36), by row.
     """
 
-    def __init__(self, owner: Owner) -> None:
-        self.owner = owner
+    def __init__(self) -> None:
         self.keys: list[SlotKey] = []
-        self.most_attempts = 0
-        """At most so many rows have the same task and subtest."""
         self.tasks = array("i")
         self.states = array("B")
         self.times = array("q")
@@ -97,7 +94,6 @@ class Rows:
 
     def append(self, key: SlotKey, task: int) -> int:
         self.keys.append(key)
-        self.most_attempts = max(self.most_attempts, _ANY_NUMBER if key.shard else key.attempt)
         self.tasks.append(task)
         self.states.append(0)
         self.times.append(_NEVER)
@@ -121,12 +117,6 @@ class Rows:
         stored = np.frombuffer(self.states, np.uint8) & STORED != 0
         times = np.frombuffer(self.times, np.int64)[stored]
         return min(int(times.min(initial=_NEVER)), min(self.started.values(), default=_NEVER))
-
-    def begun(self) -> NDArray[np.int32]:
-        """The tasks of the rows with a start or a result."""
-        begun = np.frombuffer(self.states, np.uint8) & (STORED | STARTED) != 0
-        tasks: NDArray[np.int32] = np.frombuffer(self.tasks, np.int32)[begun]
-        return tasks
 
     def task_speedups(self) -> Iterator[tuple[str, float]]:
         for row, (key, state) in enumerate(zip(self.keys, self.states, strict=True)):
@@ -196,15 +186,6 @@ class Lineup:
         return sum(rows for state, rows in self.of_states if state & bits)
 
 
-class _Unnamed:
-    """The tasks that no plan names now, by number, of those seen so far, and whether one did `before`."""
-
-    def __init__(self, named: Iterable[str], before: Iterable[str]) -> None:
-        self.named, self.before = frozenset(named), frozenset(before)
-        self.seen = 0
-        self.tasks: dict[int, bool] = {}
-
-
 class Roster:
     """Rows of all slots of a run. Pooled tiers leave out baselines (R4)."""
 
@@ -213,8 +194,6 @@ class Roster:
         self._rows: dict[Owner, Rows] = {}
         self._groups: dict[GroupId, list[Rows]] = {}
         self._tasks: dict[str, int] = {}
-        self._named: tuple[list[str] | None, list[str] | None] = None, None
-        self._unnamed = _Unnamed((), ())
         self._provenance: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self.positions_changed = 0
         self._began: int | None = None
@@ -272,55 +251,17 @@ class Roster:
         self.positions_changed += before != after
 
     def lineup(self, group: GroupId) -> Lineup:
-        return Lineup(self._parts(group), self._rows.values())
-
-    def _parts(self, group: GroupId) -> list[Rows]:
-        return list(self._rows.values()) if group == RUN else self._groups.get(group, [])
+        every = self._rows.values()
+        return Lineup(list(every) if group == RUN else self._groups.get(group, []), every)
 
     def groups(self) -> Iterator[GroupId]:
         return iter(self._groups)
-
-    def unplanned(self, group: GroupId, named: TrialsNamed) -> tuple[Unplanned, int]:
-        """The group's trials with a start or a result that its plan does not name, and how many began.
-
-        The second number counts only where a task is not planned.
-        """
-        others = self._without_name(named)
-        trials, elsewhere, unnamed, begun, tasks = 0, 0, 0, 0, set[int]()
-        for rows in self._parts(group):
-            tier = rows.owner[2]
-            if group.tier is None and named.tiers is not None and tier not in named.tiers:
-                elsewhere += len(rows.begun())
-            elif others or rows.most_attempts > named.attempts:
-                times = np.bincount(rows.begun(), minlength=len(self._tasks))
-                begun += int(times.sum())
-                for task, was_planned in others.items():
-                    trials += int(times[task]) * was_planned
-                    unnamed += int(times[task]) * (not was_planned)
-                    tasks.update([task] if times[task] and was_planned else ())
-                times[list(others)] = 0
-                elsewhere += int(np.maximum(times - named.in_tier(tier), 0).sum())
-        return Unplanned(trials + elsewhere, len(tasks), elsewhere, unnamed), begun + elsewhere
-
-    def _without_name(self, named: TrialsNamed) -> dict[int, bool]:
-        """The tasks, by number, that are not planned, and whether they were; found once for each plan."""
-        if named.tasks is None:
-            return {}
-        if self._named[0] is not named.tasks or self._named[1] is not named.before:
-            self._named = named.tasks, named.before
-            self._unnamed = _Unnamed(named.tasks, named.before or ())
-        of = self._unnamed
-        if of.seen < len(self._tasks):
-            new = enumerate(list(self._tasks)[of.seen :], of.seen)
-            of.tasks |= {number: task in of.before for number, task in new if task not in of.named}
-            of.seen = len(self._tasks)
-        return of.tasks
 
     def _rows_of(self, key: SlotKey, slot: Slot) -> Rows:
         owner = (key.agent, key.model, key.tier)
         rows = self._rows.get(owner)
         if rows is None:
-            rows = self._rows[owner] = Rows(owner)
+            rows = self._rows[owner] = Rows()
             for group in groups_of(*owner, baseline=self._is_baseline(key.agent)):
                 self._groups.setdefault(group, []).append(rows)
         if slot.row < 0:
@@ -499,14 +440,13 @@ def uncertainty_body(
     if not group.has_verdicts:
         return body
     planned = plan.declared and plan.declared - group.numeric
-    most = planned and planned + plan.unplanned.unnamed
-    body["ability"] = _ability(evidence, most, plan.tasks)
+    body["ability"] = _ability(evidence, planned, plan.tasks)
     if group_id.agent is None:
         return body
     body["repeat"] = _repeat(evidence.successes)
-    if most and group.verdict_trials <= most:
-        reach = pass_rate(evidence.passed, evidence.known - evidence.passed, most)
-        grade = _reachable_grade(group, plan, most, reach, profile) if profile.thresholds else None
+    if planned and group.verdict_trials <= planned:
+        reach = pass_rate(evidence.passed, evidence.known - evidence.passed, planned)
+        grade = _reachable_grade(group, plan, planned, reach, profile) if profile.thresholds else None
         body["reachable"] = {
             "pass_rate": reach._asdict(),
             "pass_at_k": _reachable_pass_at_k(evidence, group, plan),
@@ -515,51 +455,41 @@ def uncertainty_body(
         body["decided"] = {"grade": grade is not None and decided(grade, profile.grade)}
     if plan.undeclared:
         return body | {"final_missing": FinalMissing.PLAN_UNDECLARED_TIERS}
-    return body | _final(evidence, plan, queue)
+    return body | _final(evidence, planned, queue)
 
 
 def conclusion(
-    evidence: Evidence, of: GroupPlan, queue: Queue, stored: Mapping[int, Outcome] | None = None
+    evidence: Evidence, planned: int | None, queue: Queue, stored: Mapping[int, Outcome] | None = None
 ) -> Conclusion:
     """The interval of the final pass rate, or the reason why it is missing (inference 5).
 
     `stored` has the outcomes of the rows at an earlier moment; None: now.
     """
-    planned, unplanned = of.declared, of.unplanned
-    if not planned or planned == evidence.numeric:
+    if not planned:
         return Conclusion(None, FinalMissing.NO_PLAN)
-    first = queue.first_trials(planned - unplanned.trials)
-    if first is None or evidence.numeric or unplanned.unnamed:
+    if evidence.numeric:
         return Conclusion(None, FinalMissing.ORDER_UNKNOWN_IN_PART)
-    if unplanned.elsewhere:
-        return Conclusion(None, FinalMissing.PLAN_EXCEEDED)
+    first = queue.first_trials(planned)
+    if first is None:
+        return Conclusion(None, FinalMissing.ORDER_UNKNOWN_IN_PART)
     lineup = evidence.lineup
-    rows = np.flatnonzero(lineup.states).tolist() if stored is None else sorted(stored)
-    later, withdrawn = set[int](), dict[int, int | None]()
-    if queue.has_grown or unplanned.tasks:
-        keys = lineup.keys()
-        later = {row for row in rows if queue.is_later(keys[row])}
-        withdrawn = {row: queue.place(keys[row]) for row in rows if queue.is_withdrawn(keys[row])}
-        first += len(withdrawn)
-    order, places, kind, flaw = queue.order, queue.places, queue.kind, queue.order_flaw
-    has_places = places is not None
-    positions = {} if has_places else lineup.positions()
-    others: Collection[int] = lineup.others() if positions else ()
-    if places is not None:
-        others = queue.withdrawn.difference(withdrawn.values())
-        places += len(queue.withdrawn) - len(others)
+    positions = lineup.positions() if queue.places is None else {}
+    others = lineup.others() if positions else ()
+    order, places = queue.order, queue.places
     plan = TrialPlan(
         first,
-        kind,
+        queue.kind,
         order.concurrency,
         queue.difficulty,
         others,
         places,
         evidence.starts_fit(order.concurrency),
         order.contradicted,
-        flaw,
+        queue.order_flaw,
     )
-    placed = not rows or has_places or bool(positions)
+    rows = np.flatnonzero(lineup.states).tolist() if stored is None else sorted(stored)
+    later = _later(lineup, rows, queue)
+    placed = not rows or queue.places is not None or bool(positions)
     if missing := missing_in_plan(plan, len(rows) - len(later), placed=placed):
         return Conclusion(None, missing)
     grown = planned - first
@@ -571,7 +501,7 @@ def conclusion(
             str(keys[row]),
             keys[row].task_id,
             outcomes[row],
-            queue.place(keys[row]) if has_places else positions.get(row),
+            positions.get(row) if queue.places is None else queue.place(keys[row]),
         )
         for row in rows
         if row not in later
@@ -580,6 +510,13 @@ def conclusion(
     if concluded.passes is None:
         return concluded
     return Conclusion(concluded.passes.with_unknown(grown - len(later)), None)
+
+
+def _later(lineup: Lineup, rows: list[int], queue: Queue) -> set[int]:
+    if not queue.has_grown:
+        return set()
+    keys = lineup.keys()
+    return {row for row in rows if queue.is_later(keys[row])}
 
 
 def _ability(evidence: Evidence, planned: int | None, tasks_planned: int | None) -> dict[str, Any] | None:
@@ -629,13 +566,12 @@ def _reachable_grade(
     return median(group.distributions[COMPOSITE].ascending(), planned) if judged else rate
 
 
-def _final(evidence: Evidence, plan: GroupPlan, queue: Queue) -> dict[str, Any]:
-    concluded, kind = conclusion(evidence, plan, queue), queue.kind
+def _final(evidence: Evidence, planned: int | None, queue: Queue) -> dict[str, Any]:
+    concluded, kind = conclusion(evidence, planned, queue), queue.kind
     if concluded.passes is None:
         return {"final_missing": concluded.missing}
     low, high = concluded.passes.rates()
-    planned = concluded.passes.planned
-    unknown = planned - evidence.known
+    unknown = (planned or 0) - evidence.known
     interval = {
         "low": low,
         "high": high,

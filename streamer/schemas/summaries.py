@@ -683,9 +683,7 @@ class Progress(Message):
 
     done: int = Field(ge=0, description="Slots filled.")
     planned: int | None = Field(
-        ge=0,
-        description="Slots planned, and those that joined the plan when they started (R26); null: nobody "
-        "said, or the plan is not complete yet.",
+        ge=0, description="Slots planned; null: nobody said, or the plan is not complete yet."
     )
     plan_complete: bool = optional(
         "False while the plan is still being read, or names only a part, and the run has not "
@@ -840,8 +838,8 @@ def plan_words(run: RunSummary | Mapping[str, Any]) -> str:
 
 
 def is_fulfilled(run: RunSummary) -> bool:
-    """Whether every planned slot is filled, as far as known. A plan without trials does not count."""
-    return 0 < (run.progress.planned or 0) <= run.progress.done and not run.provisional
+    """Whether every planned slot is filled. A plan without trials does not count."""
+    return 0 < (run.progress.planned or 0) <= run.progress.done
 
 
 def is_over(run: RunSummary) -> bool:

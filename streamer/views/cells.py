@@ -197,7 +197,7 @@ INCOMPLETE = "incomplete"
 REASONS = {
     "no_plan": "the run declared no complete plan of its trials",
     "plan_undeclared_tiers": "the plan leaves out tiers or subtests that have results",
-    "plan_exceeded": "there are more trials or attempts than planned",
+    "plan_exceeded": "there are more trials than planned",
     "order_changed": "the plans have several orders, and nothing says which was first",
     "order_chosen": "the order was chosen",
     "order_unknown_in_part": "the plan gives some or all trials no place in an order",

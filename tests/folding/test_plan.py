@@ -12,7 +12,7 @@ from streamer.folding.slots import SlotKey
 from streamer.schemas.base import MAX_COUNT
 from streamer.schemas.events import RunFinished, RunStarted
 from streamer.schemas.summaries import plan_words
-from streamer.statistics.final import OrderKind, final
+from streamer.statistics.final import OrderKind
 from tests.folding.build import AGENT
 from tests.support.events import Event, a_deletion, a_retraction, a_start, a_trial, an_end, summarised
 
@@ -254,11 +254,9 @@ def test_how_many_trials_were_first_cannot_be_told_where_tasks_are_only_counted(
     assert queue.first_trials(4) is None
 
 
-def test_a_task_that_was_withdrawn_keeps_its_place_which_is_not_planned_any_more() -> None:
+def test_a_task_that_was_withdrawn_has_no_place_any_more() -> None:
     queue = a_queue({"tasks": ["a", "b"], "order": ["a", "b"]}, {"tasks": ["b"], "order": ["b"]})
-    assert (queue.place(slot("a")), queue.place(slot("b")), queue.places) == (0, 1, 1)
-    assert queue.withdrawn == {0}
-    assert [queue.is_withdrawn(slot(task)) for task in "abc"] == [True, False, False]
+    assert (queue.place(slot("a")), queue.place(slot("b")), queue.places) == (None, 0, 1)
 
 
 # -----------------------------------------------------------------------------
@@ -387,134 +385,3 @@ def test_an_undeclared_order_has_its_interval_in_a_field_of_its_own() -> None:
     rest = [a_trial(task_id=task, resolved=number % 2 == 0) for number, task in enumerate(TASKS[4:])]
     known = of_agent(declared(kind=None), *RESULTS, *rest)
     assert (known["final"]["unknown"], known["final_missing"]) == (0, None), "nothing is unknown any more"
-
-
-# -----------------------------------------------------------------------------
-# Trials that the plan does not have: they join it (inference 3 and 4).
-
-
-TASK = ["a", "b", "c"]
-OURS = ["terminus:gpt-5"]
-NAMED: Event = {"type": "run_started", "run_id": "run-1", "tasks": TASK, "attempts": 1, "agent_models": OURS}
-
-
-def bounds(*events: Event) -> tuple[float, float]:
-    low, high = of_agent(*events)["reachable"]["pass_rate"].values()
-    return low, high
-
-
-def progress(*events: Event) -> tuple[int, int, bool]:
-    """Trials done, planned, and whether the run is still provisional."""
-    run = summarised(events)["run run-1"]
-    return run["progress"]["done"], run["progress"]["planned"], run["provisional"]
-
-
-def test_results_of_other_tasks_than_the_planned_ones_complete_no_plan() -> None:
-    """inference 4: no assumption, so they may be planned ones by other names, or not."""
-    others = [a_trial(task_id=task) for task in "xyz"]
-    assert progress(NAMED, *others) == (3, 3, True)
-    assert bounds(NAMED, *others) == (0.5, 1.0)
-    summary = summarised([NAMED, *others])[AGENT]
-    assert (summary["runs_planned"], summary["provisional"]) == (3, True)
-    uncertainty = summary["uncertainty"]
-    assert uncertainty["reachable"]["pass_at_k"] is None
-    assert uncertainty["ability"]["incomplete"]
-    planned = [a_trial(task_id=task, resolved=False) for task in TASK]
-    assert progress(NAMED, *others, *planned) == (6, 6, False)
-    assert bounds(NAMED, *others, *planned) == (0.5, 0.5)
-
-
-def test_a_run_that_ended_with_as_many_trials_as_planned_has_only_renamed_tasks() -> None:
-    """Harbor's lock may call a task otherwise than its results do."""
-    results = [a_trial(task_id=task) for task in ("a", "acme/b", "c")]
-    assert bounds(NAMED, *results[:2]) == (0.5, 1.0)
-    assert (bounds(NAMED, *results), progress(NAMED, *results)) == ((0.75, 1.0), (3, 3, True))
-    end = an_end(status="completed")
-    assert (bounds(NAMED, *results, end), progress(NAMED, *results, end)) == ((1.0, 1.0), (3, 3, False))
-    assert bounds(NAMED, *results[:2], end) == (0.5, 1.0), "one is missing, by either name"
-
-
-def test_an_unplanned_trial_joins_the_plan_when_it_starts_and_leaves_it_when_it_is_withdrawn() -> None:
-    start, result = a_start(task_id="x"), a_trial(task_id="x")
-    planned = [a_trial(task_id=task) for task in TASK]
-    assert bounds(NAMED, *planned, start) == (0.75, 1.0)
-    assert bounds(NAMED, *planned, start, result) == (1.0, 1.0)
-    gone = {"type": "trial_retracted"} | {
-        name: result[name] for name in ("run_id", "task_id", "agent", "model")
-    }
-    assert progress(NAMED, *planned, result, gone | {"revision": 0}) == (3, 3, False)
-
-
-@pytest.mark.parametrize(
-    ("plan", "trial", "agents", "run"),
-    [
-        ({"tiers": ["T0"]}, {"tier": "T1"}, 4, 4),
-        ({"tiers": ["T0"], "tasks": 3}, {"tier": "T1"}, 4, 4),
-        ({}, {"agent": "b", "model": "m"}, 3, 3),
-        ({}, {"attempt": 2}, 4, 4),
-        ({"subtests": {"T0": 2}, "tiers": ["T0"]}, {"tier": "T0", "attempt": 7, "subtest": "s"}, 6, 6),
-    ],
-)
-def test_other_tiers_and_attempts_are_unplanned_where_a_group_has_them(
-    plan: Event, trial: Event, agents: int, run: int
-) -> None:
-    of_plan = {"tier": "T0"} if "tiers" in plan else {}
-    of_plan |= {"subtest": "s"} if "subtests" in plan else {}
-    events = [NAMED | plan, a_trial(task_id="a", **of_plan), a_trial(task_id="a", **of_plan | trial)]
-    summaries = summarised(events)
-    assert (summaries[AGENT]["runs_planned"], summaries["run run-1"]["progress"]["planned"]) == (agents, run)
-
-
-def test_attempts_beyond_the_planned_number_leave_no_order() -> None:
-    plan = NAMED | {"order": TASK, "order_kind": "shuffled"}
-    again = [a_trial(task_id="a"), a_trial(task_id="a", attempt=2)]
-    assert of_agent(plan, *again)["final_missing"] == "plan_exceeded"
-    assert bounds(plan, *again) == (0.5, 1.0)
-    only_second = a_trial(task_id="a", attempt=2)
-    assert bounds(plan, only_second) == (1 / 3, 1.0), "which number it has does not matter"
-
-
-def test_other_tiers_leave_no_order() -> None:
-    plan = NAMED | {"tiers": ["T0"], "order": TASK, "order_kind": "shuffled"}
-    other = [a_trial(task_id="a", tier="T0"), a_trial(task_id="b", tier="T1")]
-    assert of_agent(plan, *other)["final_missing"] == "plan_exceeded"
-
-
-def test_repeats_in_shards_of_their_own_are_counted_at_their_task() -> None:
-    plan = NAMED | {"attempts": 2}
-    repeats = [a_trial(task_id="a", shard=f"a__{name}") for name in "xyz"]
-    assert progress(plan, *repeats[:2])[:2] == (2, 6)
-    assert progress(plan, *repeats)[:2] == (3, 7)
-
-
-def test_a_task_without_a_plan_has_no_place_in_an_order_until_a_plan_names_it() -> None:
-    plan, other = declared(planned_at=BEFORE), a_trial(task_id="x", resolved=False)
-    assert of_agent(plan, *RESULTS, other)["final_missing"] == "order_unknown_in_part"
-    more = declared(tasks=[*TASKS, "x"], planned_at=AFTER, revision=2)
-    result = of_agent(plan, *RESULTS, other, more)["final"]
-    of_plan = final([True, False, True, False], planned=8, later=[False]).rates()
-    assert (result["low"], result["high"], result["planned"]) == (*of_plan, 9)
-
-
-def test_a_trial_withdrawn_after_its_result_stays_in_the_plan_at_its_place() -> None:
-    """inference 3; a second plan without the failures must not make the rest look better."""
-    first, fewer = declared(planned_at=BEFORE), [task for task in TASKS if task not in ("t1", "t6")]
-    second = declared(fewer, tasks=fewer, planned_at=AFTER, revision=2)
-    seen = [True, False, True, False]
-    for events in permutations((first, second)):
-        result = of_agent(*events, *RESULTS)["final"]
-        assert (result["low"], result["high"]) == final(seen, planned=7).rates()
-        assert (result["planned"], result["unknown"], result["passes"]) == (7, 3, 2)
-        late = of_agent(*events, *RESULTS, a_trial(task_id="t6"))["final"]
-        in_queue = [*seen, None, None, True]
-        assert (late["low"], late["high"]) == final(in_queue, planned=8).rates()
-    assert bounds(first, second, *RESULTS) == (2 / 7, 5 / 7)
-
-
-def test_the_first_plan_tells_a_withdrawn_task_from_an_unnamed_one_whenever_it_arrives() -> None:
-    fewer = NAMED | {"tasks": ["a"], "planned_at": AFTER, "revision": 2}
-    first = NAMED | {"planned_at": BEFORE}
-    results = [a_trial(task_id="b"), a_trial(task_id="x")]
-    said = [of_agent(*mixed)["ability"]["tasks_planned"] for mixed in permutations((fewer, first, *results))]
-    assert said == [2] * len(said)
-    assert of_agent(fewer, *results)["ability"]["tasks_planned"] == 1, "no plan ever had b"

@@ -373,45 +373,6 @@ def test_the_bound_of_a_judged_grade_is_that_of_the_median_composite() -> None:
     assert (settled["reachable"]["grade"], settled["decided"]) == ({"low": "A", "high": "A"}, {"grade": True})
 
 
-@examples(100)
-@given(st.data())
-def test_whatever_comes_stays_within_the_bounds_that_were_said(data: st.DataObject) -> None:
-    """inference 4: results of planned and unplanned trials, in any order; only what began can surprise."""
-    plan = data.draw(st.sampled_from([{}, {"attempts": 2}, {"tiers": ["T0"]}, {"tiers": ["T0", "T1"]}]))
-    named, task_names = a_plan(tasks=TASKS[:3], attempts=1, agent_models=["terminus:gpt-5"]), TASKS[:3]
-    tiers: list[str | None] = [*plan.get("tiers", [None]), "T2"] if "tiers" in plan else [None]
-    planned = {
-        (task, attempt, tier)
-        for task in task_names
-        for attempt in range(1, plan.get("attempts", 1) + 1)
-        for tier in plan.get("tiers", [None])
-    }
-    attempts = range(1, plan.get("attempts", 1) + 1)
-    every = [
-        (task, attempt, tier) for task in [*task_names, "x", "y"] for attempt in attempts for tier in tiers
-    ]
-    begun = data.draw(st.lists(st.sampled_from(every), unique=True, min_size=1))
-    passes = {one: data.draw(st.booleans()) for one in {*begun, *planned}}
-    ended = begun[: data.draw(st.integers(0, len(begun)))]
-
-    def event(one: tuple[str, int, str | None], make: Any, **fields: Any) -> Event:
-        task, attempt, tier = one
-        of: Event = make(task_id=task, attempt=attempt, **fields)
-        return of | ({} if tier is None else {"tier": tier})
-
-    starts = [event(one, a_start) for one in begun]
-    results = {one: event(one, a_trial, resolved=passed) for one, passed in passes.items()}
-    now = [named | plan, *starts, *(results[one] for one in ended)]
-    said = of_agent(*now)["reachable"]
-    mixed = data.draw(st.permutations(now))
-    assert of_agent(*mixed)["reachable"] == said
-    low, high = said["pass_rate"].values()
-    assert low <= sum(passes.values()) / len(passes) <= high
-    run = summarised([named | plan, *results.values()])["run run-1"]
-    assert (run["progress"]["done"], run["progress"]["planned"]) == (len(passes), len(passes))
-    assert not run["provisional"]
-
-
 @pytest.mark.parametrize("attempts", [1, 3])
 def test_the_error_of_a_mean_is_clustered_by_task(attempts: int) -> None:
     """inference 6; equal to the direct formula, and the same bits in any order."""

@@ -262,10 +262,9 @@ class Contestant:
         return [(one, positions[row]) for one, row in zip(self.pairings, rows, strict=True)]
 
     def order_missing(self) -> FinalMissing | None:
-        plan = self.run.denominators().of(self.group)
-        if plan.undeclared:
+        if self.run.denominators().undeclared(self.group):
             return FinalMissing.PLAN_UNDECLARED_TIERS
-        return conclusion(self.evidence, plan, self.run.queue).missing
+        return conclusion(self.evidence, self._planned, self.run.queue).missing
 
     def ordered(
         self, trials: Collection[Pairing], planned: int, declared: int
