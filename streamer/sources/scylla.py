@@ -15,16 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.base import UNKNOWN, label_for_reporting
-from streamer.sources.base import (
-    ConvertOptions,
-    Item,
-    Parsed,
-    Remark,
-    RunPlan,
-    Unreadable,
-    made_with,
-    usage_of,
-)
+from streamer.sources.base import ConvertOptions, Parsed, Remark, RunPlan, Unreadable, made_with, usage_of
 from streamer.sources.files import (
     MAX_FILE_BYTES,
     TRIAL,
@@ -135,7 +126,7 @@ class Scylla:
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Item]:
+    ) -> Iterator[Parsed | Unreadable | Remark]:
         task_id = _task(path, read_optional(path / CONFIG, []))
         ended = part(peek(path / CHECKPOINT), "completed_runs")
         homes = list(walk(within or path, self.skip))

@@ -9,16 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.schemas.base import MAX_PLANNED_ATTEMPTS, UNKNOWN, label_for_reporting
-from streamer.sources.base import (
-    ConvertOptions,
-    Item,
-    Parsed,
-    Remark,
-    RunPlan,
-    Unreadable,
-    count_of,
-    made_with,
-)
+from streamer.sources.base import ConvertOptions, Parsed, Remark, RunPlan, Unreadable, count_of, made_with
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -338,7 +329,7 @@ class TerminalBench:
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Item]:
+    ) -> Iterator[Parsed | Unreadable | Remark]:
         if is_directory(path) and is_file(path / FC_EVAL_LOCK) and options.harness != self.name:
             yield Unreadable(
                 path,
@@ -360,7 +351,9 @@ class TerminalBench:
     def part(self, run: Path, changed: Path) -> Path | None:
         return part_of_run(run, changed)
 
-    def _trials_of_files(self, run: Path, plan: RunPlan, within: Path | None) -> Iterator[Item]:
+    def _trials_of_files(
+        self, run: Path, plan: RunPlan, within: Path | None
+    ) -> Iterator[Parsed | Unreadable | Remark]:
         files = sorted(result_files(run, within, sub_trials=False), key=lambda file: (depth(run, file), file))
         read = [(file, self._read_trial(file, plan)) for file in files]
         claims = ((file, trial.run) for file, trial in read if isinstance(trial, _Trial))
@@ -390,7 +383,7 @@ class TerminalBench:
 
     def _trials_of_run_file(
         self, path: Path, plan: RunPlan, seen: dict[_Identity, Any], *, alone: bool = False
-    ) -> Iterator[Item]:
+    ) -> Iterator[Parsed | Unreadable | Remark]:
         """Trials that only the run-level file has: crashed ones, or all of them (H2, H6)."""
         file = path if is_file(path) else path / RESULTS
         results, problems = run_file_entries(file)

@@ -135,7 +135,7 @@ def test_a_port_that_is_claimed_is_not_free_and_cannot_be_claimed_again() -> Non
 # `streamer tail` of results that are being written, through several ends of `up`.
 
 
-TRIALS, PACE_SECONDS = 60, 0.1
+TRIALS, PACE_SECONDS = 60, 0.3
 FEW = 15
 """So many events of a harness are there when `up` ends: most of its trials come later."""
 
