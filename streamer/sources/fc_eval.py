@@ -490,8 +490,9 @@ class RunReading:
         """Say how many trials of several agents have no result; the run-level file counts no agents (R35)."""
         if self._roster.is_multi and plan.announced is not None:
             announced, plan.announced = plan.announced, None
-            if len(self._trials) < announced:
-                plan.lacks(silence("trials with a result", announced, len(self._trials)) or "")
+            said = silence("trials with a result", announced, len(self._trials))
+            if said and len(self._trials) < announced:
+                plan.lacks(said)
 
     def starts(self) -> Iterator[Item]:
         begun = trials_begun(self._path, self._within)

@@ -386,12 +386,16 @@ def start_of_result(trial: Path, result: Mapping[str, Any], options: ConvertOpti
 
 def slot_of(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> dict[str, Any]:
     return {
-        "shard": text(result.get("trial_name")) or clean_name(trial),
+        "shard": _name_of_trial(trial, result),
         "task_id": task_names(trial.parent).of(result["task_name"], _where(result)),
         "attempt": 1,
         "agent": text(part(result, "agent_info").get("name")) or options.agent or UNKNOWN,
         "model": _model(result) or options.model or UNKNOWN,
     }
+
+
+def _name_of_trial(trial: Path, result: Mapping[str, Any]) -> str:
+    return text(result.get("trial_name")) or clean_name(trial)
 
 
 def _model(result: Mapping[str, Any]) -> str | None:
@@ -796,7 +800,7 @@ def _remarks(
     mode = failure_mode(result)
     if not reward_counts(result) and mode not in _KNOWN:
         yield Remark(file, UNKNOWN_TYPE, mode)
-    trial = text(result.get("trial_name")) or clean_name(file.parent)
+    trial = _name_of_trial(file.parent, result)
     for name, counted in by_trial.get(trial, {}).items():
         own = _rewards(result).get(name)
         if is_finite(counted) and (own != counted or not is_finite(own)):

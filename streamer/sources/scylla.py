@@ -29,7 +29,6 @@ from streamer.sources.files import (
     mtime_ns,
     open_text,
     part,
-    peek,
     present,
     read_object,
     read_optional,
@@ -128,7 +127,7 @@ class Scylla:
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
     ) -> Iterator[Parsed | Unreadable | Remark]:
         task_id = _task(path, read_optional(path / CONFIG, []))
-        ended = part(peek(path / CHECKPOINT), "completed_runs")
+        ended = part(read_optional(path / CHECKPOINT, []), "completed_runs")
         homes = list(walk(within or path, self.skip))
         files = [home / RESULT for home in homes if is_file(home / RESULT)]
         completed: set[tuple[str, ...]] = set()

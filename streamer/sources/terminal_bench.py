@@ -353,7 +353,7 @@ class TerminalBench:
 
     def _trials_of_files(
         self, run: Path, plan: RunPlan, within: Path | None
-    ) -> Iterator[Parsed | Unreadable | Remark]:
+    ) -> Iterator[Parsed | Unreadable]:
         files = sorted(result_files(run, within, sub_trials=False), key=lambda file: (depth(run, file), file))
         read = [(file, self._read_trial(file, plan)) for file in files]
         claims = ((file, trial.run) for file, trial in read if isinstance(trial, _Trial))

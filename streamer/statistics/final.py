@@ -589,9 +589,7 @@ class FinalMissing(StrEnum):
     ORDER_UNKNOWN_IN_PART = "order_unknown_in_part"
     """Some trials have no place in the order, and the run did not declare a shuffle with a concurrency."""
     STARTS_MISSING = "starts_missing"
-    """Only the concurrency is known, and the starts do not fit it: some are missing or retracted, or too many
-    run.
-    """
+    """Only the concurrency is known, and the starts do not fit it: some are missing, or too many run."""
     ATTEMPTS_TOGETHER = "attempts_together"
     """All trials of a task, its attempts or tiers, are adjacent in the order."""
     ORDER_FOLLOWS_DIFFICULTY = "order_follows_difficulty"

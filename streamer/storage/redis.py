@@ -206,7 +206,7 @@ def _split(url: str) -> SplitResult:
         raise BadRedisUrl("there is an @ after the host: / ? # @ in a password must be percent-encoded")
     database = parts.path.strip("/")
     if parts.scheme != "unix" and database and not (database.isascii() and database.isdecimal()):
-        raise BadRedisUrl("what follows the host and / is the number of a database, and this is not a number")
+        raise BadRedisUrl("the database after the host and / is not a number")
     return parts
 
 

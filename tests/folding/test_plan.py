@@ -370,8 +370,8 @@ def test_a_retracted_trial_takes_its_start_with_it_until_it_starts_again() -> No
     again = [a_start(task_id="t1", revision=2), a_trial(task_id="t1", resolved=False, revision=2)]
     for events in permutations((*again, gone)):
         assert of_agent(plan, *starts, *RESULTS, *events)["final"]["passes"] == 2
-    anew = [event | {"revision": 4} for event in (plan, starts[0], RESULTS[0])]
-    assert of_agent(plan, *starts, gone, a_deletion(revision=3), *anew)["final"]["passes"] == 1
+    later = [event | {"revision": 4} for event in (plan, starts[0], RESULTS[0])]
+    assert of_agent(plan, *starts, gone, a_deletion(revision=3), *later)["final"]["passes"] == 1
     other = a_retraction(task_id="t1", agent="b", model="m", revision=1)
     assert of_agent(plan, *starts, *RESULTS, other)["final"]
 

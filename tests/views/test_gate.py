@@ -135,7 +135,7 @@ def test_a_named_metric_is_judged_at_the_end_in_its_direction(direction: str, ve
         )
 
 
-def test_r31_the_baselines_plan_says_which_metric_decides_and_which_way() -> None:
+def test_r30_the_baselines_plan_says_which_metric_decides_and_which_way() -> None:
     """As in `compare`: a candidate must not choose how it is judged."""
     plans = [
         the_plan("r", primary_metric="metrics/size", metrics={"loss": {"direction": "higher"}}),
