@@ -25,6 +25,24 @@ def pytest_report_header() -> str:
     return f"seed of turns, faults and live fuzzing: {a_seed()}; {VARIABLE}={a_seed()} repeats it"
 
 
+class AtOnce:
+    """Shows each failure as it happens: a layer that its time limit ends has no closing report."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self._reporter = reporter
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._reporter.write_line(f"\nFAILED at {report.when}: {report.nodeid}\n{report.longreprtext}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Show failures at once, in the process that reports."""
+    if (reporter := config.pluginmanager.get_plugin("terminalreporter")) is not None:
+        config.pluginmanager.register(AtOnce(reporter))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put each test into its layer; of a whole layer, leave out those whose turn it is not."""

@@ -619,6 +619,14 @@ def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
     return silence("trials with a result", counted, there) if counted > there else None
 
 
+def missing_rollouts(job: Path, lock: Mapping[str, Any]) -> str | None:
+    """The message about planned trials of a server's finished job that no rollout has a result of."""
+    planned, rollouts = len(objects(lock, "trials")), job.parent.parent / "rollouts"
+    homes = (home for home in subdirectories(rollouts) if server_job(home) == job.name)
+    there = {trial.name for home in homes for trial in subdirectories(home) if is_file(trial / RESULT)}
+    return silence("trials with a result", planned, len(there)) if planned > len(there) else None
+
+
 def counted_rewards(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     rewards: dict[str, dict[str, float]] = {}
     evals = part(part(result, "stats"), "evals")
@@ -671,7 +679,10 @@ class Harbor:
         own_id = path.name if ID.fullmatch(path.name) else None
         plan.uuids = frozenset(filter(None, [text(result.get("id")), own_id]))
         end, ended = None, text(result.get("finished_at"))
-        if missing := missing_files(path, result):
+        missing = missing_files(path, result)
+        if served.get("state") == "finished":
+            missing = missing or missing_rollouts(path, lock)
+        if missing:
             plan.lacks(missing)
         if ended:
             # a job's times have no zone; the lock's time, just after the start, has one

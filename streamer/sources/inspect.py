@@ -447,8 +447,11 @@ def ending_of(trial: Record) -> bool | None:
 
 
 def is_unscored(status: Any, endings: Collection[bool | None]) -> bool:
-    """Whether an eval ended without any score, by the endings of its samples: it has no pass rate (R31)."""
-    return status == "success" and False in endings and True not in endings
+    """Whether an eval ended without any score, by the endings of its samples: it has no pass rate (R31).
+
+    It may have been cancelled, or ended by an error: its complete samples show that nothing scores them.
+    """
+    return bool(text(status)) and status != "started" and False in endings and True not in endings
 
 
 def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict[str, Any]:

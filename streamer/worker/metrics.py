@@ -51,7 +51,7 @@ class Metrics(Collector):
         self.events = counter("streamer_events", "Records folded, by what they did.", ["effect"])
         self.rejections = counter("streamer_rejections", "Records rejected.")
         self.missing_times = counter(
-            "streamer_missing_times", "Times without a zone, or outside 2000 to 2200: they count as missing."
+            "streamer_missing_times", "Times without a zone, or outside 2000 to 2199: they count as missing."
         )
         self.forwarded = counter("streamer_forwarded", "Records that lay in a wrong partition.")
         self.fold = histogram("streamer_fold_seconds", "Folding one batch.", buckets=FOLD_SECONDS)

@@ -76,6 +76,7 @@ FIND_SECONDS = 240.0
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("bed", [up, pytest.param(kafka, marks=pytest.mark.kafka)])
+@pytest.mark.in_turn(2)
 def test_fuzzed_events_do_no_harm(
     bed: Callable[[Path], AbstractContextManager[Bed]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

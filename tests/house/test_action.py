@@ -194,6 +194,7 @@ def test_nothing_in_results_is_a_command_to_the_runner(folder: Path) -> None:
 @pytest.mark.stack
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.in_turn(3)
 def test_the_action_installs_itself_from_its_checkout(tmp_path: Path, runs: tuple[Path, Path]) -> None:
     checkout = tmp_path / "checkout"
     for path in tracked_files():

@@ -35,6 +35,16 @@ def test_the_generated_tables_are_the_code(document: Path) -> None:
     assert with_part(document, text) == text, "run: python -m tests.house.guides"
 
 
+def test_the_page_for_operators_has_every_code_of_a_rejection() -> None:
+    code = "\n".join(path.read_text("utf-8") for path in (ROOT / "streamer").rglob("*.py"))
+    kinds = re.search(r"\n_CODES = {(.*?)}", code, re.DOTALL)
+    assert kinds is not None
+    named = re.findall(r'Reason\(\s*"(\w+)"', code) + re.findall(r': "(\w+)"', kinds[1])
+    page = (DOCS / "operator.md").read_text("utf-8")
+    section = page.partition("\n## Rejections\n")[2].partition("\n## ")[0]
+    assert sorted({*named, "invalid_field"} - set(re.findall(r"`(\w+)`", section))) == []
+
+
 def test_every_setting_is_described() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
 

@@ -170,6 +170,7 @@ def test_a_harness_with_the_base_and_its_own_schemas_meets_a_stack_of_local(
                 assert b"nightly" in answer.read()
 
 
+@pytest.mark.in_turn(3)
 def test_an_archive_that_was_killed_is_ended_by_the_next_try_and_restored(
     local: Installation, tmp_path: Path
 ) -> None:
@@ -231,6 +232,7 @@ asyncio.run(ask())
 """
 
 
+@pytest.mark.in_turn(3)
 def test_data_sets_frames_formats_of_others_tools_and_what_is_left_work_from_the_wheel(
     shared: Path, tmp_path: Path
 ) -> None:

@@ -114,6 +114,7 @@ def assert_report_has_it(content: bytes, count: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn(2)
 def test_the_running_stack_has_the_metric(tree: Path, tmp_path: Path) -> None:
     """Broker, worker, Redis and page of the copy: 2 trials first, then 200."""
     here = recipes.environment(tree) | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}

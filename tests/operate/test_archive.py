@@ -660,7 +660,7 @@ def assert_archived_once(stack: Online, run_id: str, out: Path, bundle: bytes) -
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 def test_an_archive_that_was_killed_is_made_by_the_next_try(stack: Online, step: str, tmp_path: Path) -> None:
     run_id = f"killed at {step}"
     published(stack, a_finished_run(run_id), run_id)

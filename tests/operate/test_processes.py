@@ -199,6 +199,7 @@ class Following:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.in_turn(3)
 def test_all_that_tail_published_survives_and_in_the_end_each_result_counts_once(tmp_path: Path) -> None:
     following = Following(tmp_path)
     with ExitStack() as tails:

@@ -89,6 +89,7 @@ class Publishing:
         self._publisher.close()
 
 
+@pytest.mark.in_turn(2)
 def test_a_harness_that_publishes_through_every_end_finds_all_of_it_and_verify_equal(tmp_path: Path) -> None:
     harness: Publishing | None = None
     for end in (interrupt_up, kill_the_tree):

@@ -187,6 +187,7 @@ async def test_too_many_rejections_are_told_once(feed: Feed, watch: Watch) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn(2)
 async def test_a_service_that_is_down_is_said_once_and_the_other_hears_everything(
     feed: Feed, watch: Watch
 ) -> None:

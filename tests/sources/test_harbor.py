@@ -697,6 +697,23 @@ def test_a_retry_on_a_server_replaces_its_first_try_whichever_file_is_newer(serv
     assert (len(trials_of(events)), summary["trials"], summary["infrastructure_failures"]) == (4, 3, 0)
 
 
+def test_planned_trials_of_a_finished_job_without_a_saved_result_are_announced(served: Path) -> None:
+    """R35. While the job runs, and when it was cancelled, some are missing as a matter of course."""
+    (lost,) = (served / "files" / "rollouts").glob("b95ebcbd*")
+    for state, kept, notes in (
+        ("finished", True, []),
+        ("running", False, []),
+        ("cancelled", False, []),
+        ("finished", False, [f"run {JOB}: 3 trials with a result announced, 2 found"]),
+    ):
+        if not kept:
+            shutil.rmtree(lost, ignore_errors=True)
+        write_json(served / "files" / "jobs" / JOB / "job.json", {"job": {"state": state}})
+        events, report = converted(served)
+        assert report.notes == notes
+        assert plan_of(events)["plan_complete"] is not bool(notes)
+
+
 def test_the_database_of_a_server_names_its_jobs_and_ends_them(served: Path) -> None:
     assert "run_finished" not in {event["type"] for event in converted(served)[0]}
     with closing(sqlite3.connect(served / "harbor.sqlite3")) as database:

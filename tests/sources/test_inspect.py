@@ -759,9 +759,13 @@ def test_r31_an_eval_that_nothing_scores_has_no_pass_rate_until_it_is_scored(tmp
     for events, accuracy in ((unscored, None), (unscored + scored, 1.0), (scored + unscored, 1.0)):
         [summary] = summaries(events).values()
         assert (summary["accuracy"], summary["trials"]) == (accuracy, 1)
-    stopped = a_log(tmp_path / "2.eval", a_summary(scores=None), status="error")
+    for status in ("cancelled", "error"):
+        stopped = a_log(tmp_path / "2.eval", a_summary(scores=None), status=status)
+        [summary] = summaries(converted(stopped)[0]).values()
+        assert (summary["accuracy"], summary["trials"]) == (None, 1), status
     failed = a_log(tmp_path / "3.eval", a_summary(scores=None, error={"message": "E"}))
-    for log in (stopped, failed):
+    running = a_log(tmp_path / "4.eval", a_summary(scores=None), status="started")
+    for log in (failed, running):
         assert "verdicts" not in plan_of(converted(log)[0])
 
 

@@ -179,6 +179,7 @@ async def test_a_reader_never_sees_a_torn_run_when_redis_restarts_empty(
     assert poller.torn == []
 
 
+@pytest.mark.in_turn(3)
 async def test_a_worker_that_takes_over_from_another_never_tears_a_run(
     make_sink: MakeSink, redis_server: RedisServer, poller: Poller
 ) -> None:

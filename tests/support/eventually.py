@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 
 POLL_SECONDS = 0.01
-WAIT_SECONDS = 120.0
+WAIT_SECONDS = float(os.environ.get("WAIT_SECONDS", "120"))
 """How long tests wait for a condition unless they claim less: several run at once, also on a slow machine."""
 
 

@@ -8,8 +8,9 @@
 A fixture that lends a server puts its tests into their layer. A test that starts a server itself carries the
 marker of its layer. A test that starts a server which its layer lacks fails.
 
-Tests that say one thing of several engines, widths or kinds of failure carry the marker `in_turn`. A layer
-runs one of so many, by the commit's hash. `TURNS=all` runs all of them, and so does a file by its name.
+Tests that say one thing of several engines, widths or kinds of failure carry the marker `in_turn`, and so do
+tests that take a minute. A layer runs one of so many, by the commit's hash. `TURNS=all` runs all of them, and
+so does a file by its name.
 """
 
 from __future__ import annotations

@@ -495,6 +495,7 @@ SECONDS_OF_DEMO_VIEW = 120
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("to_the_end", [True, False])
+@pytest.mark.in_turn(2)
 def test_on_a_terminal_the_boards_of_the_demo_stay_until_q_is_pressed(to_the_end: bool) -> None:
     """After its end or before it: what there is by then is verified."""
     tmux()

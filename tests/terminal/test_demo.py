@@ -150,7 +150,7 @@ main()
     ],
     ids=["a number in Redis is not that of the log", "Redis is away", "not acknowledged", "a part fails"],
 )
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 def test_the_exit_code_of_the_demo_says_what_is_wrong(
     tmp_path: Path, fault: str, code: int, said: bytes
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_tail_that_is_killed_again_and_again_ends_as_convert_has_it(tails: Tai
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn(3)
 def test_2000_trials_under_a_tail_that_is_killed_again_and_again_end_as_convert_has_them(
     tails: Tails,
 ) -> None:

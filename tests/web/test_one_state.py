@@ -77,6 +77,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.mark.browser
 @pytest.mark.slow
+@pytest.mark.in_turn(3)
 def test_every_view_can_be_pictured(tmp_path: Path) -> None:
     """Light, dark or on a phone, in turn; `make screenshots` takes all."""
     names = [*screenshots.VIEWS, "trial"]

@@ -132,6 +132,7 @@ def harmless(page: Page) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.in_turn(4)
 def test_hostile_texts_are_harmless_and_fit_in_every_view(
     page: Page, web: WebProcess, texts: str, view: str
 ) -> None:

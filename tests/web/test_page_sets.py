@@ -92,7 +92,7 @@ def looks(browser: Browser) -> Iterator[list[Page]]:
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 def test_axe_finds_no_fault_everything_has_a_name_and_nothing_scrolls_sideways(
     looks: list[Page], web: WebProcess, sets: None, screen: str
 ) -> None:

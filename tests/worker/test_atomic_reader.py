@@ -129,6 +129,7 @@ def test_a_batch_with_false_offsets_is_one_rejection_and_skips_no_other_event(on
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn(3)
 def test_4000_records_of_1_mib_that_pack_well_are_rejected_in_bounded_memory(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
     batch = a_batch("zstd", [bytes(MIB)] * 25)
@@ -423,6 +424,7 @@ def asked_to_join(worker: WorkerProcess) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn(2)
 def test_a_worker_that_joins_while_another_one_stops_takes_over(on_embedded: Deployment) -> None:
     """Shows that workers do not leave their group on the embedded broker.
 
@@ -485,6 +487,7 @@ def growth(deployment: Deployment, first: int, count: int) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="SKIPPED LOUDLY: memory is read from /proc")
+@pytest.mark.in_turn(3)
 def test_a_backlog_four_times_as_long_takes_no_more_memory(on_embedded: Deployment) -> None:
     on_embedded.session = 6.0  # a busy machine may keep a worker from running for long
     few = growth(on_embedded, 0, EVENTS // 4)

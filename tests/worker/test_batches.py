@@ -169,13 +169,13 @@ CAUGHT = {
 """Broken promise -> the file and the test that notice it."""
 
 
-def outcome(mutant: str, *tests: tuple[str, str]) -> str:
+def outcome(mutant: str, *tests: tuple[str, str], **environment: str) -> str:
     """What pytest says of tests of this folder where this fault is planted."""
     argv = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
     nodes = [f"tests/worker/{file}::test_{name}" for file, name in tests]
     done = subprocess.run(
         [*argv, "-p", "tests.worker.mutants", *nodes],
-        env=os.environ | {"MUTANT": mutant},
+        env=os.environ | {"MUTANT": mutant} | environment,
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -185,8 +185,9 @@ def outcome(mutant: str, *tests: tuple[str, str]) -> str:
 
 @pytest.mark.stack
 @pytest.mark.parametrize("mutant", sorted(MUTANTS))
+@pytest.mark.in_turn(2)
 def test_a_broken_promise_is_noticed(mutant: str) -> None:
-    assert "1 failed" in outcome(mutant, CAUGHT[mutant])
+    assert "1 failed" in outcome(mutant, CAUGHT[mutant], WAIT_SECONDS="15")
 
 
 @pytest.mark.stack

@@ -44,6 +44,7 @@ def faulty(deployment: Deployment, fault: str) -> WorkerProcess:
 
 
 @pytest.mark.parametrize("fault", ["dies_after_pages", "dies_after_groups"])
+@pytest.mark.in_turn(2)
 def test_a_publication_ended_halfway_commits_nothing_and_heals(on_embedded: Deployment, fault: str) -> None:
     worker = on_embedded.settled(trial_events(300))
     broken = faulty(on_embedded, fault).start(ready=False)
@@ -347,7 +348,7 @@ def test_a_record_that_is_too_large_sets_its_run_apart(on_embedded: Deployment, 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("topic", LARGE)
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 def test_a_record_refused_for_its_size_sets_its_run_apart(on_kafka: Deployment, topic: str) -> None:
     worker = on_kafka.worker().start()
     on_kafka.configure(topic, max_message_bytes=20_000)
@@ -403,6 +404,7 @@ def test_real_results_in_disorder_equal_the_fold(on_both: Deployment) -> None:
 
 
 @pytest.mark.parametrize("place", EVERYWHERE)
+@pytest.mark.in_turn(4)
 def test_repair_folds_the_run_again_from_the_log(on_both: Deployment, place: str) -> None:
     worker, _ = fall_sick(on_both, place)
     again = run_cli(on_both, "runs", "repair", SICK)

@@ -340,6 +340,7 @@ def test_settings_in_an_entry_print_no_secret() -> None:
 
 
 @pytest.mark.parametrize("place", EVERYWHERE)
+@pytest.mark.in_turn(4)
 def test_a_run_that_fails_is_set_apart_and_all_others_go_on(on_both: Deployment, place: str) -> None:
     worker, before = fall_sick(on_both, place)
     assert in_quarantine(on_both) == {SICK: "Poisoned: cannot be divided"}
@@ -441,6 +442,7 @@ def test_an_emptied_redis_gets_the_bytes_of_the_topics_back_in_quarantine_and_af
 
 
 @pytest.mark.parametrize("place", ["score", "cut"])
+@pytest.mark.in_turn(4)
 def test_everything_tells_of_a_run_in_quarantine(on_embedded: Deployment, place: str) -> None:
     """An event is rejected, with its bytes, where the run fails at one event."""
     fall_sick(on_embedded, place)
