@@ -173,8 +173,8 @@ def a_change(random: Random) -> Event:
 
 def test_after_1000_random_corrections_an_incremental_export_equals_a_fresh_one(tmp_path: Path) -> None:
     random, events = Random(41), list[Event]()
-    for step in range(20):
-        events += [a_change(random) for _ in range(50)]
+    for step in range(10):
+        events += [a_change(random) for _ in range(100)]
         exported(tmp_path / "kept", events)
         exported(tmp_path / f"fresh-{step}", events)
         kept, fresh = files_of(tmp_path / "kept"), files_of(tmp_path / f"fresh-{step}")
@@ -326,7 +326,7 @@ def killing_story(number: int) -> list[Event]:
 
 def test_a_reader_sees_the_old_or_the_new_whenever_the_writer_is_killed(tmp_path: Path) -> None:
     random = Random(7)
-    for _ in range(8):
+    for _ in range(5):
         with subprocess.Popen(
             [sys.executable, "-c", EXPORTING, str(tmp_path)],
             stdout=subprocess.PIPE,

@@ -82,6 +82,7 @@ def test_a_new_run_beside_a_big_one_is_published_while_the_whole_is_not_read(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.in_turn(2)
 def test_a_new_run_of_any_harness_is_followed_to_its_end_while_the_whole_is_not_read(
     tmp_path: Path, whole: Whole, layout: str
 ) -> None:
@@ -252,6 +253,7 @@ def test_a_withdrawal_that_was_noted_and_not_published_is_made_up_for(tmp_path: 
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.in_turn(2)
 def test_any_number_of_restarts_during_a_run_end_as_convert_has_it(tmp_path: Path, layout: str) -> None:
     run = tmp_path / "run"
     rng = random.Random(layout)

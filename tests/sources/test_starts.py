@@ -270,6 +270,7 @@ REAL += ["swe-bench", "swe-bench, logs", "every-eval-ever"]
 
 
 @pytest.mark.parametrize("name", ["fc-eval, all", *(name for name in REAL if not name.startswith("fc-"))])
+@pytest.mark.in_turn(2)
 def test_a_finished_directory_is_published_once_and_as_convert_has_it(
     real: dict[str, Path], name: str
 ) -> None:
@@ -280,6 +281,7 @@ def test_a_finished_directory_is_published_once_and_as_convert_has_it(
 
 
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.in_turn(2)
 def test_a_directory_that_is_being_copied_ends_as_convert_has_it(
     real: dict[str, Path], tmp_path: Path, name: str
 ) -> None:
@@ -291,6 +293,7 @@ def test_a_directory_that_is_being_copied_ends_as_convert_has_it(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.in_turn(2)
 def test_a_harness_that_is_running_is_followed_to_its_end(tmp_path: Path, layout: str) -> None:
     """Its whole plan comes before the first result, and each start once, in the slot of a result.
 
