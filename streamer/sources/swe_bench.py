@@ -195,7 +195,10 @@ ENDINGS = ("resolved_ids", "unresolved_ids", "empty_patch_ids", "error_ids")
 """The lists of a report, each instance with a prediction in exactly one."""
 
 UNGRADED = ("incomplete_ids", "pending_ids")
-"""The lists of instances without a result; OpenHands lists its errors as incomplete, too."""
+"""The lists of instances without a result."""
+
+UNGRADED_TOO = ("error_ids", "empty_patch_ids")
+"""Lists whose instances OpenHands lists as incomplete, too, because no test of theirs ran."""
 
 LISTS = ("completed_ids", "failed_ids", *UNGRADED, *ENDINGS)
 """The lists of a report that together name every instance; some harnesses omit some."""
@@ -373,7 +376,7 @@ def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
         if odd:
             yield f"`{name}` has {str(odd[0])[:SHOWN]!r} instead of instance ids; it is left out"
     counts = Counter(task for name in ENDINGS for task in _ids(report, name))
-    open_ones = {*_ids(report, *UNGRADED)} - {*_ids(report, "error_ids")}
+    open_ones = {*_ids(report, *UNGRADED)} - {*_ids(report, *UNGRADED_TOO)}
     if several := [task for task, count in counts.items() if count > 1 or task in open_ones]:
         names = ", ".join(name for name in (*ENDINGS, *UNGRADED) if several[0] in _ids(report, name))
         more = f" ({len(several):,} such instances)" if len(several) > 1 else ""

@@ -144,7 +144,7 @@ def test_a_list_that_is_null_is_left_out_and_one_of_another_kind_is_named(tmp_pa
 
 @pytest.mark.parametrize("other", ["incomplete_ids", "pending_ids"])
 def test_an_instance_with_a_verdict_and_without_a_result_is_named(tmp_path: Path, other: str) -> None:
-    write_json(tmp_path / "acme.run.json", REPORT | {other: ["a", "d"]})
+    write_json(tmp_path / "acme.run.json", REPORT | {other: ["a", "c", "d"]})
     (problem,) = converted(tmp_path)[1].unreadable
     assert problem.reason == f"the instance 'a' is in resolved_ids, {other}, but only one of them can be"
 
