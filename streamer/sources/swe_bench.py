@@ -126,7 +126,7 @@ class Place:
     def reports(self, options: ConvertOptions, problems: list[Unreadable]) -> list[Report]:
         beside = (self.home / e.name for e in entries(self.home) if e.is_file(follow_symlinks=False))
         files = [self.report] if self.report else filter(is_report, beside)
-        contents = ((file, read_optional(file, problems)) for file in files)
+        contents = ((file, _with_errors(read_optional(file, problems))) for file in files)
         reports = [
             Report(place_of(file, options, content), file, content) for file, content in contents if content
         ]
@@ -367,6 +367,16 @@ class _Results:
                 "artifacts": artifacts_of(self.path, instance, (TRIAL,), (REPORT,)),
             }
         )
+
+
+def _with_errors(report: dict[str, Any]) -> dict[str, Any]:
+    """The report with its `error_ids`. Some of OpenHands' reports only count them, among the submitted."""
+    if report.get("error_ids") is not None:
+        return report
+    ended = {*_endings(report), *_ids(report, "pending_ids")}
+    errors = [task for task in _ids(report, "submitted_ids") if task not in ended]
+    is_counted = bool(errors) and len(errors) == count_of(report.get("error_instances"))
+    return report | {"error_ids": errors} if is_counted else report
 
 
 def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:

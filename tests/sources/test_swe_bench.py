@@ -131,6 +131,21 @@ def test_what_was_submitted_and_has_no_result_is_planned_and_missing(tmp_path: P
     assert plan_of(converted(tmp_path)[0])["tasks"] == [*"abcd"]  # predictions of another dataset
 
 
+@pytest.mark.parametrize("incomplete", [[], ["d"]])
+def test_r35_errors_that_openhands_only_counts_are_the_submitted_instances_without_an_end(
+    tmp_path: Path, incomplete: list[str]
+) -> None:
+    report = {name: ids for name, ids in REPORT.items() if name != "error_ids"}
+    report |= {"submitted_ids": [*"abcd"], "error_instances": 1, "incomplete_ids": incomplete}
+    write_json(tmp_path / "acme.run.json", report)
+    assert endings(tmp_path)["d"] == (None, "error")
+    events, said = converted(tmp_path)
+    assert (said.notes, plan_of(events)["plan_complete"]) == ([], True)
+    write_json(tmp_path / "acme.run.json", report | {"error_instances": 2})
+    assert "d" not in endings(tmp_path)
+    assert "run run: 2 instances with an error announced, 0 found" in converted(tmp_path)[1].notes
+
+
 def test_a_list_that_is_null_is_left_out_and_one_of_another_kind_is_named(tmp_path: Path) -> None:
     write_json(tmp_path / "acme.run.json", REPORT | {"completed_ids": None})
     assert len(endings(tmp_path)) == 4
