@@ -87,6 +87,9 @@ DEFAULT_MODEL = "openhands"
 HOSTED_KEYS = frozenset({"pending_instances", "failed_instances", "pending_ids", "failed_ids"})
 """Keys only in reports of sb-cli, which grades on servers."""
 
+GRADED_ERRORS = "almost_resolved_ids"
+"""Key only in OpenHands' reports of ProgramBench. They list graded instances with an error as unresolved."""
+
 GUESSED = "with model and run split at the last dot in the report's name"
 """The remark on a name with several dots but without logs."""
 
@@ -385,7 +388,8 @@ def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
         odd = [ids] if not isinstance(ids, list) else [item for item in ids if id_of(item) is None]
         if odd:
             yield f"`{name}` has {str(odd[0])[:SHOWN]!r} instead of instance ids; it is left out"
-    counts = Counter(task for name in ENDINGS for task in _ids(report, name))
+    lists = [name for name in ENDINGS if name != "error_ids" or GRADED_ERRORS not in report]
+    counts = Counter(task for name in lists for task in _ids(report, name))
     open_ones = {*_ids(report, *UNGRADED)} - {*_ids(report, *UNGRADED_TOO)}
     if several := [task for task, count in counts.items() if count > 1 or task in open_ones]:
         names = ", ".join(name for name in (*ENDINGS, *UNGRADED) if several[0] in _ids(report, name))

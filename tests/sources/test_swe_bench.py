@@ -164,6 +164,13 @@ def test_an_instance_with_a_verdict_and_without_a_result_is_named(tmp_path: Path
     assert problem.reason == f"the instance 'a' is in resolved_ids, {other}, but only one of them can be"
 
 
+def test_a_graded_instance_of_programbench_with_an_error_is_unresolved(tmp_path: Path) -> None:
+    report = REPORT | {"error_ids": ["b", "d"], "almost_resolved_ids": [], "incomplete_ids": ["d"]}
+    write_json(tmp_path / "acme.run.json", report)
+    assert endings(tmp_path)["b"] == (False, "unset")
+    assert not converted(tmp_path)[1].unreadable
+
+
 def test_numbers_as_ids_are_their_texts(tmp_path: Path) -> None:
     report = {"total_instances": 2, "resolved_ids": [7], "unresolved_ids": [8.0]}
     write_json(tmp_path / "acme.run.json", report)
