@@ -105,7 +105,7 @@ class Scylla:
                         "dataset_version": config.get("task_commit"),
                         "timeout": config.get("timeout_seconds"),
                         "limits": config and {"turns": config.get("max_turns") or "none"},
-                        "judge": listed(config, "judge_models"),
+                        "judge": listed(config, "judge_models") or config.get("judge_model"),
                         "concurrency": config.get("parallel_subtests"),
                     }
                 ),

@@ -211,6 +211,14 @@ def test_of_several_models_the_harness_runs_the_first(tmp_path: Path) -> None:
     assert [trial["model"] for trial in trials_of(events)] == ["m1"]
 
 
+@pytest.mark.parametrize("judges", [{"judge_model": "m2"}, {"judge_models": ["m2"]}])
+def test_r36_the_judge_of_an_experiment_is_told_by_either_version_of_its_config(
+    tmp_path: Path, judges: dict[str, Any]
+) -> None:
+    path = an_experiment(tmp_path / "exp", {"T0/00/run_01": a_run_result()}, **judges)
+    assert plan_of(converted(path)[0])["provenance"]["judge"] == "m2"
+
+
 def test_broken_files_are_named_and_cost_only_what_they_would_have_told(tmp_path: Path) -> None:
     places = {"T0/00/run_01": a_run_result(judge_score=float("nan")), "T0/00/run_02": a_run_result()}
     path = an_experiment(tmp_path / "exp", places, experiment_id="t")
