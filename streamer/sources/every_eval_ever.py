@@ -10,7 +10,8 @@
 - The attempt is the `epoch` in the row's metadata, as the converter of inspect_ai logs writes it. Without
   one, the same result for the second time is attempt 2.
 - Verdict: the `is_correct` that all rows with a score of 0 or 1 share. For other scores converters only guess
-  it (R31).
+  it (R31). A row that calls the better of the two wrong, or the worse one correct, claims nothing: HELM's
+  converter writes false beside every f1_score.
 - Metrics: each score, as `score`, or as `score/RESULT` where a row names its result; turns and tool calls.
 - `latency_ms` is a metric, not a duration: converters mean different times by it.
 """
@@ -228,12 +229,15 @@ class EveryEvalEver:
             plan.lacks(said)
         revision = mtime_ns(path)
         others: Counter[str] = Counter()
+        planned = part(plan.started or {}, "metrics")
+        lower = {name for name, metric in planned.items() if metric["direction"] == "lower"}
         for sample in samples:
             if (run := sample.rows[0]["evaluation_id"]) not in (plan.run_id, *plan.uuids):
                 others[run] += 1
                 continue
-            event = _event(sample, revision, options)
-            hints = (NO_VERDICT,) if len(_verdicts(sample.rows)) > 1 else ()
+            verdicts = _verdicts(sample.rows, lower)
+            event = _event(sample, verdicts, revision, options)
+            hints = (NO_VERDICT,) if len(verdicts) > 1 else ()
             yield Parsed(path, event, hints=hints)
         for run, count in others.items():
             yield Unreadable(
@@ -244,8 +248,8 @@ class EveryEvalEver:
         return None
 
 
-def _event(sample: Sample, revision: int, options: ConvertOptions) -> dict[str, Any]:
-    first, verdicts = sample.rows[0], _verdicts(sample.rows)
+def _event(sample: Sample, verdicts: set[bool], revision: int, options: ConvertOptions) -> dict[str, Any]:
+    first = sample.rows[0]
     usages = [part(row, "token_usage") for row in sample.rows]
     usage = next((usage for usage in usages if any(usage.values())), usages[0])
     error = next(filter(None, (text(row.get("error")) for row in sample.rows)), None)
@@ -258,7 +262,7 @@ def _event(sample: Sample, revision: int, options: ConvertOptions) -> dict[str, 
             "agent": options.agent or UNKNOWN,
             "model": first["model_id"],
             "revision": revision,
-            "resolved": verdicts.pop() if len(verdicts) == 1 else None,
+            "resolved": next(iter(verdicts)) if len(verdicts) == 1 else None,
             "failure_mode": "error" if error else "unset",
             "message": error,
             "metrics": _metrics(sample.rows),
@@ -275,14 +279,17 @@ def _event(sample: Sample, revision: int, options: ConvertOptions) -> dict[str, 
     )
 
 
-def _verdicts(rows: list[Row]) -> set[bool]:
-    evaluations = [part(row, "evaluation") for row in rows if _is_judged(row)]
-    return {e["is_correct"] for e in evaluations if isinstance(e.get("is_correct"), bool)}
-
-
-def _is_judged(row: Row) -> bool:
-    applicable = part(row, "metadata").get("is_correct_applicable") != "false"
-    return applicable and part(row, "evaluation").get(SCORE) in (0, 1)
+def _verdicts(rows: list[Row], lower: set[str]) -> set[bool]:
+    """The verdicts that rows claim (R31); `lower` names the metrics whose 0 is the better score."""
+    verdicts = set()
+    for row in rows:
+        evaluation = part(row, "evaluation")
+        is_correct, score = evaluation.get("is_correct"), evaluation.get(SCORE)
+        best = 0 if _score_name(row.get("evaluation_result_id")) in lower else 1
+        applicable = part(row, "metadata").get("is_correct_applicable") != "false"
+        if applicable and score in (0, 1) and is_correct is (score == best):
+            verdicts.add(is_correct)
+    return verdicts
 
 
 def _metrics(rows: list[Row]) -> dict[str, Any] | None:

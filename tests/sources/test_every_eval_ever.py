@@ -94,6 +94,9 @@ def test_a_directory_and_a_file_of_another_kind_are_none(tmp_path: Path) -> None
         ([(0.7, False), (1.0, True)], True),  # f1 says nothing, accuracy does
         ([(1.0, True), (0.0, False)], None),
         ([(5, True)], None),
+        ([(1.0, True), (1.0, False)], True),  # HELM's converter writes false beside f1_score
+        ([(1.0, False)], None),
+        ([(0.0, True)], None),
     ],
 )
 def test_r31_is_correct_is_a_verdict_beside_a_score_of_0_or_1(
@@ -104,6 +107,19 @@ def test_r31_is_correct_is_a_verdict_beside_a_score_of_0_or_1(
         for number, (score, correct) in enumerate(scores)
     ]
     [trial] = trials_of(converted(a_file(tmp_path / "x_samples.jsonl", *rows))[0])
+    assert trial.get("resolved") is verdict
+
+
+@pytest.mark.parametrize(
+    ("score", "correct", "verdict"), [(0, True, True), (1, False, False), (1, True, None)]
+)
+def test_r31_where_lower_is_better_a_score_of_0_is_correct(
+    tmp_path: Path, score: int, correct: bool, verdict: bool | None
+) -> None:
+    result = {"evaluation_result_id": "r", "metric_config": {"lower_is_better": True}}
+    write_json(tmp_path / "x.json", {"evaluation_results": [result]})
+    row = a_row(score=score, correct=correct, evaluation_result_id="r")
+    [trial] = trials_of(converted(a_file(tmp_path / "x_samples.jsonl", row))[0])
     assert trial.get("resolved") is verdict
 
 
