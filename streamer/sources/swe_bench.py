@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,6 +65,7 @@ from streamer.text import counted
 #     <model>/<instance>/
 #       patch.diff  eval.sh  run_instance.log  test_output.txt
 #       report.json                          when the instance was graded; none where the harness failed
+#   <report_dir>/<model>.<run>.json          where `--report_dir` asks for it; heeded since version 5
 #
 # `/` in a model's name is written as `__`. Two others write reports with the same lists:
 #
@@ -128,12 +130,20 @@ class Place:
 
     def reports(self, options: ConvertOptions, problems: list[Unreadable]) -> list[Report]:
         beside = (self.home / e.name for e in entries(self.home) if e.is_file(follow_symlinks=False))
-        files = [self.report] if self.report else filter(is_report, beside)
+        files = [self.report] if self.report else filter(is_report, chain(self._elsewhere(), beside))
         contents = ((file, _with_errors(read_optional(file, problems))) for file in files)
         reports = [
             Report(place_of(file, options, content), file, content) for file, content in contents if content
         ]
-        return [report for report in reports if report.place.run == self.run and report.place.model]
+        own = (self.home, self.run)
+        return [r for r in reports if (r.place.home, r.place.run) == own and r.place.model]
+
+    def _elsewhere(self) -> Iterator[Path]:
+        """The newest report of each logged model in a directory beside the logs."""
+        models = self.models()
+        folders = subdirectories(self.home) if models else []
+        for model in models:
+            yield max((folder / f"{model}.{self.run}.json" for folder in folders), key=mtime_ns)
 
     def models(self) -> list[str]:
         return [directory.name for directory in subdirectories(self.logs)]
@@ -146,9 +156,12 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
     stem = path.name.removesuffix(".json")
     parts = stem.split(".")
     splits = [(".".join(parts[:i]), ".".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)]
-    for model, run in splits:
-        if is_directory(path.parent / LOGS / run / model):
-            return Place(path.parent, run, model)
+    for home in (path.parent, path.parent.parent):
+        for model, run in splits:
+            if is_directory(home / LOGS / run / model) and (
+                home == path.parent or not is_file(home / path.name)
+            ):
+                return Place(home, run, model)
     content = peek(path) if content is None else content
     named = text(content.get("model_name_or_path")) or options.model
     if HOSTED_KEYS & content.keys():

@@ -121,6 +121,25 @@ def test_r35_a_verdict_that_differs_from_the_reports_is_said_and_counts(tmp_path
     ]
 
 
+def test_r34_a_report_in_a_directory_of_its_own_and_its_logs_are_one_run(tmp_path: Path) -> None:
+    task = {"a": {"resolved": True, "tests_status": {"FAIL_TO_PASS": {"success": ["x"], "failure": []}}}}
+    logs = write_json(tmp_path / "logs/run_evaluation/run/acme/a/report.json", task).parents[2]
+    report = write_json(tmp_path / "reports" / "acme.run.json", REPORT)
+    write_json(tmp_path / "old" / "acme.run.json", REPORT | {"error_ids": []}, mtime_ns=1)
+    write_json(tmp_path / "acme.other.json", REPORT)
+    for given in (report, logs, tmp_path):
+        events, said = converted(given)
+        trials = [trial for trial in trials_of(events) if trial["run_id"] == "run"]
+        assert {trial["task_id"]: trial.get("metrics") for trial in trials} == {
+            "a": {"fail_to_pass": 1.0},
+            **dict.fromkeys("bcd"),
+        }
+        assert (len(trials), said.notes) == (4, [])
+    assert said.runs == ["run", "other"]
+    write_json(tmp_path / "acme.run.json", REPORT)
+    assert len(trials_of(converted(logs)[0])) == 4
+
+
 def test_what_was_submitted_and_has_no_result_is_planned_and_missing(tmp_path: Path) -> None:
     report = REPORT | {"total_instances": 6, "submitted_ids": [*"abcdef"]}
     write_json(tmp_path / "acme.run.json", report)
