@@ -3,6 +3,8 @@
 <uuid>.json                the evaluation as a whole; may be missing
 <uuid>_samples.jsonl       a row for each sample and for each result that it counts in
 
+The converter of inspect_ai logs before 24 March 2026 gave the two files different UUIDs.
+
 - A run is one file of rows: its id is their `evaluation_id`, the model their `model_id`. No field names an
   agent.
 - A trial is a sample of an evaluation: its task is `evaluation_name/sample_id`. Several results of a sample
@@ -51,6 +53,7 @@ from streamer.sources.files import (
     UNFINISHED,
     FileError,
     clean_name,
+    entries,
     is_file,
     mtime_ns,
     objects,
@@ -97,12 +100,24 @@ def is_rows(path: Path) -> bool:
         has_row = path.suffix == ".jsonl" and first_row(path) is not None
     except FileError:
         return False
-    announced = path.name.endswith(ENDING) and peek(whole_of(path)).get("detailed_evaluation_results")
-    return has_row or isinstance(announced, dict)
+    return has_row or (path.name.endswith(ENDING) and bool(_announced(whole_of(path))))
 
 
 def whole_of(path: Path) -> Path:
-    return path.with_name(path.name.removesuffix(ENDING) + ".json")
+    """The file of the evaluation as a whole: with the rows' UUID, else the one that names their file."""
+    own = path.with_name(path.name.removesuffix(ENDING) + ".json")
+    if is_file(own) or not path.name.endswith(ENDING):
+        return own
+    beside = (path.with_name(entry.name) for entry in entries(path.parent) if entry.name.endswith(".json"))
+    return next((file for file in beside if _rows_named_in(file) == path.name), own)
+
+
+def _announced(whole: Path) -> dict[str, Any]:
+    return part(peek(whole), "detailed_evaluation_results")
+
+
+def _rows_named_in(whole: Path) -> str:
+    return (text(_announced(whole).get("file_path")) or "").rpartition("/")[2]
 
 
 def first_row(path: Path) -> Row | None:
@@ -223,8 +238,7 @@ class EveryEvalEver:
             yield Unreadable(path, str(error))
             return
         yield from (Unreadable(path, problem) for problem in problems)
-        whole = peek(whole_of(path))
-        announced = part(whole, "detailed_evaluation_results").get("total_rows")
+        announced = _announced(whole_of(path)).get("total_rows")
         if said := silence("rows", announced, sum(len(sample.rows) for sample in samples)):
             plan.lacks(said)
         revision = mtime_ns(path)

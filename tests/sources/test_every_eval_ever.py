@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer.sources.every_eval_ever import is_rows, read_samples
-from tests.sources.builders import converted, plan_of, trials_of, write_json
+from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
 from tests.sources.every_eval_ever import a_file, a_row
 
 
@@ -76,6 +76,23 @@ def test_r35_a_file_that_should_have_rows_by_its_evaluation_is_a_run_without_the
     assert report.notes == ["run e1: 3 rows announced, 0 found"]
     assert [reason.partition(" is ")[0] for _, reason in report.unreadable] == ["line 1"] * bool(content)
     assert [event["type"] for event in events] == ["run_started", "run_finished"]
+
+
+@pytest.mark.parametrize("rows", [[], [a_row()]])
+def test_r35_an_evaluation_with_another_uuid_is_found_by_the_name_of_its_rows(
+    tmp_path: Path, rows: list[Event]
+) -> None:
+    """As `every_eval_ever convert inspect` wrote them before 24 March 2026."""
+    for name in "ab":
+        file = a_file(tmp_path / f"rows-{name}_samples.jsonl", *(row | {"model_id": name} for row in rows))
+        detailed = {"file_path": f"data/d/o/m/{file.name}", "total_rows": 3}
+        write_json(
+            tmp_path / f"{name}.json", {"evaluation_id": name, "detailed_evaluation_results": detailed}
+        )
+        events, report = converted(file)
+        assert report.notes == [f"run {report.runs[0]}: 3 rows announced, {len(rows)} found"]
+        assert events[-1]["status"] == "interrupted"
+        assert rows or report.runs == [name]
 
 
 def test_a_directory_and_a_file_of_another_kind_are_none(tmp_path: Path) -> None:
