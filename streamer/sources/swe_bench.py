@@ -148,6 +148,9 @@ class Place:
     def models(self) -> list[str]:
         return [directory.name for directory in subdirectories(self.logs)]
 
+    def logged(self, model: str | None) -> set[str]:
+        return set(map(clean_name, subdirectories(self.logs / model))) if model else set()
+
 
 def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | None = None) -> Place:
     """The run of a report or a directory of logs; a model in `options` helps to split the name."""
@@ -284,7 +287,10 @@ class SweBench:
                 else:
                     plan.lacks(why)
         is_over = not any(_ids(report.content, "pending_ids") for report in reports)
-        if reports and is_over and set(place.models()) <= {report.place.model for report in reports}:
+        guests = _guests(place, reports)
+        if guests:  # each model has only some of the tasks
+            del plan.started["tasks"]
+        if reports and is_over and set(place.models()) <= {r.place.model for r in reports} | guests.keys():
             plan.finished = {"type": "run_finished", "revision": revision, "status": "completed"}
         return plan
 
@@ -292,11 +298,18 @@ class SweBench:
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
     ) -> Iterator[Item]:
         place = place_of(path, options)
-        reports = {(report.place.model, report.place.shard): report for report in place.reports(options, [])}
+        found = place.reports(options, [])
+        reports = {(report.place.model, report.place.shard): report for report in found}
+        guests = _guests(place, found)
         known = sorted({*((model, "") for model in place.models()), *reports})
-        for model, shard in [(place.model, place.shard)] if place.model else known:
-            report = reports.get((model, shard))
+        asked = [(place.model, place.shard)]
+        asked += [(model, "") for model, host in guests.items() if host.place.model == place.model]
+        for model, shard in asked if place.model else known:
+            report = reports.get((model, shard)) or guests.get(model or "")
             endings = _endings(report.content) if report else {}
+            shared = {other: place.logged(other) for other, host in guests.items() if host is report}
+            own = shared.get(model or "") or endings.keys() - set().union(*shared.values())
+            endings = {task: ending for task, ending in endings.items() if task in own}
             results = _Results(path, model or UNKNOWN, report, options, endings)
             yield from results.trials(place.logs / results.model, within)
             if differing := results.differing:
@@ -383,6 +396,23 @@ class _Results:
                 "artifacts": artifacts_of(self.path, instance, (TRIAL,), (REPORT,)),
             }
         )
+
+
+def _guests(place: Place, reports: list[Report]) -> dict[str, Report]:
+    """The reports of models that have none of their own, because one file had predictions of several models.
+
+    The harness names the report after the first prediction's model, and each log after its own. So another
+    model's report has all instances of such a model, but that other model's logs have no such instance.
+    """
+    guests = {}
+    own = {report.place.model for report in reports}
+    for report in reports:
+        logged = place.logged(report.place.model)
+        graded = {task for task, (_, mode) in _endings(report.content).items() if mode != EMPTY_PATCH}
+        for model in sorted(set(place.models()) - own) if logged else ():
+            if (tasks := place.logged(model)) and tasks <= graded - logged:
+                guests[model] = report
+    return guests
 
 
 def _with_errors(report: dict[str, Any]) -> dict[str, Any]:

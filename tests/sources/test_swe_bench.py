@@ -140,6 +140,26 @@ def test_r34_a_report_in_a_directory_of_its_own_and_its_logs_are_one_run(tmp_pat
     assert len(trials_of(converted(logs)[0])) == 4
 
 
+@pytest.mark.parametrize("given", [".", "acme.run.json", "logs"])
+def test_a_report_on_predictions_of_several_models_has_each_instance_once(tmp_path: Path, given: str) -> None:
+    home = tmp_path / "logs" / "run_evaluation" / "run"
+    write_json(home / "acme" / "a" / "report.json", {"a": {"resolved": True}})
+    write_json(home / "other" / "b" / "report.json", {"b": {"resolved": False}})
+    (home / "other" / "d").mkdir()
+    write_json(tmp_path / "acme.run.json", REPORT)
+    events, _ = converted(tmp_path / given)
+    assert sorted((trial["model"], trial["task_id"]) for trial in trials_of(events)) == [
+        ("acme", "a"),
+        ("acme", "c"),  # an empty patch has no log
+        ("other", "b"),
+        ("other", "d"),
+    ]
+    assert ("tasks" not in plan_of(events), events[-1].get("status")) == (True, "completed")
+    (home / "other" / "a").mkdir()  # the other model's own evaluation of the same instances
+    assert len(trials_of(converted(tmp_path / "acme.run.json")[0])) == 4
+    assert converted(tmp_path)[0][-1]["type"] != "run_finished"
+
+
 def test_what_was_submitted_and_has_no_result_is_planned_and_missing(tmp_path: Path) -> None:
     report = REPORT | {"total_instances": 6, "submitted_ids": [*"abcdef"]}
     write_json(tmp_path / "acme.run.json", report)
