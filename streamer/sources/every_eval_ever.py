@@ -43,6 +43,7 @@ from streamer.sources.base import (
     RunPlan,
     Unreadable,
     clean_text,
+    count_of,
     id_of,
     made_with,
     metric_name,
@@ -80,6 +81,8 @@ MAX_LINE_CHARACTERS = 16 * 1024 * 1024
 
 FIRST_LINES = 8
 """The number of lines that are searched for a row, because the first ones may be broken."""
+
+MAX_EPOCHS = 1_000_000
 
 _KEPT = (*NEEDED, "evaluation_result_id", "evaluation", "token_usage", "performance", "error", "metadata")
 
@@ -168,8 +171,8 @@ def _row(line: str) -> Row | str:
 
 
 def _epoch(row: Row) -> int | None:
-    epoch = part(row, "metadata").get("epoch")
-    return int(epoch) if isinstance(epoch, str) and epoch.isdecimal() and 0 < len(epoch) < 7 else None
+    epoch = count_of(part(row, "metadata").get("epoch"))
+    return epoch if epoch is not None and epoch < MAX_EPOCHS else None
 
 
 # -----------------------------------------------------------------------------

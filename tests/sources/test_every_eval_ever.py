@@ -24,8 +24,13 @@ def test_several_results_of_a_sample_are_one_and_its_repeats_are_attempts(tmp_pa
 
 
 def test_an_epoch_says_the_attempt(tmp_path: Path) -> None:
-    rows = [a_row(metadata={"epoch": epoch}) for epoch in ("2", "1", "none", "0003")]
-    assert gathered(a_file(tmp_path / "x.jsonl", *rows)) == [("s1", 2, 1), ("s1", 1, 1), ("s1", 3, 2)]
+    rows = [a_row(metadata={"epoch": epoch}) for epoch in (2, "1", "none", "0003", True)]
+    assert gathered(a_file(tmp_path / "x.jsonl", *rows)) == [
+        ("s1", 2, 1),
+        ("s1", 1, 1),
+        ("s1", 3, 2),
+        ("s1", 5, 1),
+    ]
 
 
 def test_a_line_that_is_no_row_is_named_and_the_others_count(tmp_path: Path) -> None:
