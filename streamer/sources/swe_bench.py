@@ -78,7 +78,7 @@ LOGS = Path("logs", "run_evaluation")
 METADATA, REPORT, INSTANCE_LOG = "run.json", "report.json", "run_instance.log"
 
 OPENHANDS = "metadata.json"
-"""OpenHands' file with dataset and model, next to `output.report.json`."""
+"""OpenHands' file with the model beside its report: under `llm`, before version 1 under `llm_config`."""
 
 OUTPUT, NAMELESS = "output", "report"
 """OpenHands's placeholders for model and run id in a report's name; a copy's name continues after them."""
@@ -186,7 +186,8 @@ def _nameless(path: Path, stem: str, model: str | None) -> Place:
     """
     folders = [clean_name(folder) for folder in (path.parent.parent, path.parent) if folder.name]
     own = [] if stem in (OUTPUT, NAMELESS) else [stem]
-    asked = text(part(peek(path.with_name(OPENHANDS)), "llm").get("model"))
+    metadata = peek(path.with_name(OPENHANDS))
+    asked = text((part(metadata, "llm") or part(metadata, "llm_config")).get("model"))
     return Place(path.parent, "/".join([*folders, *own]), model or asked or UNKNOWN, path)
 
 

@@ -238,10 +238,11 @@ def test_r34_copies_of_a_report_of_openhands_never_become_one_run(tmp_path: Path
     assert set(converted(tmp_path)[1].runs) == expected
 
 
-def test_openhands_metadata_names_the_model_where_the_report_does_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["llm", "llm_config"])
+def test_openhands_metadata_names_the_model_where_the_report_does_not(tmp_path: Path, key: str) -> None:
     file = write_json(tmp_path / "d" / "m" / "output.report.json", REPORT)
     assert {trial["model"] for trial in trials_of(converted(file)[0])} == {"unknown"}
-    write_json(file.with_name("metadata.json"), {"llm": {"model": "litellm_proxy/acme/m"}})
+    write_json(file.with_name("metadata.json"), {key: {"model": "litellm_proxy/acme/m"}})
     for named in ({}, {"model_name_or_path": "openhands"}):
         write_json(file, named | REPORT)
         assert {trial["model"] for trial in trials_of(converted(file)[0])} == {"litellm_proxy/acme/m"}
