@@ -72,6 +72,8 @@ from streamer.text import counted
 # <dataset>__<split>__<run>.json             sb-cli, which names no model; its early versions: <run>.json
 # <dataset>/<model, options>/
 #   output.report.json  metadata.json        OpenHands, also for benchmarks of its own
+# <dataset>/<agent>/<model, options>/
+#   report.json  metadata.json               OpenHands before version 1
 
 
 LOGS = Path("logs", "run_evaluation")
@@ -182,11 +184,13 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
 
 def _nameless(path: Path, stem: str, model: str | None) -> Place:
     """The run of an OpenHands report. Its directory is named after the model, the parent after the
-    dataset.
+    dataset. Before version 1 a directory for the agent is between the two.
     """
-    folders = [clean_name(folder) for folder in (path.parent.parent, path.parent) if folder.name]
-    own = [] if stem in (OUTPUT, NAMELESS) else [stem]
     metadata = peek(path.with_name(OPENHANDS))
+    has_agent = metadata.get("agent_class") == path.parent.parent.name
+    above = [*reversed(path.parents[: 3 if has_agent else 2])]
+    folders = [clean_name(folder) for folder in above if folder.name]
+    own = [] if stem in (OUTPUT, NAMELESS) else [stem]
     asked = text((part(metadata, "llm") or part(metadata, "llm_config")).get("model"))
     return Place(path.parent, "/".join([*folders, *own]), model or asked or UNKNOWN, path)
 

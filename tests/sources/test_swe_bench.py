@@ -227,6 +227,15 @@ def test_r34_reports_of_openhands_are_runs_of_their_directories(tmp_path: Path, 
     assert len(converted(tmp_path)[1].runs) == 2
 
 
+def test_r34_early_reports_of_openhands_on_two_datasets_are_two_runs(tmp_path: Path) -> None:
+    for dataset in ("lite", "verified"):
+        home = tmp_path / dataset / "CodeActAgent" / "m_maxiter_100"
+        write_json(home / "report.json", REPORT)
+        write_json(home / "metadata.json", {"agent_class": "CodeActAgent", "llm_config": {"model": "m"}})
+        assert converted(home)[1].runs == [f"{dataset}/CodeActAgent/m_maxiter_100"]
+    assert len(converted(tmp_path)[1].runs) == 2
+
+
 def test_r34_copies_of_a_report_of_openhands_never_become_one_run(tmp_path: Path) -> None:
     names = ("output.report", "output.report (1)", "output.swebench_eval")
     for agent in ("one", "two"):
