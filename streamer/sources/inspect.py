@@ -152,9 +152,7 @@ def _add(scores: SampleScores, name: str, value: Any) -> None:
 def _number(value: Any) -> float | None:
     """The value as inspect_ai's metrics count it; None for lists and non-finite values."""
     if isinstance(value, str):
-        letter_value = LETTERS.get(value, WORDS.get(value.lower()))
-        if letter_value is not None:
-            return letter_value
+        value = LETTERS.get(value, WORDS.get(value.lower(), value))
     if not isinstance(value, str | int | float):
         return None
     try:
@@ -559,9 +557,7 @@ def read_spec(header: Record) -> Record:
     for score in (*objects(results, "scores"), only):
         name = text(score.get("name")) or ""
         scorer = text(score.get("scorer")) or name
-        is_entry = not name.startswith(
-            scorer
-        )  # of a dictionary; scorers of one name are `match` and `match1`
+        is_entry = not name.startswith(scorer)  # of a dictionary; two of a name are `match` and `match1`
         keys: list[dict[str, Any]] = [{"name": key} for key in part(score, "metrics")]
         statistics.setdefault(scorer if is_entry else name, []).extend([{name: []}] if is_entry else keys)
     scorers = [{"name": name, "metrics": keys} for name, keys in statistics.items() if name]
@@ -605,14 +601,10 @@ def read_samples(path: Path) -> Iterator[Any]:
         return
     with _opened(path) as archive:
         lists = [_list_of(name, archive.json_of(name)) for name in archive.summary_names()]
-        latest: dict[tuple[Any, Any], Any] = {}
+        latest: dict[str, Any] = {}
         for summary in (summary for summaries in lists for summary in summaries):
-            key = (
-                (summary.get("id"), summary.get("epoch"))
-                if isinstance(summary, dict)
-                else (None, id(summary))
-            )
-            latest[json.dumps(key[0], default=str), json.dumps(key[1], default=str)] = summary
+            slot = summary if isinstance(summary, dict) else {"epoch": id(summary)}
+            latest[json.dumps([slot.get("id"), slot.get("epoch")], default=str)] = summary
         some_invalid = archive.has(HEADER) and archive.json_of(HEADER).get("invalidated") is True
         for summary in latest.values():
             yield archive.sample_of(summary, whole=some_invalid)
@@ -620,30 +612,36 @@ def read_samples(path: Path) -> Iterator[Any]:
             yield archive.alone(name)
 
 
-MOST_TRANSCRIPTS = 5
-"""The number of transcripts to read for the time of scoring, the shortest ones first."""
+SCORINGS = frozenset({"score", "score_edit"})
+"""Events of a transcript that set a score: a scorer's, and an edit of a single sample's score."""
+
+FEWEST_TRANSCRIPTS = 5
+"""The number of transcripts to read for the time of scoring; more if all have at most 64 MiB together."""
 
 
 def scored_at(path: Path, samples: Sequence[Any]) -> int | None:
     """The time of the last scoring after a log's samples ended, in Unix nanoseconds; None if never.
 
-    `inspect score` does not change `completed_at`, so only transcripts show a later score. A log is scored as
-    a whole, so a few samples are enough. Logs without transcripts, or from before 0.3.95, do not show it.
+    Neither `inspect score` nor `edit_score` changes `completed_at`, so only transcripts show a later score. A
+    few are enough, unless it is an edit. Logs without transcripts, or from before 0.3.95, do not show it.
     """
     scored = [sample for sample in samples if isinstance(sample, dict) and sample.get("scores")]
-    if path.suffix == ARCHIVE:
-        try:
-            with _opened(path) as archive:
-                names = archive.shortest(map(_member_of, scored)) if archive.has(HEADER) else []
-                scored = [sample for sample in map(archive.alone, names) if isinstance(sample, dict)]
-        except FileError:
-            return None  # the summaries have everything that a result needs
-    return max(filter(None, map(_scored_after_its_end, scored)), default=None)
+    if path.suffix != ARCHIVE:
+        return max(filter(None, map(_scored_after_its_end, scored)), default=None)
+    try:
+        with _opened(path) as archive:
+            names = archive.shortest(map(_member_of, scored)) if archive.has(HEADER) else []
+            transcripts = map(archive.alone, names)  # one at a time, because they may be large
+            return max(filter(None, map(_scored_after_its_end, transcripts)), default=None)
+    except FileError:
+        return None  # the summaries have everything that a result needs
 
 
-def _scored_after_its_end(sample: Record) -> int | None:
+def _scored_after_its_end(sample: Any) -> int | None:
+    if not isinstance(sample, dict):
+        return None
     ended = nanoseconds(sample.get("completed_at"))
-    scores = (event for event in objects(sample, "events") if event.get("event") == "score")
+    scores = (event for event in objects(sample, "events") if event.get("event") in SCORINGS)
     latest = max(filter(None, (nanoseconds(score.get("timestamp")) for score in scores)), default=0)
     return latest if ended and latest > ended else None
 
@@ -718,7 +716,13 @@ class _Archive:
 
     def shortest(self, names: Iterable[str]) -> list[str]:
         sizes = {name: self._members[name].file_size for name in names if self.has(name)}
-        return sorted(sizes, key=sizes.__getitem__)[:MOST_TRANSCRIPTS]
+        chosen: list[str] = []
+        left = MAX_FILE_BYTES
+        for name in sorted(sizes, key=sizes.__getitem__):
+            left -= sizes[name]
+            if left >= 0 or len(chosen) < FEWEST_TRANSCRIPTS:
+                chosen.append(name)
+        return chosen
 
     def alone(self, name: str) -> Any:
         """The contents of a member that does not count towards the total, because it is not kept in

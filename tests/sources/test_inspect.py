@@ -848,6 +848,35 @@ def test_what_was_scored_again_replaces_the_first_verdict_unless_the_sample_ran_
             assert (summary["superseded"], summary["conflicts"]) == (1, 0), order
 
 
+@pytest.mark.parametrize("suffix", [".eval", ".json"])
+@pytest.mark.parametrize(("first", "edited"), [("C", "I"), ("I", "C")])
+def test_r32_an_edited_score_counts_in_any_order_of_arrival(
+    tmp_path: Path, suffix: str, first: str, edited: str
+) -> None:
+    """`edit_score` adds an event to the transcript of its sample; here it is the longest of eight."""
+
+    def a_log_with(folder: str, value: str, *edits: Event) -> Path:
+        header = {"version": 2, "status": "success", "eval": a_spec(), "plan": A_PLAN}
+        samples = [
+            a_summary(id=number, uuid=f"u{number}", scores={"match": {"value": "C" if number > 1 else value}})
+            for number in range(1, 9)
+        ]
+        events = [{"event": "model"}, {"event": "score", "timestamp": "2026-01-02T03:04:07+00:00"}]
+        whole = [samples[0] | {"events": [*events, *edits]}] + [one | {"events": []} for one in samples[1:]]
+        if suffix == ".json":
+            return write_json(tmp_path / folder / "x.json", header | {"samples": whole})
+        members = {f"samples/{one['id']}_epoch_1.json": one for one in whole}
+        return an_archive(
+            tmp_path / folder / "x.eval", {"header.json": header, "summaries.json": samples} | members
+        )
+
+    edit = {"event": "score_edit", "timestamp": "2026-01-03T00:00:00+00:00", "score_name": "match"}
+    logs = [a_log_with("first", first), a_log_with("edited", edited, edit)]
+    for order in permutations(logs):
+        [summary] = summaries(event for log in order for event in converted(log)[0]).values()
+        assert (summary["resolved"], summary["conflicts"]) == (7 + (edited == "C"), 0), order
+
+
 @pytest.mark.parametrize(
     ("scores", "minutes", "fields"),
     [
