@@ -31,7 +31,8 @@ SPEC = {
     "config": {
         "epochs",
         "max_samples",
-        *(f"{of}_limit" for of in ("message", "token", "time", "working", "cost")),
+        "token_limit_type",
+        *(f"{of}_limit" for of in ("message", "token", "turn", "time", "working", "cost")),
     },
     "model_generate_config": {"temperature", "top_p", "max_tokens", "reasoning_effort", "seed"},
     "model_roles": {"__all__": {"model"}},

@@ -275,7 +275,10 @@ def _made(spec: Record) -> dict[str, str] | None:
     config, packages, generated = (
         part(spec, name) for name in ("config", "packages", "model_generate_config")
     )
-    limits = {name.removesuffix("_limit"): of for name, of in config.items() if name.endswith("_limit")}
+    limits = {
+        name.replace("_limit", ""): of for name, of in config.items() if "_limit" in name and of != "all"
+    }
+    limits["message"] = limits.get("message") or config.get("max_messages")  # its name until October 2024
     graders = [role.get("model") for role in part(spec, "model_roles").values() if isinstance(role, dict)]
     return made_with(
         {

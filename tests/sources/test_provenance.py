@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from itertools import combinations_with_replacement
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -13,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.verdicts import refused_pairs
+from streamer import hooks
 from streamer.sources.base import made_with
 from streamer.sources.inspect import started_event
 from streamer.terminal import cli
@@ -168,6 +172,37 @@ def test_inspect_says_limits_judge_packages_and_how_answers_were_generated() -> 
         "temperature": "0.0",
         "seed": "7",
     }
+
+
+@pytest.mark.parametrize(
+    ("config", "limits"),
+    [
+        pytest.param({"max_messages": 30}, "message=30", id="until October 2024"),
+        pytest.param({"turn_limit": 9}, "turn=9", id="turns"),
+        pytest.param(
+            {"token_limit": 1000, "token_limit_type": "output"},
+            "token=1000,token_type=output",
+            id="output only",
+        ),
+        pytest.param({"token_limit": 1000, "token_limit_type": "all"}, "token=1000", id="as if unset"),
+        pytest.param({"token_limit": None, "token_limit_type": None}, "none", id="none"),
+    ],
+)
+def test_the_limits_of_inspect_are_those_of_every_release(config: Event, limits: str) -> None:
+    assert started_event({"task": "t", "config": config}, {})["provenance"] == {"limits": limits}
+
+
+def test_the_hook_takes_every_limit_of_inspect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """inspect_ai, which the hook imports, is not installed here."""
+    names = ("RunEnd", "SampleEnd", "SampleStart", "TaskEnd", "TaskStart")
+    module = SimpleNamespace(
+        Hooks=object, hooks=lambda **_: lambda hook: hook, **dict.fromkeys(names, object)
+    )
+    monkeypatch.setitem(sys.modules, "inspect_ai", module)
+    monkeypatch.setitem(sys.modules, "inspect_ai.hooks", module)
+    taken = run_path(str(Path(hooks.__file__).with_name("inspect.py")))["SPEC"]["config"]
+    limits = {f"{of}_limit" for of in ("message", "token", "turn", "time", "working", "cost")}
+    assert limits | {"token_limit_type"} == {name for name in taken if "_limit" in name}
 
 
 def test_others_say_what_their_files_have(tmp_path: Path) -> None:
