@@ -22,7 +22,9 @@ from streamer.sources.inspect import (
     finished_event,
     is_log,
     is_unscored,
+    read_header,
     read_samples,
+    read_spec,
     run_id_of,
     start_event,
     started_event,
@@ -152,16 +154,20 @@ class Evals:
         if begun is None:
             return
         path = Path(log_file.removeprefix("file://"))
+        spec = begun.spec
         try:
             samples = list(read_samples(path)) if is_log(path) else []
+            if samples:
+                spec = read_spec({**read_header(path), "eval": spec})
         except FileError as error:
             self._say(f"{path}: {error}")
             samples = []
         for sample in samples:
             if isinstance(sample, dict):
                 self._result(begun, sample, publish)
-        if is_unscored(status, begun.endings):
-            self._publish(begun, started_event(begun.spec, begun.plan) | {"verdicts": False}, publish)
+        unscored = {"verdicts": False} if is_unscored(status, begun.endings) else {}
+        if unscored or spec.get("retuned"):
+            self._publish(begun, started_event(spec, begun.plan) | unscored, publish)
         if finished := finished_event(status, stats):
             self._publish(begun, finished, publish)
 

@@ -254,7 +254,7 @@ def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[
         {
             "type": "run_started",
             "harness": HARNESS,
-            "revision": _revision_of(spec.get("created")),
+            "revision": _revision_of(spec.get("created")) + (spec.get("retuned") is True),
             "started_at": spec.get("created"),
             "planned_at": spec.get("created"),
             "tasks": tasks,
@@ -340,17 +340,12 @@ def _accurate(spec: Record) -> set[str]:
         of_groups = [part(part(item, "options"), "metric") for item in statistics]
         return any(text(item.get("name")) in ACCURACY for item in statistics + of_groups)
 
-    return {
-        name
-        for name, scorer in _scorers(spec).items()
-        if has_accuracy(spec if spec.get("metrics") else scorer)
-    }
+    of_eval = spec if spec.get("metrics") else None
+    return {name for name, scorer in _scorers(spec).items() if has_accuracy(of_eval or scorer)}
 
 
 def _keyed_statistics(scorer: Record) -> list[dict[str, Any]]:
-    """The dictionaries of statistics by key. A single statistic is an object too, but its `name` is
-    a text.
-    """
+    """The dictionaries of statistics by key. A single statistic is an object too; its `name` is a text."""
     metrics = scorer.get("metrics")
     if isinstance(metrics, dict):
         return [metrics]
@@ -552,7 +547,7 @@ def read_header(path: Path) -> dict[str, Any]:
 
 def read_spec(header: Record) -> Record:
     """The specification in a log's header. Logs of 2024 have the scorers' statistics in the results."""
-    spec, results = part(header, "eval"), part(header, "results")
+    spec, results = _with_changed_limits(header), part(header, "results")
     if any(scorer.get("metrics") for scorer in objects(spec, "scorers")):
         return spec
     only = {**part(results, "scorer"), "metrics": results.get("metrics")}  # the oldest have one scorer
@@ -565,6 +560,21 @@ def read_spec(header: Record) -> Record:
         statistics.setdefault(scorer if is_entry else name, []).extend([{name: []}] if is_entry else keys)
     scorers = [{"name": name, "metrics": keys} for name, keys in statistics.items() if name]
     return {**spec, "scorers": scorers} if scorers else spec
+
+
+def _with_changed_limits(header: Record) -> Record:
+    """The specification with every value of the limits that `inspect ctl config` changed during the eval.
+
+    The mark `retuned` makes its plan replace the one that was published when the eval began.
+    """
+    spec, limits = part(header, "eval"), dict[str, list[Any]]()
+    config = part(spec, "config")
+    for change in (one for update in objects(header, "config_updates") for one in objects(update, "changes")):
+        name = text(change.get("name")) or ""
+        if change.get("config") == "eval" and name.endswith("_limit"):
+            limits.setdefault(name, [config.get(name)]).append(change.get("value"))
+    every = {name: " then ".join(map(str, values)).replace("None", "none") for name, values in limits.items()}
+    return {**spec, "config": config | every, "retuned": True} if limits else spec
 
 
 def shard_of(path: Path) -> tuple[str, str] | None:
@@ -705,9 +715,7 @@ class _Archive:
         return [name for name in self._members if SAMPLE.fullmatch(name) and name not in named]
 
     def sample_of(self, summary: Any, *, whole: bool) -> Any:
-        """The whole sample if wanted, or if its summary lacks usage; the summary if the sample is
-        too large.
-        """
+        """The whole sample if wanted, or if its summary lacks usage; the summary of one that is too large."""
         name = _member_of(summary)
         if not self.has(name) or self._members[name].file_size > MAX_FILE_BYTES:
             return summary
@@ -728,9 +736,7 @@ class _Archive:
         return chosen
 
     def alone(self, name: str) -> Any:
-        """The contents of a member that does not count towards the total, because it is not kept in
-        memory.
-        """
+        """The contents of a member. It does not count towards the total, as it is not kept in memory."""
         self._left = MAX_FILE_BYTES
         return self.json_of(name)
 

@@ -103,6 +103,16 @@ def test_an_eval_that_nothing_scored_says_so_at_its_end() -> None:
     assert published[1]["verdicts"] is False
 
 
+def test_limits_that_changed_while_the_eval_ran_are_in_the_plan_at_its_end(tmp_path: Path) -> None:
+    """R36; the hook is called with the specification from the eval's start."""
+    evals, published = begun()
+    changes = [{"changes": [{"config": "eval", "name": "time_limit", "value": 1200}]}]
+    log = a_log(tmp_path / "x.eval", a_summary(), config_updates=changes)
+    evals.ended("e", "success", {}, str(log), published.append)
+    assert [event["type"] for event in published] == ["trial_result", "run_started", "run_finished"]
+    assert published[1] == converted(log)[0][0]
+
+
 def test_values_that_no_event_can_hold_stop_neither_the_other_samples_nor_the_end(tmp_path: Path) -> None:
     evals, published = begun()
     odd = [

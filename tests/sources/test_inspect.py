@@ -774,6 +774,16 @@ def test_r31_an_eval_that_nothing_scores_has_no_pass_rate_until_it_is_scored(tmp
 
 
 SCORED_AGAIN = ["trial_result", "trial_scored"]
+CHANGES = [
+    {"changes": [{"config": "eval", "name": "time_limit", "value": 1200}], "scope": "task"},
+    {
+        "changes": [
+            {"config": "eval", "name": "max_samples", "value": 9},
+            {"config": "eval", "name": "token_limit", "value": 50, "previous": None},
+            {"config": "concurrency", "name": "docker_limit", "value": 2},
+        ]
+    },
+]
 
 
 def scored_log(path: Path, scores: Event, *minutes: int, spec: Event | None = None, **fields: Any) -> Path:
@@ -846,6 +856,18 @@ def test_what_was_scored_again_replaces_the_first_verdict_unless_the_sample_ran_
             [summary] = summaries(event for log in order for event in converted(log)[0]).values()
             assert (summary["resolved"], summary["metrics"].keys()) == (resolved, metrics), order
             assert (summary["superseded"], summary["conflicts"]) == (1, 0), order
+
+
+def test_r36_limits_that_changed_while_the_eval_ran_are_all_in_its_plan(tmp_path: Path) -> None:
+    """`inspect ctl config --time-limit 1200`; inspect_ai keeps the specification as it was."""
+    spec = a_spec(config={"epochs": 1, "time_limit": 600, "max_samples": 4})
+    began = an_archive(tmp_path / "0.eval", {"_journal/start.json": {"eval": spec, "plan": A_PLAN}})
+    ended = a_log(tmp_path / "1.eval", a_summary(), spec=spec, config_updates=CHANGES)
+    for order in permutations((began, ended)):
+        plan = joined_plan([event for log in order for event in converted(log)[0]])
+        made = plan.get("provenance") or {}
+        limits = "time=600 then 1200,token=none then 50"
+        assert (made["limits"], made["concurrency"]) == (limits, "4"), order
 
 
 @pytest.mark.parametrize("suffix", [".eval", ".json"])
