@@ -169,10 +169,16 @@ def agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def is_unverified(job: Path, config: Mapping[str, Any], lock: Mapping[str, Any]) -> bool:
-    """Whether the job ran with verification disabled, by its config, else by each of its trials."""
+    """Whether nothing verifies the job, by its config, else by each of its trials.
+
+    Verification may be disabled, or the job may only install its agents (`install_only`).
+    """
     trials = [config] if config else objects(lock, "trials")
     trials = trials or [part(result, "config") for result in _results(subdirectories(job))]
-    return bool(trials) and all(part(trial, "verifier").get("disable") is True for trial in trials)
+    return bool(trials) and all(
+        trial.get("install_only") is True or part(trial, "verifier").get("disable") is True
+        for trial in trials
+    )
 
 
 def labels(agents: list[tuple[str | None, str | None]]) -> list[str] | None:

@@ -378,6 +378,21 @@ def test_r31_a_job_without_verification_has_no_pass_rate(tmp_path: Path) -> None
         assert summary["accuracy"] == accuracy
 
 
+@pytest.mark.parametrize("known_by", ["config", "lock", "trials"])
+def test_r31_a_job_that_only_installs_its_agents_has_no_pass_rate(tmp_path: Path, known_by: str) -> None:
+    for only, accuracy in ((False, 0.0), (True, None)):
+        asked = {"install_only": only, "verifier": {"disable": False}}
+        trial = a_trial_result(agent_result=None, verifier_result=None)
+        job = a_job(tmp_path / "job", trial | {"config": trial["config"] | asked})
+        (job / "config.json").unlink()
+        if known_by == "config":
+            write_json(job / "config.json", {"job_name": "job", "agents": [{"name": "codex"}]} | asked)
+        if known_by == "lock":
+            write_json(job / "lock.json", {"n_concurrent_trials": 1, "trials": [{"task": {}} | asked]})
+        [summary] = summaries(converted(job)[0]).values()
+        assert summary["accuracy"] == accuracy
+
+
 @pytest.mark.parametrize("known_by", ["lock", "trials"])
 def test_r31_a_job_without_config_and_verification_has_no_pass_rate(tmp_path: Path, known_by: str) -> None:
     """As a job of `harbor serve`: only its lock and its trials say it."""
