@@ -457,9 +457,9 @@ def _results(trials: Iterable[Path]) -> Iterator[dict[str, Any]]:
 #   sandbox's, the provider's, the verifier's or harbor's own. Then there is no verdict and no metric (R33).
 #   In files of earlier versions every reward counts, as it did for those versions.
 # - Metrics: that reward is `reward`, every other one is `reward/NAME` (R30). A reward of 0.7 is not a pass,
-#   and the metric has its number. Up to 0.25 harbor's means take a trial without rewards as 0; here it has no
-#   value
-#   (R1).
+#   and the metric has its number. Up to 0.25 harbor's means take a trial without rewards as 0; here it has
+#   no value (R1).
+# - A trial that grades an earlier one again has that one's tokens and cost. Its times are the verifier's.
 
 
 AGENT_FAILURES = frozenset(
@@ -472,6 +472,8 @@ AGENT_FAILURES = frozenset(
 _KNOWN = {"unset", *AGENT_FAILURES, *INFRASTRUCTURE_FAILURES["harbor"]}
 
 UNKNOWN_TYPE = "with no reward that counts, and an exception not in harbor's tables"
+
+REGRADED = "graded again, without a duration"
 
 PASSED = 1
 
@@ -793,7 +795,7 @@ class Harbor:
             "artifacts": artifacts_of(job, file.parent, folders_of(file.parent, result), OWN_FILES),
             **_usage(slot["agent"], totals),
             "trajectory_length": length,
-            "started_at": result.get("started_at"),
+            "started_at": None if part(config, "source_trial") else result.get("started_at"),
             "finished_at": result.get("finished_at"),
             "provenance": made_with(
                 {
@@ -817,13 +819,14 @@ def _remarks(
     mode = failure_mode(result)
     if not reward_counts(result) and mode not in _KNOWN:
         yield Remark(file, UNKNOWN_TYPE, mode)
+    if part(part(result, "config"), "source_trial"):
+        yield Remark(file, REGRADED, "their tokens and cost are those of the earlier trials")
     trial = _name_of_trial(file.parent, result)
     for name, counted in by_trial.get(trial, {}).items():
         own = _rewards(result).get(name)
         if is_finite(counted) and (own != counted or not is_finite(own)):
-            yield Remark(
-                file, OTHER_REWARD, f"{trial}: {name} {'none' if own is None else own}, not {counted}"
-            )
+            shown = "none" if own is None else own
+            yield Remark(file, OTHER_REWARD, f"{trial}: {name} {shown}, not {counted}")
 
 
 def _revision(job: Path, file: Path, result: Mapping[str, Any]) -> int:

@@ -411,6 +411,21 @@ def remarks_of(report: ConvertReport) -> list[str]:
     return [str(remarks).partition(": ")[2] for remarks in report.remarks.values()]
 
 
+def test_a_trial_that_is_graded_again_has_no_duration(tmp_path: Path) -> None:
+    """Harbor copies the agent's usage from the earlier trial; the times are those of the verifier."""
+    again = a_trial_result()
+    source = {"action": "regrade", "type": "local", "trial_id": "t0", "path": "/bench/jobs/job/t0"}
+    again["config"] |= {"source_trial": source}
+    again |= {"started_at": "2026-01-02T00:00:00Z", "finished_at": "2026-01-02T00:00:05Z"}
+    events, report = converted(a_job(tmp_path / "regraded", again))
+    [trial] = trials_of(events)
+    assert (trial["cost_usd"], trial["finished_at"], trial["resolved"]) == (0.5, again["finished_at"], True)
+    assert "started_at" not in trial
+    assert remarks_of(report) == [
+        "1 trial graded again, without a duration: their tokens and cost are those of the earlier trials"
+    ]
+
+
 def test_some_trial_files_that_are_gone_are_counted_once_the_job_has_finished(tmp_path: Path) -> None:
     """R35."""
     job = a_job(tmp_path / "job", a_trial_result(name="t0"), a_trial_result(name="t1"))
