@@ -35,7 +35,6 @@ SPEC = {
         *(f"{of}_limit" for of in ("message", "token", "turn", "time", "working", "cost")),
     },
     "model_generate_config": {"temperature", "top_p", "max_tokens", "reasoning_effort", "seed"},
-    "model_roles": {"__all__": {"model"}},
     "packages": True,
     "sandbox": {"type"},
     "scorers": {"__all__": {"name", "metrics"}},
@@ -76,7 +75,7 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
 
     async def on_task_start(self, data: TaskStart) -> None:
         await to_thread.run_sync(self._open)
-        spec, plan = _json(data.spec, SPEC), _json(data.plan, {"steps": True})
+        spec, plan = _json(data.spec, SPEC) | _roles(data.spec), _json(data.plan, {"steps": True})
         self._hand_over(lambda evals, publish: evals.started(data.eval_id, spec, plan, publish))
 
     async def on_sample_start(self, data: SampleStart) -> None:
@@ -112,6 +111,13 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
         if self._background is not None:
             evals = self._evals
             self._background.hand_over(lambda publish: work(evals, publish))
+
+
+def _roles(spec: Any) -> dict[str, Any]:
+    """The models of each role, without their arguments. Newer versions may have several for a role."""
+    roles = getattr(spec, "model_roles", None) or {}
+    named = {name: role if isinstance(role, list) else [role] for name, role in roles.items()}
+    return {"model_roles": {name: [{"model": one.model} for one in role] for name, role in named.items()}}
 
 
 def _json(record: Any, include: dict[str, Any]) -> dict[str, Any]:

@@ -178,9 +178,8 @@ def _kind(value: Any) -> str:
 #   `completed_at` wins (R17).
 # - The agent is the solver named for the eval, else the solvers of the plan, joined by `+`.
 # - Tokens are counted for the model under test. Other models, which grade or have other roles, are not in
-#   them.
-# Grading by the model under test is included, because inspect_ai counts by model. Usage only under other
-# names is reported (R35).
+#   them. Grading by the model under test is included, because inspect_ai counts by model. Usage only under
+#   other names is reported (R35).
 # - A sample that a limit ended has the name of the limit's option as failure mode: `token_limit`.
 # - `duration_seconds` is inspect_ai's `total_time`, which includes waiting for the model's rate limits.
 
@@ -279,7 +278,8 @@ def _made(spec: Record) -> dict[str, str] | None:
         name.replace("_limit", ""): of for name, of in config.items() if "_limit" in name and of != "all"
     }
     limits["message"] = limits.get("message") or config.get("max_messages")  # its name until October 2024
-    graders = [role.get("model") for role in part(spec, "model_roles").values() if isinstance(role, dict)]
+    roles = part(spec, "model_roles").values()  # newer versions allow several models for one role
+    models = [one for role in roles for one in (role if isinstance(role, list) else [role])]
     return made_with(
         {
             name: generated.get(name)
@@ -291,7 +291,7 @@ def _made(spec: Record) -> dict[str, str] | None:
             "harness_version": packages.get("inspect_ai"),
             "packages": {name: of for name, of in packages.items() if name != "inspect_ai"},
             "limits": limits if any(limits.values()) else config and "none",
-            "judge": graders,
+            "judge": [model.get("model") for model in models if isinstance(model, dict)],
             "environment": part(spec, "sandbox").get("type"),
             "concurrency": config.get("max_samples"),
         }

@@ -192,7 +192,14 @@ def test_the_limits_of_inspect_are_those_of_every_release(config: Event, limits:
     assert started_event({"task": "t", "config": config}, {})["provenance"] == {"limits": limits}
 
 
-def test_the_hook_takes_every_limit_of_inspect(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("role", [{"model": "a"}, [{"model": "a"}], [{"model": "a"}, {"model": "b"}, 7]])
+def test_the_judges_of_inspect_are_all_models_of_its_roles(role: Any) -> None:
+    """Versions after 0.3.260 allow several models for one role."""
+    made = started_event({"task": "t", "model_roles": {"grader": role}}, {})["provenance"]
+    assert made == {"judge": "a,b" if len(role) == 3 else "a"}
+
+
+def test_the_hook_takes_every_limit_and_role_of_inspect(monkeypatch: pytest.MonkeyPatch) -> None:
     """inspect_ai, which the hook imports, is not installed here."""
     names = ("RunEnd", "SampleEnd", "SampleStart", "TaskEnd", "TaskStart")
     module = SimpleNamespace(
@@ -200,9 +207,14 @@ def test_the_hook_takes_every_limit_of_inspect(monkeypatch: pytest.MonkeyPatch) 
     )
     monkeypatch.setitem(sys.modules, "inspect_ai", module)
     monkeypatch.setitem(sys.modules, "inspect_ai.hooks", module)
-    taken = run_path(str(Path(hooks.__file__).with_name("inspect.py")))["SPEC"]["config"]
+    hook = run_path(str(Path(hooks.__file__).with_name("inspect.py")))
+    taken = hook["SPEC"]["config"]
     limits = {f"{of}_limit" for of in ("message", "token", "turn", "time", "working", "cost")}
     assert limits | {"token_limit_type"} == {name for name in taken if "_limit" in name}
+    one, other = (SimpleNamespace(model=name, args={"api_key": "a secret"}) for name in ("a", "b"))
+    roles = hook["_roles"](SimpleNamespace(model_roles={"grader": one, "red": [one, other]}))
+    assert roles == {"model_roles": {"grader": [{"model": "a"}], "red": [{"model": "a"}, {"model": "b"}]}}
+    assert hook["_roles"](SimpleNamespace()) == {"model_roles": {}}
 
 
 def test_others_say_what_their_files_have(tmp_path: Path) -> None:
