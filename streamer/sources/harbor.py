@@ -693,9 +693,9 @@ class Harbor:
         if missing:
             plan.lacks(missing)
         if ended:
-            # a job's times have no zone; the lock's time, just after the start, has one
+            # a job's times have no zone, except in downloads; the lock's time, just after the start, has one
             zoned = with_zone(ended, result.get("started_at"), lock.get("created_at"))
-            end = mtime_ns(path / RESULT), zoned, "completed"
+            end = mtime_ns(path / RESULT), ended if time_of(ended) else zoned, "completed"
         elif served.get("state") in _SERVED_ENDS:
             time = time_of(served.get("finished_at"))
             revision = microseconds(time) * 1000 if time else mtime_ns(path / LOCK)

@@ -227,6 +227,9 @@ def test_a_finished_job_says_so_with_the_zone_its_times_lack(
     assert converted(job)[0][-1]["finished_at"] == "2026-03-05T00:30:00+05:30"
     (job / "lock.json").unlink()
     assert "finished_at" not in converted(job)[0][-1]
+    zoned = {"started_at": "2026-03-04T18:00:00Z", "finished_at": "2026-03-04T19:00:00Z"}  # jobs download
+    write_json(job / "result.json", {**json.loads((job / "result.json").read_text()), **zoned})
+    assert converted(job)[0][-1]["finished_at"] == zoned["finished_at"]
 
 
 @pytest.mark.parametrize(("job", "trials"), [("running", 6), ("cancelled", 8)])
