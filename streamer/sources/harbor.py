@@ -94,8 +94,8 @@ WRITTEN_TO = ("agent", "user-agent", "verifier")
 COLLECTED = "artifacts"
 """The directory of files that harbor collects from the environment, at any depth."""
 
-NO_RESULTS = frozenset({"agent", "user-agent", "verifier", "artifacts", "steps", ".sources"})
-"""Directories of a job without its own results; `.sources` has trials of other jobs."""
+NO_RESULTS = frozenset({"agent", "user-agent", "verifier", "artifacts", "steps", ".sources", "_retries"})
+"""Directories without results of the job: `.sources` has other jobs' trials, `_retries` replaced tries."""
 
 _JOB_KEYS = {
     CONFIG: {"job_name"},

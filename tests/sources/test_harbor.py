@@ -250,6 +250,17 @@ def test_a_copy_of_a_job_under_another_name_adds_nothing(recorded: Path, tmp_pat
     assert len(trials_of(events)) == report.duplicates == 50
 
 
+def test_earlier_tries_in_a_downloaded_job_are_no_runs(tmp_path: Path) -> None:
+    """R17: `harbor jobs download --include-retries` saves the tries that a retry replaced, too."""
+    trial, earlier = a_trial_result(), a_trial_result(verifier_result={"rewards": {"reward": 0.0}})
+    job = a_job(tmp_path / "job", trial)
+    (job / "job.log").write_text("This job directory was reconstructed by `harbor jobs download`.")
+    write_json(job / "_retries" / trial["trial_name"] / "retry-0" / "result.json", earlier)
+    for path in (tmp_path, job):
+        events, report = converted(path)
+        assert (report.runs, [one["resolved"] for one in trials_of(events)]) == (["job"], [True])
+
+
 def test_pooled_jobs_keep_their_trials_apart(recorded: Path) -> None:
     events, _ = converted(recorded / "coins", recorded / "kinds", run_id="all")
     shards = {trial["shard"] for trial in trials_of(events)}
