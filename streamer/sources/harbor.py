@@ -805,12 +805,8 @@ class Harbor:
                 | {name: value for name, value in made.items() if of_job.get(name) != value}
             ),
         }
-        return Parsed(
-            file,
-            present(event),
-            origins={"trajectory_length": TRAJECTORY},
-            hints=tuple(filter(None, (no_verdict, no_length))),
-        )
+        hints = tuple(filter(None, (no_verdict, no_length)))
+        return Parsed(file, present(event), origins={"trajectory_length": TRAJECTORY}, hints=hints)
 
 
 def _remarks(
@@ -819,6 +815,9 @@ def _remarks(
     mode = failure_mode(result)
     if not reward_counts(result) and mode not in _KNOWN:
         yield Remark(file, UNKNOWN_TYPE, mode)
+    names = Counter(metric_name(f"{MAIN_REWARD}/{name}") for name in _rewards(result))
+    for name in (name for name, count in names.items() if count > 1):
+        yield Remark(file, "with several rewards of one name, of which the last counts", name)
     if part(part(result, "config"), "source_trial"):
         yield Remark(file, REGRADED, "their tokens and cost are those of the earlier trials")
     trial = _name_of_trial(file.parent, result)

@@ -250,6 +250,15 @@ def test_a_copy_of_a_job_under_another_name_adds_nothing(recorded: Path, tmp_pat
     assert len(trials_of(events)) == report.duplicates == 50
 
 
+def test_r35_rewards_that_have_one_name_as_metrics_are_said(tmp_path: Path) -> None:
+    """R30: a space is not allowed in the name of a metric."""
+    rewards = {"reward": 1, "code style": 0.2, "code_style": 0.9}
+    events, report = converted(a_job(tmp_path / "job", a_trial_result(verifier_result={"rewards": rewards})))
+    assert trials_of(events)[0]["metrics"] == {"reward": 1, "reward/code_style": 0.9}
+    expected = "1 trial with several rewards of one name, of which the last counts: reward/code_style"
+    assert remarks_of(report) == [expected]
+
+
 def test_earlier_tries_in_a_downloaded_job_are_no_runs(tmp_path: Path) -> None:
     """R17: `harbor jobs download --include-retries` saves the tries that a retry replaced, too."""
     trial, earlier = a_trial_result(), a_trial_result(verifier_result={"rewards": {"reward": 0.0}})
