@@ -852,6 +852,7 @@ def _made(config: Mapping[str, Any], agent: Mapping[str, Any]) -> dict[str, Any]
         "timeout_multiplier": {"": config.get("timeout_multiplier", 1.0), **multipliers},
         "resources": resources if any(resources.values()) else OF_TASK,
         "environment": text(place.get("type")),
+        "error_policy": part(config, "override_error_policy"),
     }
 
 

@@ -132,6 +132,25 @@ def test_two_harbor_jobs_with_another_timeout_and_other_tasks_are_told_apart(tmp
         assert "not comparable:" not in said
 
 
+def test_harbor_says_which_errors_the_job_makes_count_otherwise(tmp_path: Path) -> None:
+    """Harbor 0.26 leaves the rewards of such trials out of its means."""
+    a = recorded("harbor 0.26.0", tmp_path / "a")
+    other = tmp_path / "b" / "coins"
+    shutil.copytree(tmp_path / "a" / "coins", other)
+    policy = {"AgentTimeoutError": {"should_retry": None, "should_grade": None, "has_valid_reward": False}}
+    for file in other.glob("*/result.json"):
+        result = json.loads(file.read_text())
+        result["config"]["override_error_policy"] = policy
+        file.write_text(json.dumps(result))
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"override_error_policy": policy}))
+    events = converted(other)[0]
+    [run] = provenance(events, "run_started")
+    assert run["error_policy"] == "AgentTimeoutError=has_valid_reward=False"
+    assert not any("error_policy" in one for one in provenance(events, "trial_result"))
+    assert any("alone: error_policy" in said for said in compared(tmp_path, a, events))
+
+
 def test_harbor_says_of_a_trial_what_differs_from_its_job(tmp_path: Path) -> None:
     events = recorded("harbor 0.26.0", tmp_path)
     assert provenance(events, "run_started") == [
