@@ -47,7 +47,7 @@ from streamer.views.tables import Table
 from tests.support.board_runs import board_runs
 from tests.support.builders import a_row
 from tests.support.data import shared_data
-from tests.support.events import Event, a_plan, a_start, a_trial, folded
+from tests.support.events import Event, a_late_score, a_plan, a_start, a_trial, folded
 from tests.support.examples import examples
 from tests.support.rows import read_rows, terminal_bench_row_to_event
 
@@ -295,6 +295,27 @@ def test_a_task_with_a_number_in_place_of_a_verdict_is_counted_apart_and_not_lis
     both_ways = "1 of 12 tasks lack verdicts: the interval and p for pass rates count these both ways"
     assert both_ways == result.words[-1]
     assert result.differences["cost_usd"].interval is not None
+
+
+@pytest.mark.parametrize("attempts", [(1, 1), (2, 1)])
+def test_a_trial_that_waits_for_its_verdict_is_neither_passed_nor_failed(attempts: tuple[int, int]) -> None:
+    """It was failed: "passed by A alone 3", beside a difference of 0 points (R31, inference 3)."""
+    sides = []
+    for run, many, unscored in zip("rs", attempts, (0, 3), strict=True):
+        slots = [
+            {"run_id": run, "task_id": f"t{n:02}", "attempt": 1 + k} for n in range(12) for k in range(many)
+        ]
+        plan = a_plan(run_id=run, tasks=12, attempts=many, verdicts=True)
+        trials = [a_trial(**slot, resolved=None, score=None) for slot in slots]
+        scored = [a_late_score(**slot, resolved=True) for slot in slots[unscored:]]
+        end = ENDED | {"run_id": run, "revision": 99, "scores_pending": True}
+        sides.append(a_side(run, [plan, *trials, *scored, end]))
+    result = compare_sides(*sides, 0, 20)
+    assert "by both 9, by A alone 0, by B alone 0, by neither 0, without a verdict 3; " in result.in_common
+    passes = result.differences["pass_rate"]
+    assert (passes.tasks, passes.a_better, passes.equal, passes.mean) == (9, 0, 9, 0.0)
+    assert (result.flips, result.only_a_tasks) == ([], [])
+    assert passes.p_value == 1.0
 
 
 def test_of_numbers_alone_nothing_is_said_of_pass_rates() -> None:

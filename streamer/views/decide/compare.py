@@ -239,6 +239,18 @@ class ComparedSide:
         compared = {task: one for task, one in every.tasks.items() if task not in self.left_out}
         return every._replace(tasks=compared) if self.left_out else every
 
+    @cached_property
+    def waiting(self) -> frozenset[tuple[str, str]]:
+        """The tasks and agents with more trials than verdicts: these come later, or never (inference 3)."""
+        trials = Counter((_key_of(row), row.agent_model) for row in self.rows)
+        known = {(task, label): of[0] for task, row in self.run.tasks.items() for label, of in row.items()}
+        return frozenset(one for one, many in trials.items() if known.get(one, many) < many)
+
+    def waits(self, row: AnyRow) -> bool:
+        """Whether a trial waits for its verdict, and is neither passed nor failed (R31)."""
+        could_wait = row.resolved is None and stated_mode(row.failure_mode) is None
+        return could_wait and (_key_of(row), row.agent_model) in self.waiting
+
     @property
     def made(self) -> Made:
         """What its results were made with, at each task that has some."""
@@ -266,11 +278,13 @@ class _Common:
 
     task: Task
     rows: tuple[Sequence[AnyRow], Sequence[AnyRow]]
+    sides: tuple[ComparedSide, ComparedSide]
     without_verdicts: Collection[str]
 
     @cached_property
     def means(self) -> list[dict[str, float]]:
-        return [_means(rows, self.without_verdicts) for rows in self.rows]
+        both = zip(self.rows, self.sides, strict=True)
+        return [_means(rows, side, self.without_verdicts) for rows, side in both]
 
     def values(self, metric: str) -> tuple[float, float] | None:
         """The means of both sides; None where one does not know the metric."""
@@ -295,12 +309,14 @@ class _Common:
         return TaskPair(task_id=self.task[0], tier=self.task[1], a=a, b=b)
 
 
-def _means(trials: Iterable[AnyRow], without_verdicts: Collection[str]) -> dict[str, float]:
+def _means(
+    trials: Iterable[AnyRow], side: ComparedSide, without_verdicts: Collection[str]
+) -> dict[str, float]:
     values: dict[str, list[float]] = {}
     for trial in trials:
         known = {metric: getattr(trial, metric) for metric in COMPARED_METRICS if metric != "pass_rate"}
         known |= {NAMED + name: value for name, value in trial.metrics.items()}
-        if trial.agent_model not in without_verdicts:
+        if trial.agent_model not in without_verdicts and not side.waits(trial):
             known["pass_rate"] = trial.success
         for metric, value in known.items():
             if value is not None:
@@ -331,10 +347,7 @@ def compare_sides(
     if tasks.differ and "tasks" not in allowed:
         made = made.of_tasks(len(tasks.pairs), tasks.total, starts)
     over = not made.refused and a.ended and b.ended
-    tested = [
-        pair if pair.even else _in_pairs(pair, *(side.by_key.get(str(task), []) for side in (b, a)))
-        for task, pair in tasks.pairs.items()
-    ]
+    tested = [pair if pair.even else _in_pairs(pair, str(task), (b, a)) for task, pair in tasks.pairs.items()]
     rates = paired(list(tasks.pairs.values()), over=over, tested=tested)
     unscored = any(one.grade_provisional for one in (*a.chosen, *b.chosen))
     common, even = _common_of(a, b)
@@ -393,7 +406,7 @@ def _common_of(a: ComparedSide, b: ComparedSide) -> tuple[list[_Common], list[_C
     """The common tasks, the most different first; and those that have attempts of both, with these alone."""
     without_verdicts = {one.agent_model for one in (*a.agents, *b.agents) if one.verdict_trials == 0}
     both = ((task, (rows, b.by_task[task])) for task, rows in a.by_task.items() if task in b.by_task)
-    common = sorted((_Common(*one, without_verdicts) for one in both), key=lambda one: one.place)
+    common = sorted((_Common(*one, (a, b), without_verdicts) for one in both), key=lambda one: one.place)
     even = [
         one if len(one.rows[0]) == len(one.rows[1]) else replace(one, rows=rows)
         for one in common
@@ -440,13 +453,18 @@ def _rate(trials: Iterable[Attempts]) -> float | None:
     return passed / known if known else None
 
 
-def _in_pairs(pair: PairedTask, ours: Sequence[AnyRow], theirs: Sequence[AnyRow]) -> PairedTask:
+def _in_pairs(pair: PairedTask, task: str, sides: tuple[ComparedSide, ComparedSide]) -> PairedTask:
     """Both sides of a task with unequal attempts: those that both have, and those that both may still get."""
-    rows = _matched(ours, theirs)
+    rows = _matched(*(side.by_key.get(task, []) for side in sides))
     both = min(pair.ours.planned, pair.theirs.planned) - len(rows[0])
     missing = min(both, pair.ours.unknown + pair.theirs.unknown)
-    mine, other = (Attempts(len(side), sum(row.success is True for row in side), missing) for side in rows)
+    mine, other = (_attempts(side, of, missing) for side, of in zip(sides, rows, strict=True))
     return PairedTask(mine, other)
+
+
+def _attempts(side: ComparedSide, rows: Sequence[AnyRow], missing: int) -> Attempts:
+    waiting = sum(map(side.waits, rows))
+    return Attempts(len(rows) - waiting, sum(row.success is True for row in rows), missing + waiting)
 
 
 def _matched(ours: Sequence[AnyRow], theirs: Sequence[AnyRow]) -> tuple[list[AnyRow], list[AnyRow]]:
