@@ -15,6 +15,7 @@ from streamer.schemas.summaries import NO_PLAN, Rank, plan_words
 from streamer.text import UNSEEN, counted, dollars, percent, ratio, shown, visible
 from streamer.views.columns import (
     GRADES,
+    MOST_NAMED_COLUMNS,
     OUTCOMES,
     THIS_RUN,
     Column,
@@ -25,6 +26,7 @@ from streamer.views.columns import (
     judged_of,
     leading,
     marked_grade,
+    named_of,
     pass_at_ends,
     value_at,
 )
@@ -142,6 +144,16 @@ def resolved_of(resolved: int, trials: int, verdict_trials: int | None) -> str:
     if not verdict_trials:
         return f"{counted(trials, 'trial')}, no verdicts"
     return f"{resolved:,} of {verdict_trials:,} with a verdict resolved"
+
+
+def numbers_alone(run: Summary) -> str:
+    """The words that follow the number without a verdict where some trials have numbers in its place (R31).
+
+    >>> numbers_alone({"trials": 9, "verdict_trials": 4}), numbers_alone({"trials": 9, "verdict_trials": 9})
+    (', 5 with numbers alone', '')
+    """
+    trials, judged = value_at(run, ("trials",)), value_at(run, ("verdict_trials",))
+    return "" if judged in (None, trials) else f", {trials - judged:,} with numbers alone"
 
 
 def place(rank: Rank) -> str:
@@ -364,10 +376,40 @@ def footnotes(groups: Sequence[Summary], *, short: bool = False) -> list[str]:
     if judged:
         scored, trials = map(sum, zip(*judged, strict=True))
         lines.append(f"A judge scored {scored:,} of {trials:,} trials. Grade and composite use only these.")
+    lines += _not_of_all(groups)
     undeclared = any(
         reason(group) in (REASONS["order_undeclared"], REASONS["order_unknown_in_part"]) for group in groups
     )
     return [*lines, *_missing(groups), *([EXPLAINED["declare"]] if undeclared else [])]
+
+
+def _not_of_all(groups: Sequence[Summary]) -> Iterable[str]:
+    """The numbers of trials behind rates and means that do not rest on all trials of a row (R1, R31)."""
+    whole = [value_at(group, ("trials",)) for group in groups]
+    judged = [value_at(group, ("verdict_trials",)) for group in groups]
+    alone = [of and trials - of for of, trials in zip(judged, whole, strict=True)]
+    if any(alone):
+        yield (
+            f"{_of_trials(alone, groups)} have numbers alone and no verdict. Pass rate, accuracy and pass@k "
+            "leave them out."
+        )
+    named = named_of(groups)[:MOST_NAMED_COLUMNS]
+    means = [("a known cost", ("coverage", "cost_usd"))]
+    means += [(column.title, (*column.path[:-1], "count")) for column in named]
+    for title, path in means:
+        counts = [value_at(group, path) for group in groups]
+        some = [have and have * (have < trials) for have, trials in zip(counts, whole, strict=True)]
+        if any(some):
+            yield f"{_of_trials(some, groups)} have {title}. Its mean is over these."
+
+
+def _of_trials(parts: Sequence[int | None], groups: Sequence[Summary]) -> str:
+    """Parts of the trials of some groups, of which others have none; with the agents' unescaped names."""
+    some = [(part, group) for part, group in zip(parts, groups, strict=True) if part]
+    names = [str(name) for _, group in some if (name := value_at(group, ("agent_model",)))]
+    whose = f" of {', '.join(dict.fromkeys(names))}" if names and len(some) < len(groups) else ""
+    trials = sum(value_at(group, ("trials",)) for _, group in some)
+    return f"{sum(part for part, _ in some):,} of {counted(trials, 'trial')}{whose}"
 
 
 def _missing(groups: Sequence[Summary]) -> Iterable[str]:

@@ -17,6 +17,7 @@ from streamer.views.cells import (
     event_time_note,
     filled_columns,
     footnotes,
+    numbers_alone,
     resolved_of,
     text,
 )
@@ -205,7 +206,8 @@ def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
     """The run in a few sentences: results, progress, values across tiers, and the clock."""
     judged = ""
     if run.get("verdict_trials") != 0:
-        judged = f"{accuracy_name(run)} {accuracy(run)}, {run['no_verdict']:,} without a verdict, "
+        judged = f"{accuracy_name(run)} {accuracy(run)}, {run['no_verdict']:,} without a verdict"
+        judged += f"{numbers_alone(run)}, "
     pass_at = f"pass@k {pass_owner(run) if run['pass_at_k'] is None else pass_at_k(run)}, " if judged else ""
     part = estimated(run.get("estimated_cost"), run["total_cost"])
     estimate = f" ({part})" if part else ""

@@ -47,7 +47,7 @@ from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import entry_of
 from streamer.text import UNSEEN, counted, dollars, estimated, percent, shown, visible
-from streamer.views.cells import of_planned, resolved_of
+from streamer.views.cells import numbers_alone, of_planned, resolved_of
 from streamer.views.charts import NARROW, WIDE, charts_of, draw_frontier
 from streamer.views.columns import (
     GRADE_MARKS,
@@ -447,7 +447,7 @@ def _tiles(run: Json) -> Iterable[str]:
     yield _tile(accuracy_name(run).capitalize(), percent(run["accuracy"]), resolved + excluded)
     part = estimated(run.get("estimated_cost"), run["total_cost"])
     yield _tile("Cost", dollars(run["total_cost"]), "; ".join(filter(None, (part, rate))))
-    without = f"{counted(run['no_verdict'], 'trial')} without a verdict"
+    without = f"{counted(run['no_verdict'], 'trial')} without a verdict{numbers_alone(run)}"
     yield _tile("Tasks", shown(run["tasks"]), without if run.get("verdict_trials") != 0 else "")
 
 

@@ -61,6 +61,12 @@ def crashed(task: str) -> Event:
 
 ENDED: Event = {"type": "run_finished"}
 
+MIXED = [
+    *trials(8, 8),
+    *({"task_id": f"n{at}", "metrics": {"x": 1.0}} for at in range(11)),
+    *trials(1, 0, agent="b"),
+]
+
 TIERS = [{**one, "tier": tier} for tier in ("T0", "T1") for one in trials(10, 4)]
 
 FOLD = ["fold", "-"]
@@ -72,11 +78,28 @@ CASES = {
     ),
     "one agent in two tiers": Case(TIERS, FOLD, "pass@k by agent only", "pass@k within tiers"),
     "numbers without verdicts beside verdicts": Case(
-        [*trials(8, 8), *({"task_id": f"n{at}", "metrics": {"x": 1.0}} for at in range(11)),
-         *trials(1, 0, agent="b")],
+        MIXED, FOLD, "all trials", "9 with a verdict resolved: all agents"
+    ),
+    "verdicts beside numbers: all of the latter have none": Case(
+        MIXED, FOLD, "0 without a verdict, 19 tasks", "0 without a verdict, 11 with numbers alone, 19 tasks"
+    ),
+    "a pass rate over 8 of 19 trials": Case(
+        MIXED, FOLD, "11 of 20 trials", "11 of 19 trials of a:m have numbers alone and no verdict"
+    ),
+    "a report of verdicts beside numbers": Case(
+        MIXED,
+        ["report", "--from", "-", "--format", "html"],
+        "0 trials without a verdict<",
+        "0 trials without a verdict, 11 with numbers alone<",
+    ),
+    "a mean over 11 of 19 trials": Case(
+        MIXED, FOLD, "11 of 20 trials", "11 of 19 trials of a:m have x. Its mean is over these."
+    ),
+    "a cost that half of the trials lack": Case(
+        [*trials(2, 1, cost_usd=1.0), *({**one, "attempt": 2} for one in trials(2, 1))],
         FOLD,
-        "all trials",
-        "9 with a verdict resolved: all agents",
+        "trials of a:m",
+        "2 of 4 trials have a known cost. Its mean is over these.",
     ),
     "an end that is called what the state says": Case(
         [plan(tasks=2, attempts=1), *trials(2, 1), {**ENDED, "status": "completed"}],
