@@ -368,6 +368,15 @@ def test_at_the_end_no_question_is_called_open_until_all_trials_are_final(
     assert (counts(result) == "a:m of r: no verdicts; b:m of s: no verdicts") is (fields is NUMBERS)
 
 
+def test_r31_a_target_is_of_the_verdicts_whatever_metric_is_judged_beside_it() -> None:
+    """Three passes beside six trials with numbers alone were a pass rate of 33.3 %, and failed."""
+    plans = [the_plan(run, tasks=FEW, order=FEW) for run in "rs"]
+    mine = [trial("r", "a", task, True if at < 3 else None, **NUMBERS) for at, task in enumerate(FEW)]
+    events = [*plans, *mine, *(trial("s", "b", task, None, **NUMBERS) for task in FEW), *ENDS]
+    result = judged(events, metric="metrics/x", target=Fraction("0.5"))
+    assert (result.verdict, result.target.low) == (GateVerdict.PASS, 1.0)
+
+
 def test_a_file_without_a_plan_and_an_end_is_judged_as_it_stands_and_that_is_said() -> None:
     """Inference 7."""
     events = [trial(run, agent, "x", True) for run, agent in ("ra", "sb")]

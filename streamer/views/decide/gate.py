@@ -396,7 +396,7 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
         if why:
             final = _final_answer(None, terms, "nothing", why)
             ability_ = _ability(GateVerdict.UNDECIDED, terms)
-    target = _target_answer(ours, terms) if ours else None
+    target = _target_answer(candidate.trials, terms) if candidate.trials else None
     chosen = final if terms.question == "final" else ability_
     parts = ([chosen] if baseline else []) + ([target] if terms.target is not None else [])
     verdict = together(part.verdict if part else GateVerdict.UNDECIDED for part in parts)
