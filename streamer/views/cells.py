@@ -394,7 +394,7 @@ def _not_of_all(groups: Sequence[Summary]) -> Iterable[str]:
             "leave them out."
         )
     named = named_of(groups)[:MOST_NAMED_COLUMNS]
-    means = [("a known cost", ("coverage", "cost_usd"))]
+    means: list[tuple[str, tuple[str, ...]]] = [("a known cost", ("coverage", "cost_usd"))]
     means += [(column.title, (*column.path[:-1], "count")) for column in named]
     for title, path in means:
         counts = [value_at(group, path) for group in groups]

@@ -647,7 +647,7 @@ def gate_markdown(result: GateResult) -> bytes:
             shown(side.run_id),
             shown(side.agent_model),
             of_planned(side.known, side.planned),
-            f"{side.passed:,}",
+            shown(side.passed),
         ]
         for of, side in sides
         if side is not None

@@ -375,6 +375,20 @@ def test_r31_a_target_is_of_the_verdicts_whatever_metric_is_judged_beside_it() -
     events = [*plans, *mine, *(trial("s", "b", task, None, **NUMBERS) for task in FEW), *ENDS]
     result = judged(events, metric="metrics/x", target=Fraction("0.5"))
     assert (result.verdict, result.target.low) == (GateVerdict.PASS, 1.0)
+    assert result.words[-1] == "6 trials of a:m of r with numbers alone, no verdict"
+    assert (result.candidate.known, result.candidate.planned, result.candidate.passed) == (9, 9, 3)
+    assert (result.baseline.known, result.baseline.planned, result.baseline.passed) == (9, 9, None)
+
+
+def test_r31_crashes_beside_numbers_are_no_verdicts() -> None:
+    """It said "3 of 3 trials" of a side with nine, and none passed."""
+    plans = [the_plan(run, tasks=FEW, order=FEW) for run in "rs"]
+    crashed = [trial("r", "a", task, None, failure_mode="agent_timeout") for task in FEW[:3]]
+    mine = [trial("r", "a", task, None, **NUMBERS) for task in FEW[3:]]
+    base = [trial("s", "b", task, None, **NUMBERS) for task in FEW]
+    result = judged([*plans, *crashed, *mine, *base, *ENDS])
+    assert counts(result) == "a:m of r: no verdicts; b:m of s: no verdicts"
+    assert (result.candidate.known, result.candidate.planned, result.candidate.passed) == (9, 9, None)
 
 
 def test_a_file_without_a_plan_and_an_end_is_judged_as_it_stands_and_that_is_said() -> None:

@@ -63,7 +63,7 @@ class GateSide(Message):
     agent_model: str | None = Field(description="Its agent:model; null: the run names none yet.")
     planned: int | None = Field(ge=0, description="Planned trials; null: not planned.")
     known: int = Field(ge=0, description="Trials with a final value.")
-    passed: int = Field(ge=0, description="Known trials that passed.")
+    passed: int | None = Field(ge=0, description="Known trials that passed; null: no verdicts (R31).")
     over: bool = Field(description="True if nothing more is awaited.")
 
 
@@ -218,7 +218,7 @@ def sides_of(result: GateResult) -> list[GateSide]:
 def counts(result: GateResult) -> str:
     """How far both sides are."""
     if result.pairs is None or not result.pairs.planned:
-        return "; ".join(f"{_called(side)}: {_trials_of(side)}" for side in sides_of(result))
+        return "; ".join(f"{_called(side)}: {_trials_of(side, result.metric)}" for side in sides_of(result))
     pairs = result.pairs
     decided = of_planned(pairs.planned - pairs.unknown, pairs.planned)
     if result.metric != PRIMARY_METRIC:
@@ -311,8 +311,8 @@ def _target_words(answer: TargetAnswer) -> str:
     )
 
 
-def _trials_of(side: GateSide) -> str:
-    if side.agent_model is not None and not side.known and not side.planned:
+def _trials_of(side: GateSide, metric: str) -> str:
+    if side.passed is None and metric == PRIMARY_METRIC:
         return "no verdicts"
     noun = "trial" if (side.planned or side.known) == 1 else "trials"
     return f"{of_planned(side.known, side.planned)} {noun}"
@@ -407,8 +407,8 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
         higher_is_better=higher,
         max_drop=float(terms.max_drop),
         level=float(1 - terms.alpha),
-        candidate=_side(candidate),
-        baseline=None if baseline is None else _side(baseline),
+        candidate=_side(candidate, metric),
+        baseline=None if baseline is None else _side(baseline, metric),
         pairs=None if matched is None else _pairs(matched, made.left_out),
         refused=list(refused),
         final=final,
@@ -421,6 +421,9 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     said = [said for said in made.words if said not in refused.values()]
     as_it_stands = [side.run.run_id for side in (ours, theirs) if side and _has_no_plan_and_no_end(side)]
     said += map(counts_as_complete, dict.fromkeys(as_it_stands))
+    if metric == PRIMARY_METRIC or terms.target is not None:
+        every = [side.trials for side in (candidate, baseline) if side and side.trials]
+        said += filter(None, map(_numbers_alone, every))
     return result.model_copy(update={"words": words(result) + said})
 
 
@@ -579,17 +582,28 @@ def _saved(ours: Contestant) -> GateSaved | None:
     return GateSaved(trials=trials, cost_usd=None if each is None else trials * each)
 
 
-def _side(entrant: Entrant) -> GateSide:
+def _side(entrant: Entrant, metric: str) -> GateSide:
+    """A side as it stands: its trials with a verdict where pass rates are judged, else all (R31)."""
     trials = entrant.trials
+    is_numeric = bool(trials and trials.evidence.numeric and not trials.has_verdicts)
+    if trials and (is_numeric or metric != PRIMARY_METRIC):
+        trials = trials.on_numbers()
     return GateSide(
         source=entrant.source,
         run_id=trials.run.run_id if trials else entrant.run_id,
         agent_model=trials.group.agent_model if trials else None,
         planned=trials.declared if trials else None,
         known=trials.known if trials else 0,
-        passed=trials.passed if trials else 0,
+        passed=None if is_numeric else trials.passed if trials else 0,
         over=trials is not None and trials.over,
     )
+
+
+def _numbers_alone(side: Contestant) -> str | None:
+    """The trials that no pass rate has, because they have no verdict (R31); None: there are none."""
+    numeric = side.evidence.numeric if side.has_verdicts else 0
+    who = f"{side.label} of {side.run.run_id}"
+    return f"{counted(numeric, 'trial')} of {who} with numbers alone, no verdict" if numeric else None
 
 
 def _pairs(matched: Matched, left_out: Iterable[str]) -> GatePairs:
