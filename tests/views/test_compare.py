@@ -318,6 +318,22 @@ def test_a_trial_that_waits_for_its_verdict_is_neither_passed_nor_failed(attempt
     assert passes.p_value == 1.0
 
 
+@pytest.mark.parametrize(("agents", "is_planned"), [("ab", True), ("b", False)])
+def test_trials_with_numbers_alone_are_at_their_own_tasks(agents: str, is_planned: bool) -> None:
+    """Five of agent b's twelve were three more tasks: not comparable, "of all its 15" tasks (R31)."""
+    plan = {"tasks": 12, "attempts": 1, "agent_models": ["a:m", "b:m"]}
+    first = [one for agent in agents for one in numbers_and_verdicts("r", 12, agent=agent)[1:]]
+    for one in first[-6:-1]:
+        one |= {"resolved": None, "metrics": {"x": 1.0}}
+    plans = [a_plan(run_id="r", **plan)] if is_planned else []
+    other = numbers_and_verdicts("s", 12)
+    result = compare_sides(a_side("r", [*plans, *first]), a_side("s", other), 0, 20)
+    assert (result.not_comparable, result.tasks, result.a.pass_rate) == (None, 12, 1.0)
+    ends = result.differences["pass_rate"].interval
+    assert ends
+    assert ends.low < 0 < ends.high
+
+
 def test_of_numbers_alone_nothing_is_said_of_pass_rates() -> None:
     sides = (
         a_side(run, numbers_and_verdicts(run, 12, resolved=None, metrics={"x": at}))

@@ -18,7 +18,7 @@ from streamer.client.queries import ComparedRun
 from streamer.schemas.base import Message, task_key
 from streamer.schemas.events import NAMED
 from streamer.schemas.provenance import Made
-from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunComparison
+from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunComparison, TaskOutcomes
 from streamer.statistics.ability import Clusters, mean_interval
 from streamer.statistics.exact import mean_of, nearest_float, quotient, sign_test
 from streamer.statistics.pairs import (
@@ -235,9 +235,20 @@ class ComparedSide:
         planned, tasks = sum(agent.runs_planned or 0 for agent in self.chosen), self.run.tasks
         if self.chosen and all(agent.verdict_trials == 0 for agent in self.chosen):
             tasks = {task: {self.labels[0]: (0, 0, len(rows))} for task, rows in self.by_key.items()}
+        else:
+            tasks = self._with_numeric(tasks)
         every = outcomes_of(tasks, self.labels, planned)
         compared = {task: one for task, one in every.tasks.items() if task not in self.left_out}
         return every._replace(tasks=compared) if self.left_out else every
+
+    def _with_numeric(self, tasks: Mapping[str, TaskOutcomes]) -> dict[str, TaskOutcomes]:
+        """The trials of each task, where those that have numbers alone are unknown (R31)."""
+        numeric = Counter((_key_of(row), row.agent_model) for row in self.rows if row.success is None)
+        every = dict(tasks)
+        for (task, label), more in numeric.items():
+            known, passed, unknown = every.get(task, {}).get(label, (0, 0, 0))
+            every[task] = {**every.get(task, {}), label: (known, passed, unknown + more)}
+        return every
 
     @cached_property
     def waiting(self) -> frozenset[tuple[str, str]]:
@@ -463,8 +474,8 @@ def _in_pairs(pair: PairedTask, task: str, sides: tuple[ComparedSide, ComparedSi
 
 
 def _attempts(side: ComparedSide, rows: Sequence[AnyRow], missing: int) -> Attempts:
-    waiting = sum(map(side.waits, rows))
-    return Attempts(len(rows) - waiting, sum(row.success is True for row in rows), missing + waiting)
+    unknown = sum(row.success is None or side.waits(row) for row in rows)
+    return Attempts(len(rows) - unknown, sum(row.success is True for row in rows), missing + unknown)
 
 
 def _matched(ours: Sequence[AnyRow], theirs: Sequence[AnyRow]) -> tuple[list[AnyRow], list[AnyRow]]:
