@@ -202,6 +202,9 @@ def finite(value: Number | None) -> float | None:
 # Each function takes the summary of a group, as its model or as the dict of its JSON.
 
 
+ALL_AGENTS = "all"
+"""The name in place of an agent's in a row that pools the agents of other rows."""
+
 SO_FAR = "so far"
 INCOMPLETE = "incomplete"
 """The words after a pass rate that lacks planned trials: during the run, and after its end."""
@@ -372,11 +375,12 @@ def footnotes(groups: Sequence[Summary], *, short: bool = False) -> list[str]:
         "decided": any(decided(group) != UNSEEN for group in groups),
     }
     lines = [EXPLAINED[mark] for mark, stands in marks.items() if stands]
-    judged = [counts for group in groups if (counts := judged_of(group))]
+    single = [group for group in groups if value_at(group, ("agent_model",)) != ALL_AGENTS] or groups
+    judged = [counts for group in single if (counts := judged_of(group))]
     if judged:
         scored, trials = map(sum, zip(*judged, strict=True))
         lines.append(f"A judge scored {scored:,} of {trials:,} trials. Grade and composite use only these.")
-    lines += _not_of_all(groups)
+    lines += _not_of_all(single)
     undeclared = any(
         reason(group) in (REASONS["order_undeclared"], REASONS["order_unknown_in_part"]) for group in groups
     )

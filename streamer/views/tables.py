@@ -12,6 +12,7 @@ from streamer.schemas.events import ADVANTAGES, BOARD_METRICS, NAMED, FormulaCod
 from streamer.schemas.summaries import ScoredTrial, State, plan_words, state_and_status, state_of
 from streamer.text import counted, dollars, estimated, shown, visible
 from streamer.views.cells import (
+    ALL_AGENTS,
     EVENT_TIME,
     PLACES,
     event_time_note,
@@ -137,7 +138,7 @@ def tiers_tables(tiers: Iterable[SummaryFields], run: SummaryFields | None = Non
 
 
 def subtests_table(subtests: Iterable[SummaryFields], run: SummaryFields | None = None) -> Table:
-    rows = [{**subtest, "agent_model": subtest["agent_model"] or "all"} for subtest in subtests]
+    rows = [{**subtest, "agent_model": subtest["agent_model"] or ALL_AGENTS} for subtest in subtests]
     return _groups_table(WITHIN_TIERS, rows, "Subtests", run)
 
 
@@ -145,7 +146,7 @@ def labels_table(
     groups: Sequence[SummaryFields], run: SummaryFields | None = None, *, grades: bool = False
 ) -> Table:
     own = {"baseline": False, "graded": grades or shows_grades(run, groups)}
-    rows = [{**group, "agent_model": group["agent_model"] or "all", **own} for group in groups]
+    rows = [{**group, "agent_model": group["agent_model"] or ALL_AGENTS, **own} for group in groups]
     return _groups_table(LABELLED, rows, f"By {visible(groups[0]['label'])}" if groups else "By label", run)
 
 

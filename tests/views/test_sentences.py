@@ -125,6 +125,18 @@ CASES = {
         " F composite",
         "F (1 of 10 judged)",
     ),
+    "one judged trial of ten, by a label": Case(
+        [plan(tasks=10, attempts=1), *trials(10, 6, labels={"kind": "x"}), scored(0), ENDED],
+        ["fold", "-", "--by", "label:kind"],
+        "A judge scored 2 of 20 trials",
+        "A judge scored 1 of 10 trials",
+    ),
+    "one judged trial of ten, by a subtest": Case(
+        [*trials(10, 6, tier="T0", subtest="s"), {**scored(0), "tier": "T0", "subtest": "s"}, ENDED],
+        ["fold", "-", "--by", "subtest"],
+        "A judge scored 2 of 20 trials",
+        "A judge scored 1 of 10 trials",
+    ),
     "a complete run that waits for all its scores": Case(
         [plan(tasks=10, attempts=1, judged=True), *trials(10, 6), ENDED],
         FOLD,
