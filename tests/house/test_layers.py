@@ -84,6 +84,11 @@ def test_a_target_of_make_runs_each_layer_and_all_of_them_are_steps_of_ci() -> N
     assert 'exec make "${@:-test-all}"' in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
+def test_every_night_all_tests_that_take_turns_are_run() -> None:
+    nightly = (ROOT / ".github" / "workflows" / "nightly.yml").read_text("utf-8")
+    assert "- run: bash .ci/run test test-stack test-kafka TURNS=all\n" in nightly
+
+
 def test_all_steps_together_have_less_than_an_hour() -> None:
     [minutes] = re.findall(r"^readonly MINUTES=(\d+)$", ALL_TESTS, re.MULTILINE)
     assert max(STEPS.values()) < int(minutes) < 60
