@@ -40,6 +40,7 @@ from aiokafka.partitioner import murmur2
 
 from streamer.schemas.wire import TOPICS
 from streamer.settings import Settings, mismatch
+from streamer.storage import cancellable
 
 # -----------------------------------------------------------------------------
 # Why a broker refuses us: reasons that aiokafka only logs, as an exception with a readable sentence.
@@ -159,10 +160,10 @@ async def administering(
     admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=request_ms)
     try:
         async with telling_refusals(settings):
-            await admin.start()
+            await cancellable(admin.start())
         yield admin
     finally:
-        await admin.close()
+        await cancellable(admin.close())
 
 
 # -----------------------------------------------------------------------------

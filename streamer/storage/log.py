@@ -33,6 +33,7 @@ from aiokafka.structs import ConsumerRecord
 from streamer.schemas.base import MAX_COUNT, decode_id, encode_id
 from streamer.schemas.wire import Reason, Unread
 from streamer.settings import Settings
+from streamer.storage import cancellable
 from streamer.storage.kafka import (
     END_WAIT_MS,
     FETCH_WAIT_MS,
@@ -382,15 +383,15 @@ class PartitionReader:
 
     async def __aenter__(self) -> Self:
         try:
-            await self._consumer.start()
+            await cancellable(self._consumer.start())
             await asyncio.sleep(0)  # aiokafka cannot stop before its tasks have had a turn
         except BaseException:
-            await self._consumer.stop()
+            await cancellable(self._consumer.stop())
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._consumer.stop()
+        await cancellable(self._consumer.stop())
 
     async def beginnings(self) -> dict[PartitionId, int]:
         return dict(await self._consumer.beginning_offsets(self._places))

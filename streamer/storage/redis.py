@@ -36,6 +36,7 @@ from streamer.folding.slots import RunUpdate
 from streamer.schemas.base import encode_id
 from streamer.schemas.events import BOARD_METRICS
 from streamer.settings import Settings, mismatch
+from streamer.storage import cancellable
 from streamer.storage.entries import (
     NOT_TAKEN,
     RUN_SUFFIX,
@@ -369,30 +370,6 @@ class AcrossRuns:
     def _expiry(self, key: str) -> Iterator[RedisCommand]:
         if self._expire_seconds:
             yield "EXPIRE", key, self._expire_seconds
-
-
-# -----------------------------------------------------------------------------
-# Cancellation that arrives while a command goes out to Redis.
-
-
-T = TypeVar("T")
-
-
-async def cancellable(work: Awaitable[T]) -> T:
-    """Await `work`, and raise `CancelledError` if the task was cancelled meanwhile.
-
-    redis-py sends each command inside `asyncio.wait_for`. Until Python 3.12 this drops a cancellation that
-    arrives in the same turn of the loop as the sent command (CPython issue 86296). A loop that follows Redis
-    would then never end.
-    """
-    task = asyncio.current_task()
-    assert task is not None, "only a task can await"
-    before = task.cancelling()
-    try:
-        return await work
-    finally:
-        if task.cancelling() > before:
-            raise asyncio.CancelledError
 
 
 # -----------------------------------------------------------------------------

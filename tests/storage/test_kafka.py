@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     AuthenticationFailedError,
     KafkaConnectionError,
@@ -24,6 +25,7 @@ from streamer.storage import kafka as module
 from streamer.storage.kafka import (
     BrokerRefuses,
     TopicUnreadable,
+    administering,
     create_topic,
     partition_count,
     refuse_other_protocol,
@@ -229,3 +231,45 @@ async def test_the_offsets_of_a_group_are_told_and_set(settings: Settings, place
         before = await reader.committed()
         await reader.commit(1)
         assert (before, await reader.committed()) == ({place: None}, {place: 1})
+
+
+# -----------------------------------------------------------------------------
+# A cancellation that aiokafka drops, because it arrives while a client closes.
+
+
+async def administer(settings: Settings, _: Place) -> None:
+    async with administering(settings):
+        pass
+
+
+async def read(settings: Settings, place: Place) -> None:
+    async with PartitionReader(settings, [place]):
+        pass
+
+
+@pytest.mark.parametrize("work", [administer, read])
+async def test_a_loop_of_clients_can_be_cancelled_while_one_closes(
+    settings: Settings,
+    place: Place,
+    work: Callable[[Settings, Place], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closes = AIOKafkaClient.close
+
+    async def is_cancelled_and_closes(client: AIOKafkaClient) -> None:
+        task.cancel()
+        await closes(client)
+
+    async def repeat() -> None:
+        while True:
+            await work(settings, place)
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(AIOKafkaClient, "close", is_cancelled_and_closes)
+    task = asyncio.create_task(repeat())
+    await asyncio.wait({task}, timeout=10)
+    ended = task.cancelled()
+    monkeypatch.undo()
+    task.cancel()
+    await asyncio.wait({task})
+    assert ended

@@ -9,8 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
+from streamer.storage import cancellable
 from streamer.storage import redis as module
-from streamer.storage.redis import ConnectionError, Listener, cancellable
+from streamer.storage.redis import ConnectionError, Listener
 
 TURNS = range(12)
 """Of the event loop before the cancellation: it arrives in every state that the work has."""

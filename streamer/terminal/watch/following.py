@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from streamer.client.feeds import ScoredTrialReader, subscribe
+from streamer.client.feeds import ScoredTrialReader, subscribe, until_one_ends
 from streamer.client.queries import ReaderError, RedisUnavailable, RunSnapshot, WorkerStatus
 from streamer.client.readers import AsyncStateReader, StateUpdate
 from streamer.operate.health import LogPosition, StoredRejection
@@ -268,12 +268,10 @@ async def _follow(
 ) -> None:
     while True:
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_take_all(begin, take, tell))
-                tasks.create_task(_until_away(settings))
-        except* TopicMissing:
+            await until_one_ends(_take_all(begin, take, tell), _until_away(settings))
+        except TopicMissing:
             tell("the log has no topics yet: workers create them")
-        except* (KafkaError, OSError):
+        except (KafkaError, OSError):
             tell(no_broker_at(settings.bootstrap))
         await asyncio.sleep(RETRY_SECONDS)
 
