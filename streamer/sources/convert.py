@@ -76,10 +76,10 @@ from streamer.text import counted
 
 RUN_FILE = re.compile(
     r".*_results\.json|.+\..+\.json|.+__.+__.+\.json|(?:.*[_-])?report\.json|.*_samples\.jsonl|.+\.eval"
-    r"|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json",
+    r"|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json|[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}\.json",
     re.DOTALL,
 )
-"""Names of files that may be a run: a list of results (H2), a report, rows of samples, a log."""
+"""Names of files that may be a run: a list of results (H2), a report, rows, a log, an evaluation (a UUID)."""
 
 COUNTED = 10_000
 """The limit for counting directories without a run."""

@@ -106,9 +106,16 @@ def is_rows(path: Path) -> bool:
     return has_row or (path.name.endswith(ENDING) and bool(_announced(whole_of(path))))
 
 
+def missing_rows(path: Path) -> str | None:
+    """The name of the rows' file, if this is the file of an evaluation as a whole and it is not there."""
+    name = _rows_named_in(path) if path.suffix == ".json" else ""
+    beside = {entry.name for entry in entries(path.parent)} if name else set()
+    return name if name and not beside & {name, path.stem + ENDING} else None
+
+
 def whole_of(path: Path) -> Path:
     """The file of the evaluation as a whole: with the rows' UUID, else the one that names their file."""
-    own = path.with_name(path.name.removesuffix(ENDING) + ".json")
+    own = path if path.suffix == ".json" else path.with_name(path.name.removesuffix(ENDING) + ".json")
     if is_file(own) or not path.name.endswith(ENDING):
         return own
     beside = (path.with_name(entry.name) for entry in entries(path.parent) if entry.name.endswith(".json"))
@@ -196,15 +203,15 @@ class EveryEvalEver:
     looks_for = "NAME_samples.jsonl with rows of evaluation_id, model_id, evaluation_name, sample_id"
 
     def detect(self, path: Path) -> bool:
-        return is_rows(path)
+        return is_rows(path) or missing_rows(path) is not None
 
     def skip(self, directory: Path) -> bool:
         return False
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
-        plan = RunPlan(run_id=clean_name(path).removesuffix(ENDING))
+        plan = RunPlan(run_id=clean_name(path).removesuffix(ENDING).removesuffix(".json"))
         try:
-            row = first_row(path) or {}
+            row = {} if path.suffix == ".json" else first_row(path) or {}
         except FileError as error:
             plan.problems.append(Unreadable(path, str(error)))
             return plan
@@ -235,6 +242,9 @@ class EveryEvalEver:
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
     ) -> Iterator[Parsed | Unreadable]:
+        if path.suffix == ".json":
+            plan.lacks(f"its file of rows is missing: {missing_rows(path)}")
+            return
         try:
             samples, problems = read_samples(path)
         except FileError as error:

@@ -83,6 +83,25 @@ def test_r35_a_file_that_should_have_rows_by_its_evaluation_is_a_run_without_the
     assert [event["type"] for event in events] == ["run_started", "run_finished"]
 
 
+def test_r35_an_evaluation_whose_rows_were_not_copied_is_a_run_without_them(tmp_path: Path) -> None:
+    names = [f"{number}0000000-0000-4000-8000-000000000000" for number in range(4)]
+    files = ("data/d/rows.jsonl", f"{names[1]}_samples.jsonl", "other_samples.jsonl", None)
+    for name, rows in zip(names, files, strict=True):
+        whole = {"evaluation_id": name, "model_info": {"id": "o/m"}}
+        detailed = {"detailed_evaluation_results": {"file_path": rows, "total_rows": 2}} if rows else {}
+        write_json(tmp_path / f"{name}.json", whole | detailed)
+    for name, rows in zip(names[1:3], files[1:3], strict=True):
+        a_file(tmp_path / str(rows), *(a_row(one, evaluation_id=name) for one in "ab"))
+    events, report = converted(tmp_path)
+    assert sorted(report.runs) == names[:3]
+    assert report.notes == [f"run {names[0]}: its file of rows is missing: rows.jsonl"]
+    ends = {event["run_id"]: event["status"] for event in events if event["type"] == "run_finished"}
+    assert [ends[name] for name in names[:3]] == ["interrupted", "completed", "completed"]
+    assert converted(tmp_path / f"{names[0]}.json")[0] == [
+        event for event in events if event["run_id"] == names[0]
+    ]
+
+
 @pytest.mark.parametrize("rows", [[], [a_row()]])
 def test_r35_an_evaluation_with_another_uuid_is_found_by_the_name_of_its_rows(
     tmp_path: Path, rows: list[Event]
