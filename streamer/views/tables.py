@@ -234,10 +234,18 @@ def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
 
 
 def progress(run: SummaryFields) -> str:
-    """Progress such as `12 of 80 planned trials in, 8 in flight`; without a number, the reason."""
+    """Progress such as `12 of 80 planned trials in, 8 in flight`; without a number, the reason.
+
+    >>> about = {"in_flight": 0, "provisional": False}
+    >>> counts = [{"done": 12, "planned": planned, "plan_complete": True} for planned in (80, 6)]
+    >>> [progress(about | {"progress": one}) for one in counts]
+    ['12 of 80 planned trials in', '12 trials in, more than the 6 planned']
+    """
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
     text = f"{trials} in"
+    if planned is not None and done > planned:
+        text = f"{counted(done, 'trial')} in, more than the {planned:,} planned"
     text += f", {words}" if (words := plan_words(run)) else ""
     text += f", {run['in_flight']:,} in flight" if run["in_flight"] else ""
     return f"{text}, provisional" if run["provisional"] else text
