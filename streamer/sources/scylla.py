@@ -27,6 +27,7 @@ from streamer.sources.files import (
     is_file,
     listed,
     mtime_ns,
+    objects,
     open_text,
     part,
     present,
@@ -48,6 +49,7 @@ FAILED = ".failed"
 KEPT = (TRIAL, "agent", "judge")
 
 OTHER_VERDICT = "with another verdict in checkpoint.json; run_result.json counts"
+NO_JUDGE = "without a valid result of any judge: a failure with score 0, as ProjectScylla counts it"
 
 LINES_OF_ERRORS = 10
 """The number of final lines of an agent's errors that form its message."""
@@ -145,6 +147,9 @@ class Scylla:
             event = self._event(path, file, result, task_id, place, plan, options, problems)
             yield from problems
             yield from _differing(file, place, result.get("judge_passed"), ended)
+            judges = objects(result, "judges")
+            if judges and all(judge.get("is_valid") is False for judge in judges):
+                yield Remark(file, NO_JUDGE, "/".join(place))
             yield Parsed(file, event, replaced=_in_progress(path, file) and place in completed)
             completed.add(place)
         for home in homes:

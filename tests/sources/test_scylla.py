@@ -71,6 +71,21 @@ def test_r35_a_checkpoint_of_either_version_announces_its_ended_runs(tmp_path: P
     assert converted(run)[1].notes == ["run run: 2 trials with a result announced, 1 found"]
 
 
+def test_r35_a_score_that_no_judge_gave_is_said(tmp_path: Path) -> None:
+    """As ProjectScylla writes it when all its judges fail."""
+    valid, invalid = ({"score": 0.0, "is_valid": is_valid} for is_valid in (True, False))
+    places = {
+        f"T0/00/run_0{number}": a_run_result(judge_passed=False, judge_score=0.0, judges=judges)
+        for number, judges in enumerate(([invalid, invalid], [valid, invalid], [{"score": 0.0}], []), 1)
+    }
+    events, said = converted(an_experiment(tmp_path / "run", places, experiment_id="t"))
+    assert [trial["score"] for trial in trials_of(events)] == [0.0] * 4
+    assert [str(remarks) for remarks in said.remarks.values()] == [
+        "run run: 1 trial without a valid result of any judge: a failure with score 0, as ProjectScylla "
+        "counts it: T0/00/1"
+    ]
+
+
 def test_r35_a_verdict_that_differs_from_the_checkpoints_is_said_and_counts(tmp_path: Path) -> None:
     places = {"T0/00/run_01": a_run_result(), "T0/00/run_02": a_run_result(judge_passed=False)}
     run = an_experiment(tmp_path / "run", places, experiment_id="t")
