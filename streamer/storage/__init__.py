@@ -18,7 +18,7 @@ async def cancellable(work: Awaitable[T]) -> T:
 
     Clients drop a cancellation, and a loop that follows a server would then never end. redis-py sends each
     command inside `asyncio.wait_for`, which until Python 3.12 drops one that arrives in the same turn of the
-    loop as the sent command (CPython issue 86296). aiokafka drops one that arrives while a client closes.
+    loop as the sent command (CPython issue 86296). A Kafka client of aiokafka drops one while it closes.
     """
     task = asyncio.current_task()
     assert task is not None, "only a task can await"

@@ -556,6 +556,7 @@ def run_worker(settings: Settings) -> int:
     finally:
         _close(loop)
         watchdog.stop()
+        gc.freeze()  # Python would look for garbage in the whole state, and free it object by object
 
 
 async def _run(settings: Settings, watchdog: Watchdog) -> int:
