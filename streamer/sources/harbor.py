@@ -621,9 +621,10 @@ def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
     stats = part(result, "status") | part(result, "stats")
     ended = count_of(stats.get("n_completed_trials", stats.get("n_trials"))) or 0
     counted = max(count_of(result.get("n_total_trials")) or 0, ended)
-    there = sum(is_file(trial / RESULT) for trial in subdirectories(job))
+    trials = [trial for trial in subdirectories(job) if is_file(trial / RESULT)]
     if not text(result.get("finished_at")):  # a retry deletes the files of its trial for a while
-        counted = 0 if there else ended
+        return silence("trials with a result", 0 if trials else ended, 0)
+    there = len({_name_of_trial(t, r) for t in trials if text((r := peek(t / RESULT)).get("task_name"))})
     return silence("trials with a result", counted, there) if counted > there else None
 
 
@@ -863,8 +864,7 @@ def _made_by_job(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _labels(result: Mapping[str, Any]) -> dict[str, str] | None:
-    source = text(result.get("source"))
-    return {"dataset": source} if source else None
+    return {"dataset": source} if (source := text(result.get("source"))) else None
 
 
 def _totals(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -461,6 +461,17 @@ def test_some_trial_files_that_are_gone_are_counted_once_the_job_has_finished(tm
     assert not converted(job)[1].notes
 
 
+def test_r35_broken_and_copied_files_of_a_finished_job_are_not_counted_as_found(tmp_path: Path) -> None:
+    job = a_job(tmp_path / "job", a_trial_result(name="t0"), a_trial_result(name="t1"))
+    write_json(job / "result.json", {"id": "j", "finished_at": "2026-01-01T00:00:00", "n_total_trials": 3})
+    first, second = (path.parent for path in sorted(job.glob("*/result.json")))
+    write_json(second / "result.json", "{")
+    shutil.copytree(first, job / "copy")
+    events, report = converted(job)
+    assert report.notes == ["run job: 3 trials with a result announced, 1 found"]
+    assert events[-1]["status"] == "interrupted"
+
+
 def test_a_job_that_stopped_without_an_end_says_the_trials_that_it_counts(tmp_path: Path) -> None:
     """R35. Beside files it may run: a retry deletes the files of its trial for a while."""
     name = "job-without-trial-files"
