@@ -568,8 +568,9 @@ class _Conversion:
                 elif item.other_run is not None:
                     doubtful.append((run, item))
                 else:
+                    broken = len(self._report.unreadable)
                     sent = self._trial_events(run, item)
-                    copies += not sent
+                    copies += not sent and broken == len(self._report.unreadable)
                     trials += sent
         run.plan.notes += _equal_ids(originals)
         self._note_silence(run, len(set(map(slot_of, trials))) + copies)

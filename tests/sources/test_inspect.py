@@ -650,6 +650,13 @@ def test_r35_samples_with_one_id_are_said_because_one_replaces_the_other(tmp_pat
     assert report.notes == ["run addition_T1: 2 trials with a result announced, 1 found"]
 
 
+def test_r35_a_sample_that_fits_no_event_is_not_counted_as_found(tmp_path: Path) -> None:
+    log = a_log(tmp_path / "a.eval", a_summary(), a_summary(id=2, epoch="2"), results={"total_samples": 2})
+    events, report = converted(log)
+    assert report.notes == ["run addition_T1: 2 trials with a result announced, 1 found"]
+    assert (len(report.unreadable), events[-1]["status"]) == (1, "interrupted")
+
+
 def test_a_sample_that_cannot_be_read_leaves_its_summary_and_a_remark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
