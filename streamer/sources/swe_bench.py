@@ -104,6 +104,8 @@ _READ_CHARACTERS = 8 * 1024 * 1024
 
 _MARK = '"total_instances"'
 
+NO_REPORT = f"no report of SWE-bench: {_MARK} is inside another object"
+
 
 class Report(NamedTuple):
     place: Place
@@ -133,12 +135,17 @@ class Place:
     def reports(self, options: ConvertOptions, problems: list[Unreadable]) -> list[Report]:
         beside = (self.home / e.name for e in entries(self.home) if e.is_file(follow_symlinks=False))
         files = [self.report] if self.report else filter(is_report, chain(self._elsewhere(), beside))
-        contents = ((file, _with_errors(read_optional(file, problems))) for file in files)
-        reports = [
-            Report(place_of(file, options, content), file, content) for file, content in contents if content
-        ]
-        own = (self.home, self.run)
-        return [r for r in reports if (r.place.home, r.place.run) == own and r.place.model]
+        reports = []
+        for file in files:
+            broken: list[Unreadable] = []
+            content = _with_errors(read_optional(file, broken))
+            place = place_of(file, options, content)
+            if content and "total_instances" not in content:
+                broken, content = [Unreadable(file, NO_REPORT)], {}
+            if (place.home, place.run) == (self.home, self.run):
+                problems += broken
+                reports += [Report(place, file, content)] if content and place.model else []
+        return reports
 
     def _elsewhere(self) -> Iterator[Path]:
         """The newest report of each logged model in a directory beside the logs."""

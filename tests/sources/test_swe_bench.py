@@ -94,6 +94,23 @@ def test_r35_counts_that_the_lists_do_not_reach_are_said_and_the_plan_is_not_com
     assert plan_of(events)["plan_complete"] is False
 
 
+def test_r35_a_report_inside_another_object_is_said_and_ends_no_run(tmp_path: Path) -> None:
+    write_json(tmp_path / "lite__dev__night.json", {"report": REPORT})
+    events, report = converted(tmp_path)
+    [(_, reason)] = report.unreadable
+    assert reason == 'no report of SWE-bench: "total_instances" is inside another object'
+    assert [event["type"] for event in events] == ["run_started"]
+
+
+def test_a_broken_report_leaves_other_runs_whole_and_is_said_once(tmp_path: Path) -> None:
+    write_json(tmp_path / "acme.run.json", REPORT)
+    write_json(tmp_path / "acme.other.json", '{"total_instances": 4, ')
+    events, report = converted(tmp_path)
+    assert [path.name for path, _ in report.unreadable] == ["acme.other.json"]
+    plans = {event["run_id"]: event["plan_complete"] for event in events if event["type"] == "run_started"}
+    assert plans == {"run": True, "other": False}
+
+
 @pytest.mark.parametrize(("counted", "count"), [("pending", 2), ("completed", 3)])
 def test_r35_a_count_of_sb_cli_that_no_list_reaches_is_said_and_the_run_is_not_complete(
     tmp_path: Path, counted: str, count: int
