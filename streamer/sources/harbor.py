@@ -761,8 +761,9 @@ class Harbor:
                 yield Unreadable(file, str(error))
                 continue
             if text(result.get("task_name")) is None:
-                reason = f"`task_name` is {result.get('task_name')!r}, not text"
-                yield Unreadable(file, f"not a trial result of harbor: {reason}")
+                if not _JOB_KEYS[RESULT] <= result.keys():  # a job in this directory is a run of its own
+                    reason = f"`task_name` is {result.get('task_name')!r}, not text"
+                    yield Unreadable(file, f"not a trial result of harbor: {reason}")
                 continue
             yield from _remarks(file, result, rewards)
             yield self._trial(path, file, result, options, of_job)

@@ -472,6 +472,16 @@ def test_r35_broken_and_copied_files_of_a_finished_job_are_not_counted_as_found(
     assert events[-1]["status"] == "interrupted"
 
 
+def test_a_trial_that_lies_among_jobs_makes_none_of_them_unreadable(tmp_path: Path) -> None:
+    for job in (tmp_path / "jobs" / "one", tmp_path / "jobs"):
+        a_job(job, a_trial_result(name="t0"))
+    whole = {"id": "j", "finished_at": None, "n_total_trials": 1, "stats": {}}
+    write_json(tmp_path / "jobs" / "one" / "result.json", whole)
+    (tmp_path / "jobs" / "config.json").unlink()
+    _, report = converted(tmp_path / "jobs")
+    assert (report.unreadable, "one" in report.runs) == ([], True)
+
+
 def test_a_job_that_stopped_without_an_end_says_the_trials_that_it_counts(tmp_path: Path) -> None:
     """R35. Beside files it may run: a retry deletes the files of its trial for a while."""
     name = "job-without-trial-files"
