@@ -808,7 +808,12 @@ def usage_of(
     >>> thought = usage_of("solver", input_tokens=100, output_tokens=50, reasoning=1000, total=1150)
     >>> thought["input_tokens"], thought["output_tokens"]
     (100, 1050)
+    >>> usage_of("solver", input_tokens=9, output_tokens=1.0, cache_read=8.0, total=10)["input_tokens"]
+    1
     """
+    tokens = (input_tokens, output_tokens, cache_read, cache_write, reasoning, total)
+    counts = (int(n) if isinstance(n, float) and n.is_integer() else n for n in tokens)
+    input_tokens, output_tokens, cache_read, cache_write, reasoning, total = counts
     fresh, output = input_tokens, output_tokens
     if type(fresh) is int and type(output or 0) is int and type(total) is int:
         cached = sum(count for count in (cache_read, cache_write) if type(count) is int)
