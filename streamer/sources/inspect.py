@@ -834,6 +834,8 @@ class Inspect:
         written_ns, scored_ns = mtime_ns(path), scored_at(path, samples)
         if scored_ns is not None and plan.started is not None:  # it names the scorers
             plan.started["revision"] += 1
+        used = any(sample.get("model_usage") for sample in samples if isinstance(sample, dict))
+        is_lost = bool(part(part(header, "stats"), "model_usage")) and not used
         kinds: set[tuple[bool | None, bool]] = set()  # of samples: the ending, and whether there is a verdict
         for number, sample in enumerate(samples, 1):
             wrong = _wrong_with(sample)
@@ -845,8 +847,8 @@ class Inspect:
                 event["revision"] += 1
             kinds.add((ending_of(event), "resolved" in event))
             yield Parsed(path, event, scored=scored_event(event, scored_ns) if scored_ns else None)
-            if "model_usage" not in sample:
-                remarks.append((NO_USAGE, "the log has none"))
+            if "model_usage" not in sample or is_lost:
+                remarks.append((NO_USAGE, "only the whole log has them" if is_lost else "the log has none"))
             yield from (Remark(path, what, detail) for what, detail in remarks)
         if plan.started is not None:
             if is_unscored(header.get("status"), {ending for ending, _ in kinds}):
@@ -889,12 +891,10 @@ def _not_in_its_metrics(results: Record, samples: Sequence[Any]) -> Iterator[str
 
 
 def _announced(header: Record) -> int | None:
+    """The logged samples by the results; of a stopped eval, at least the completed ones are logged."""
     results, config = part(header, "results"), part(part(header, "eval"), "config")
-    if (
-        header.get("status") != "success"
-        or results.get("early_stopping")
-        or config.get("log_samples") is False
-    ):
+    if results.get("early_stopping") or config.get("log_samples") is False:
         return None
-    counts = (results.get("logged_samples"), results.get("total_samples"))
-    return next((count for count in map(count_of, counts) if count is not None), None)
+    is_whole = header.get("status") == "success"
+    names = ("logged_samples", "total_samples") if is_whole else ("completed_samples",)
+    return next((count for name in names if (count := count_of(results.get(name))) is not None), None)

@@ -759,6 +759,24 @@ def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_pat
         assert "plan_complete" not in plan_of(events)
 
 
+@pytest.mark.parametrize("status", ["cancelled", "error"])
+def test_r35_a_stopped_eval_says_completed_samples_that_its_log_lacks(tmp_path: Path, status: str) -> None:
+    counts = {"total_samples": 5, "completed_samples": 3}
+    events, report = converted(a_log(tmp_path / "a.eval", a_summary(), results=counts, status=status))
+    assert report.notes == ["run addition_T1: 3 trials with a result announced, 1 found"]
+    assert events[-1]["status"] == status
+
+
+def test_r35_tokens_that_only_the_whole_log_has_are_said(tmp_path: Path) -> None:
+    """As development versions of October 2024 wrote it."""
+    used = {"stats": {"model_usage": {"m": {"input_tokens": 66}}}}
+    _, report = converted(a_log(tmp_path / "a.eval", a_summary(model_usage={}), **used))
+    [remarks] = report.remarks.values()
+    assert (remarks.what, *remarks.details) == (NO_USAGE, "only the whole log has them")
+    for samples in ([a_summary(model_usage={}), a_summary(id=2)], [a_summary()]):
+        assert not converted(a_log(tmp_path / "b.eval", *samples, **used))[1].remarks
+
+
 def test_r31_an_eval_that_nothing_scores_has_no_pass_rate_until_it_is_scored(tmp_path: Path) -> None:
     """As `--no-score` leaves it, or a task without a scorer. `inspect score` adds the scores."""
     unscored = converted(a_log(tmp_path / "0.eval", a_summary(scores=None)))[0]
