@@ -276,6 +276,23 @@ def test_tasks_that_one_side_has_not_reached_are_no_other_tasks() -> None:
     assert interval.high > full.high
 
 
+@pytest.mark.parametrize("fields", [{}, {"resolved": None, "metrics": {"x": 1.0}}])
+def test_r31_trials_that_one_of_several_agents_lacks_are_at_no_other_tasks(fields: dict[str, Any]) -> None:
+    """ "Not comparable: the sides ran different tasks", of 12 and "all its 13": one trial never came."""
+    sides = []
+    for run, missing in zip("rs", (0, 1), strict=True):
+        plan = a_plan(run_id=run, tasks=12, attempts=1, agent_models=["a:m", "b:m"])
+        slots = [{"run_id": run, "task_id": f"t{n:02}", "agent": agent} for agent in "ab" for n in range(12)]
+        trials = [a_trial(**slot, model="m", score=None, **fields) for slot in slots[missing:]]
+        sides.append(a_side(run, [plan, *trials, ENDED | {"run_id": run, "revision": 99}]))
+    result = compare_sides(*sides, 0, 20)
+    assert (result.not_comparable, result.ended) == (None, True)
+    assert result.words[-1] == "planned trials are missing: means other than the pass rate have no interval"
+    ends = result.differences["pass_rate"].interval
+    assert (ends is None) is bool(fields)
+    assert not ends or ends.low < 0 < ends.high
+
+
 def numbers_and_verdicts(run: str, many: int, **fields: Any) -> list[Event]:
     """So many ended trials; `fields` of all of them."""
     trials = [a_trial(run_id=run, task_id=f"t{n:02}", score=None, **fields) for n in range(many)]

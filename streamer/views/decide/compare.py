@@ -234,10 +234,8 @@ class ComparedSide:
         """Its trials by task; without verdicts only the trials name the tasks (R31)."""
         planned, tasks = sum(agent.runs_planned or 0 for agent in self.chosen), self.run.tasks
         if self.chosen and all(agent.verdict_trials == 0 for agent in self.chosen):
-            tasks = {task: {self.labels[0]: (0, 0, len(rows))} for task, rows in self.by_key.items()}
-        else:
-            tasks = self._with_numeric(tasks)
-        every = outcomes_of(tasks, self.labels, planned)
+            tasks = {}
+        every = outcomes_of(self._with_missing(self._with_numeric(tasks)), self.labels, planned)
         compared = {task: one for task, one in every.tasks.items() if task not in self.left_out}
         return every._replace(tasks=compared) if self.left_out else every
 
@@ -248,6 +246,23 @@ class ComparedSide:
         for (task, label), more in numeric.items():
             known, passed, unknown = every.get(task, {}).get(label, (0, 0, 0))
             every[task] = {**every.get(task, {}), label: (known, passed, unknown + more)}
+        return every
+
+    def _with_missing(self, tasks: Mapping[str, TaskOutcomes]) -> dict[str, TaskOutcomes]:
+        """The trials of each task of the side, where each agent also misses those that it has not begun.
+
+        Where an agent has no verdicts, other attempts at a task are not known to be planned before they come.
+        """
+        every = {task: dict(of) for task, of in tasks.items() if of.keys() & {*self.labels}}
+        for one in self.chosen:
+            counts = {task: of.get(one.agent_model, (0, 0, 0)) for task, of in every.items()}
+            planned = {task: known + unknown for task, (known, _, unknown) in counts.items()}
+            most = max(planned.values(), default=0)
+            short = {task: most - of for task, of in planned.items() if not of or one.verdict_trials == 0}
+            if sum(short.values()) <= (one.runs_planned or 0) - sum(planned.values()):
+                for task, more in short.items():
+                    known, passed, unknown = counts[task]
+                    every[task][one.agent_model] = known, passed, unknown + more
         return every
 
     @cached_property
