@@ -373,6 +373,14 @@ def test_trials_that_never_came_leave_other_means_without_an_interval() -> None:
     ]
 
 
+def test_a_task_that_lacks_a_verdict_is_counted_though_its_other_trials_decide_it() -> None:
+    """Of two such tasks one was counted, or none: the interval takes each missing trial both ways."""
+    result = two_sides("+" * 24, "-" * 23, planned=(12, 12), attempts=(2, 2))
+    assert result.words[-2] == (
+        "1 of 12 tasks lack verdicts: the interval and p for pass rates count these both ways"
+    )
+
+
 def test_a_run_without_a_plan_counts_as_complete_once_nothing_is_in_flight() -> None:
     said = [
         compare_sides(a_side("r", [a_trial(run_id="r")]), a_side("s", [a_trial(run_id="s"), *more]), 0, 9)

@@ -416,9 +416,10 @@ def compare_sides(
     )
     words = _words_of(a, b, comparison, tasks, rates, judges_every=bool({*allowed} - {"tasks"}))
     words += [said for said in made.words if said not in (*words, *made.refused.values())]
-    if over and rates.open and passes.tasks:
+    lacking = sum(pair.ours.unknown + pair.theirs.unknown > 0 for pair in tasks.pairs.values())
+    if over and lacking and passes.tasks:
         words.append(
-            f"{rates.open:,} of {counted(rates.tasks, 'task')} lack verdicts: the interval and p for "
+            f"{lacking:,} of {counted(rates.tasks, 'task')} lack verdicts: the interval and p for "
             "pass rates count these both ways"
         )
     if over and not whole:
