@@ -21,7 +21,7 @@ from streamer.storage.entries import Keys
 from streamer.storage.redis import UNREACHABLE, async_client
 from streamer.text import counted, dollars, visible
 from streamer.views import columns
-from streamer.views.cells import finite, resolved_of
+from streamer.views.cells import finite, resolved_of, text
 from streamer.views.columns import accuracy, accuracy_name, best_first, grade_with_basis
 from streamer.views.decide.history import Decision, decision_words
 from streamer.views.decide.ledger import LedgerCandidate, LedgerResult, amount
@@ -74,6 +74,8 @@ def run_name(run: Json) -> str:
 def run_line(run: Json) -> str:
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
+    if planned is not None and done > planned:
+        trials = f"{counted(done, 'trial')}, more than the {planned:,} planned"
     trials += f" ({words})" if (words := plan_words(run)) not in ("", NO_PLAN) else ""
     resolved = resolved_of(run["resolved"], run["trials"], run.get("verdict_trials"))
     return f"{trials}, {resolved}, {accuracy_name(run)} {accuracy(run)}, cost {dollars(run['total_cost'])}"
@@ -81,9 +83,11 @@ def run_line(run: Json) -> str:
 
 def board(agents: Sequence[Json], primary: str) -> str:
     ranked = sorted((agent for agent in agents if not agent["baseline"]), key=best_first(primary))
+    first = [column for column in columns.named_of(ranked) if column.name == primary]
     lines = [
-        f"{named(agent['agent_model'])}: grade {grade_with_basis(agent)}, "
-        f"accuracy {accuracy(agent)}, cost {dollars(agent['total_cost'])}"
+        f"{named(agent['agent_model'])}: "
+        + "".join(f"{named(column.title)} {text(column, agent)}, " for column in first)
+        + f"grade {grade_with_basis(agent)}, accuracy {accuracy(agent)}, cost {dollars(agent['total_cost'])}"
         for agent in ranked[:MAX_LINES]
     ]
     if len(ranked) > MAX_LINES:

@@ -130,6 +130,23 @@ def test_named_metrics_change_no_notice() -> None:
     assert "started" in told()
 
 
+def test_r31_the_end_without_verdicts_brings_the_primary_metric_and_the_trials_beyond_the_plan() -> None:
+    """It said "a:m: grade –, accuracy –, cost –", without any number, and "3 of 2 planned trials"."""
+    says = {"metrics": {"lat": {"direction": "lower", "label": "Latency"}}, "primary_metric": "metrics/lat"}
+    plan = a_plan(run_id="r", tasks=2, attempts=1, **says)
+    slot = {"run_id": "r", "score": None, "resolved": None, "agent": "a", "model": "m"}
+    trials = [a_trial(**slot, task_id=f"t{n}", cost_usd=None, metrics={"lat": n}) for n in range(3)]
+    summaries = summarised([plan, *trials, {"type": "run_finished", "run_id": "r"}]).values()
+    [last], agents = (
+        [one for one in summaries if one["type"] == kind] for kind in ("run_summary", "agent_model_summary")
+    )
+    [_, finished] = a_decider().take(last, NOW, agents)
+    assert finished.body.splitlines() == [
+        "3 trials, more than the 2 planned, 3 trials, no verdicts, accuracy –, cost –",
+        "a:m: Latency 1.00, grade –, accuracy –, cost –",
+    ]
+
+
 def test_the_end_brings_the_board_without_baselines() -> None:
     agents = [agent("B", name="worse"), agent("S", name="nop", baseline=True)]
     [_, finished] = a_decider().take(run(1, **COMPLETED), NOW, agents)
