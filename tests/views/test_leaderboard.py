@@ -31,7 +31,7 @@ from streamer.views.models import Ends
 from streamer.views.tables import Table
 from tests.support.board_runs import a_night, board_runs
 from tests.support.data import shared_data
-from tests.support.events import Event, a_plan, a_start
+from tests.support.events import Event, a_plan, a_start, a_trial
 from tests.support.rows import read_rows, terminal_bench_row_to_event
 
 PASS_RATE = BOARD_METRICS["pass_rate"]
@@ -58,6 +58,26 @@ def test_the_interval_of_a_run_is_that_of_its_summary_if_the_metric_has_an_error
     for metric in ("accuracy", "cost_of_pass"):
         intervals = [e.interval for e in entries_of([run], BOARD_METRICS[metric], pooled=True)]
         assert intervals in ([], [None])
+
+
+@pytest.mark.parametrize(
+    ("metric", "rests_on"), [("pass_rate", 6), ("accuracy", 6), ("mean_cost", 3), ("metrics/x", 9)]
+)
+def test_r31_a_row_counts_the_trials_that_its_value_rests_on(metric: str, rests_on: int) -> None:
+    """Each said 12 trials: of six with a verdict, of three with a known cost (R1), of nine with a number."""
+    plan = a_plan(run_id="n", tasks=12, attempts=1, benchmark="tb", metrics={"x": {}})
+    slot = {"run_id": "n", "score": None}
+    verdicts = [
+        a_trial(**slot, task_id=f"t{n}", resolved=n > 1, cost_usd=1.0 if n < 3 else None) for n in range(6)
+    ]
+    numbers = [
+        a_trial(**slot, task_id=f"u{n}", resolved=None, cost_usd=None, metrics={"x": 1.0}) for n in range(6)
+    ]
+    for one in verdicts[:3]:
+        one["metrics"] = {"x": 2.0}
+    events = [plan, *verdicts, *numbers, {"type": "run_finished", "run_id": "n"}]
+    [row] = the_board(board_runs(events), metric).rows
+    assert (row.trials, row.tasks) == (rests_on, rests_on)
 
 
 # -----------------------------------------------------------------------------

@@ -57,6 +57,7 @@ class Entry:
         value: the metric's.
         interval: of the value, on tasks like these; None: not known.
         tasks: its trials by task; {} while the run is not over.
+        trials: that the value rests on (R1, R31).
         left_out: why the run is not pooled; None: it is.
     """
 
@@ -65,6 +66,7 @@ class Entry:
     value: float
     interval: Ends | None
     tasks: dict[str, Attempts]
+    trials: int
     left_out: LeftOut | None
 
     @property
@@ -103,9 +105,12 @@ def _entries(run: BoardRun, of: BoardMetric) -> Iterable[Entry]:
         }
         finished = over and not agent.provisional
         left_out: LeftOut | None = None if attempts or agent.verdict_trials == 0 else "not_compared"
-        yield Entry(
-            run, agent, value, _interval(of, stored), attempts, left_out if finished else "unfinished"
-        )
+        is_cost = of.name in ("mean_cost", "total_cost")
+        counted_at = ("coverage", "cost_usd") if is_cost else (*of.path[:-1], "count")
+        count = agent.verdict_trials if of.name == "accuracy" else value_at(stored, counted_at)
+        trials = agent.trials if count is None else count
+        shown_as = left_out if finished else "unfinished"
+        yield Entry(run, agent, value, _interval(of, stored), attempts, trials, shown_as)
 
 
 def _mark(entry: Entry, most: int, *, pooled: bool) -> Entry:
@@ -397,8 +402,8 @@ def _pooled(
         rank=None,
         value=json_number(value),
         interval=interval,
-        trials=sum(entry.agent.trials for entry in rests_on),
-        tasks=len(tasks) if of.name == PRIMARY_METRIC else newest.size,
+        trials=sum(entry.trials for entry in rests_on),
+        tasks=len(tasks) if of.name == PRIMARY_METRIC else min(newest.agent.tasks, newest.trials),
         unknown=sum(one.unknown for entry in rests_on for one in entry.tasks.values()),
         runs=[entry.run.run.run_id for entry in reversed(rests_on)],
         newest=newest.run.run.run_id,
@@ -446,6 +451,8 @@ def _row_below(entry: Entry, now: datetime) -> BoardRow:
         rank=None,
         value=json_number(entry.value),
         interval=None if entry.left_out == "unfinished" else entry.interval,
+        trials=entry.trials,
+        tasks=min(entry.agent.tasks, entry.trials),
         unknown=sum(one.unknown for one in entry.tasks.values()),
         runs=[entry.run.run.run_id],
         newest=entry.run.run.run_id,
