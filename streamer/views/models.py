@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, field
 from pydantic import BaseModel, Field
 
-from streamer.schemas.base import Instant, Message, Number, agent_model_label, optional
+from streamer.schemas.base import Instant, Message, Number, agent_model_label, decode_id, optional
 from streamer.schemas.events import NO_FAILURE, FormulaCodePayload, FormulaCodeSummary
 from streamer.schemas.summaries import (
     AgentModelSummary,
@@ -670,3 +670,12 @@ def name_of(task: tuple[str, str | None]) -> str:
     ('fix', 'T0/fix')
     """
     return task[0] if task[1] is None else f"{task[1]}/{task[0]}"
+
+
+def name_of_key(key: str) -> str:
+    """A task in a sentence, from its key; after its tier and subtest, if it has some.
+
+    >>> name_of_key("a%2Fb"), name_of_key("T0||fix")
+    ('a/b', 'T0/fix')
+    """
+    return "/".join(decode_id(part) for part in key.split("|") if part)

@@ -410,6 +410,8 @@ def test_values_are_cut_and_long_lists_shortened() -> None:
     many = {f"t{number:02}": {"task_digest": str(number)} for number in range(8)}
     [said] = comparable(Made({}, many), Made({}, {task: {"task_digest": "x"} for task in many})).words
     assert said.endswith("t00, t01, t02, t03, t04 and 3 more")
+    sides = (Made({}, {"T0||ds%2Ffix": {"task_digest": of}, "ds%2Fgit": {}}) for of in "xy")
+    assert comparable(*sides).words[0] == "task_digest differs in 1 of 2 common tasks: T0/ds/fix"  # R34
     [said] = comparable(Made({"seed": "a" * 99}, {}), Made({"seed": "b"}, {})).words
     assert said == f"seed {'a' * 60}… against b"
 

@@ -29,7 +29,7 @@ from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import LEAST_TASKS, LEAST_TASKS_OF_A_MEAN, Paired, grouped
 from streamer.text import counted, ends_in_points, points, start_of
 from streamer.views.cells import place
-from streamer.views.models import DIFFERENT_TASKS, Ends
+from streamer.views.models import DIFFERENT_TASKS, Ends, name_of_key
 
 ALLOWED = ("tasks", *sorted(HARNESS_CHANGING))
 """What a question may allow to differ: the tasks of the sides, and fields of provenance (R36)."""
@@ -88,7 +88,9 @@ def comparable(
         if ours.keys() == theirs.keys() and not differs:
             continue
         said = f"{name} {_listed(ours.values())} against {_listed(theirs.values())}"
-        among = f"in {len(differs):,} of {counted(total, 'common task')}: {_listed(differs)}"
+        among = (
+            f"in {len(differs):,} of {counted(total, 'common task')}: {_listed(map(name_of_key, differs))}"
+        )
         if name.endswith("digest") and common:
             said = f"{name} differs {among}"
         if name in HARNESS_CHANGING and name not in allowed:
@@ -192,7 +194,7 @@ class Pool:
 def _among(name: str, runs: Mapping[str, Made], known: Mapping[str, Mapping[str, str]]) -> Iterable[str]:
     if name.endswith("digest"):
         by_task = _by_task(name, runs.values())
-        tasks = [task for task, values in by_task.items() if len(values) > 1]
+        tasks = [name_of_key(task) for task, values in by_task.items() if len(values) > 1]
         if tasks:
             yield f"{name} differs among the runs in {counted(len(tasks), 'task')}: {_listed(tasks)}"
         return

@@ -48,7 +48,7 @@ from streamer.views.decide.comparable import (
     overtaken,
     too_few_tasks,
 )
-from streamer.views.models import NO_PREFIX, Comparison
+from streamer.views.models import NO_PREFIX, Comparison, name_of_key
 from streamer.views.models import Ends as Range
 
 Question = Literal["final", "ability"]
@@ -249,7 +249,9 @@ def not_common(result: GateResult) -> list[str]:
     if result.pairs is None:
         return []
     sides = (("candidate", result.pairs.only_candidate), ("baseline", result.pairs.only_baseline))
-    return [f"only in the {side}: {listed(tasks, LISTED)}" for side, tasks in sides if tasks]
+    return [
+        f"only in the {side}: {listed([*map(name_of_key, tasks)], LISTED)}" for side, tasks in sides if tasks
+    ]
 
 
 def saved_line(result: GateResult) -> str | None:
