@@ -154,7 +154,7 @@ def compare_command(
     as_json: bool,
     settings: Settings,
 ) -> None:
-    """Compare run B with run A on the tasks that both have done, each task once.
+    """Compare run B with run A on the tasks that both have done.
 
     Two agents of one run: streamer compare RUN RUN --a-agent A:M --b-agent A:M.
 

@@ -285,7 +285,9 @@ class SideTotals(SideMeans):
     agent_model: Label | None = Field(description="Null: all agents of the run but baselines.")
     trials: int = Field(ge=0, description="Trials of the tasks that both have done.")
     only_here: int = Field(ge=0, description="Tasks that the other side has not done.")
-    pass_rate: float | None = Field(description="Mean over tasks; null: no task in common with verdicts.")
+    pass_rate: float | None = Field(
+        description="Mean over tasks, at the end over trials; null: no task in common with verdicts."
+    )
 
 
 class Ends(Message):

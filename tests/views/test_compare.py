@@ -228,6 +228,8 @@ def test_unequal_attempts_are_compared() -> None:
     passes = result.differences["pass_rate"]
     assert (result.a.pass_rate, result.b.pass_rate) == (47 / 80, 77 / 400)
     assert passes.mean == 77 / 400 - 47 / 80
+    [metrics, *_] = comparison_document(result).tables
+    assert "Pass rates are over all trials of the common tasks" in metrics.note
     assert passes.interval is not None
     assert passes.interval.high < -0.25
     assert passes.p_value is not None

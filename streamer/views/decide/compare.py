@@ -668,7 +668,8 @@ STILL_OPEN = "No intervals and no p: trials are missing, or the sides are not co
 METHODS = (
     "p: exact sign test over the tasks that differ, on the attempts that both sides have. 95 %: interval "
     "of the difference on tasks like these, clustered by task, for pass rates from 5 tasks on and other "
-    "means from 10. Each row is tested separately: one in 20 equal metrics looks different."
+    "means from 10. Pass rates are over all trials of the common tasks, other means over tasks. Each row is "
+    "tested separately: one in 20 equal metrics looks different."
 )
 
 
