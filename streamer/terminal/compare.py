@@ -357,12 +357,14 @@ class Sides:
         async def following() -> bool:
             followed, looked = FollowedRuns(self.settings, self.run_ids, self.prices), False
             try:
-                async with asyncio.timeout(seconds), aclosing(followed.looks(LOOK_SECONDS)) as looks:
+                async with asyncio.timeout(seconds) as limit, aclosing(followed.looks(LOOK_SECONDS)) as looks:
                     async for _ in looks:
                         looked = True
                         if look(followed.states()):
                             return True
             except TimeoutError:
+                if not limit.expired():  # the broker fell silent
+                    raise
                 return looked and look(followed.states())  # half a log may hold all passes and no failure
             return False
 

@@ -38,6 +38,7 @@ from streamer.schemas.base import canonical_json
 from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import Keys
+from streamer.storage.kafka import TopicUnreadable
 from streamer.terminal import cli, compare, print_line, print_table, write
 from streamer.text import shown, text_width, visible
 from streamer.views.decide.gate import Terms
@@ -139,6 +140,20 @@ def test_a_log_that_is_half_read_when_the_time_is_up_is_not_judged(
     sides = compare.Sides(("r", str(base)), Settings(), 0.05)
     assert compare.judged(sides, Terms(), told.append).verdict is verdict
     assert told == ([] if looked else ["no verdict within 0.05 s: the log is not read yet"])
+
+
+@pytest.mark.parametrize("how", [("--against", "s"), ("--against", "s", "--timeout", "600"), ("--race",)])
+def test_a_gate_says_that_the_broker_fell_silent(
+    monkeypatch: pytest.MonkeyPatch, how: tuple[str, ...]
+) -> None:
+    async def looks(*_: object) -> AsyncGenerator[None]:
+        raise TopicUnreadable([("trial-events", 3)], 60)
+        yield
+
+    monkeypatch.setattr(compare.FollowedRuns, "looks", looks)
+    said = CliRunner().invoke(cli, ["gate", "r", *how])
+    assert said.exit_code == 3
+    assert said.output == f"streamer: undecided: {TopicUnreadable([('trial-events', 3)], 60)}\n"
 
 
 def test_a_ledger_says_the_same_from_redis_the_log_and_a_file(stack: Online, tmp_path: Path) -> None:
