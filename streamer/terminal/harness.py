@@ -450,8 +450,20 @@ def print_lines(reader: StateReader, is_over: Callable[[], bool]) -> None:
     """Print the state of the latest runs every few seconds until the work is over."""
     lines = _Lines(reader)
     while not is_over():
-        lines.look()
+        with _without_redis():
+            lines.look()
         time.sleep(LOOK_SECONDS)
+
+
+@contextmanager
+def _without_redis() -> Iterator[None]:
+    """Report that Redis does not answer; the work goes on without a board."""
+    from streamer.client.queries import RedisUnavailable
+
+    try:
+        yield
+    except RedisUnavailable as error:
+        say(f"no board: {error}")
 
 
 class _Lines:
@@ -565,11 +577,12 @@ def _watch_directory(
         finally:
             stop.set()
         outcome = following.result()
-        for run in reader.runs():
-            value = reader.snapshot(run.run_id)
-            tiers = [tier for tier in value.tiers if tier.agent_model is None]
-            groups = (value.run, *value.agents, *tiers)
-            print_run((summary.model_dump(mode="json") for summary in groups), datetime.now(UTC))
+        with _without_redis():
+            for run in reader.runs():
+                value = reader.snapshot(run.run_id)
+                tiers = [tier for tier in value.tiers if tier.agent_model is None]
+                groups = (value.run, *value.agents, *tiers)
+                print_run((summary.model_dump(mode="json") for summary in groups), datetime.now(UTC))
         return outcome
 
 

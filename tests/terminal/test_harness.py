@@ -15,7 +15,9 @@ import click
 import orjson
 import pytest
 
+from streamer.client.readers import StateReader
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.settings import Settings
 from streamer.terminal import StatusLine, meanwhile
 from streamer.terminal.files import _progress
 from streamer.terminal.harness import Messages, declared_plan, print_lines
@@ -202,3 +204,15 @@ def test_each_look_is_a_line_and_each_change_of_a_grade_another(
     assert len(lines) == 4
     assert lines[0].endswith("ahead: claude:opus with pass rate 50.0 %")
     assert [line.strip() for line in lines if "grade" in line] == ["r1 claude:opus: grade C -> B"]
+
+
+def test_lines_go_on_while_redis_is_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("streamer.terminal.harness.LINES_SECONDS", 0.0)
+    left = [False, False, True]
+    print_lines(StateReader(Settings(redis="redis://127.0.0.1:1")), lambda: left.pop(0))
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(" (")[0] for line in said] == [
+        "no board: Redis at 127.0.0.1:1 does not answer"
+    ] * 2
