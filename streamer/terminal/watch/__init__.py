@@ -692,6 +692,7 @@ class WatchApp(App[None]):
         task = asyncio.create_task(_kept(work, tell))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # the task may be cancelled before its first step
         return task
 
     def _follow_session(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from contextlib import aclosing
 
 import pytest
@@ -11,7 +13,7 @@ from streamer.client import readers
 from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, partition_of, partitions_of
-from streamer.terminal.watch import Session, following
+from streamer.terminal.watch import Session, WatchApp, following
 from streamer.terminal.watch.following import newest_trials
 from tests.support.events import a_plan, a_retraction, a_trial
 from tests.support.servers import RedisServer
@@ -64,6 +66,16 @@ async def test_a_session_opens_its_run_once_it_is_known(settings: Settings, feed
 
 # -----------------------------------------------------------------------------
 # An outage of Redis is shown and waited out.
+
+
+async def test_work_that_is_cancelled_before_it_begins_leaves_no_warning(settings: Settings) -> None:
+    app = WatchApp(settings, None)
+    work = asyncio.sleep(0)
+    task = app.spawn(work, lambda _: None)
+    task.cancel()
+    await asyncio.wait([task])
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
+    await app.reader.close()
 
 
 async def test_an_update_is_told_by_redis_and_not_asked_for(
