@@ -257,7 +257,10 @@ class Delivery:
         return not self.pending
 
     async def close(self, seconds: float) -> Counts:
-        """Flush, keep unacknowledged events on disk, and close; raises EventsLost if the disk fails."""
+        """Flush, keep unacknowledged events on disk, and close; raises EventsLost if the disk fails.
+
+        A second call with 0 ends the wait of the first.
+        """
         self.inbox.close()
         await self.flush(seconds)
         for task in self._tasks:
@@ -265,6 +268,8 @@ class Delivery:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         while await self._check():
             pass
+        if self._final is not None:
+            return self._final
         left = self._in_hand
         kept = not left or self._keep(left)
         self._final = counts = self.counts
@@ -551,9 +556,17 @@ class _Publishing:
         atexit.unregister(self._close_at_exit)
         return self._thread.submit(self._delivery.close(self._close_seconds))
 
+    def _closed(self) -> Counts:
+        closing = self._closing()
+        try:
+            return closing.result()
+        finally:
+            if not closing.done():  # Ctrl-C: the rest goes to disk now
+                self._thread.submit(self._delivery.close(0)).result()
+
     def _close_at_exit(self) -> None:
         if not self._ended:
-            self._closing().result()
+            self._closed()
 
     def _forget(self) -> None:
         """Close in a forked child; the thread, connection and files belong to the parent."""
@@ -590,7 +603,7 @@ class TrialPublisher(_Publishing):
         if self._ended:
             return self.counts
         try:
-            return self._judged(self._closing().result())
+            return self._judged(self._closed())
         finally:
             self._thread.stop()
 
@@ -617,9 +630,12 @@ class AsyncTrialPublisher(_Publishing):
         """The same as `TrialPublisher.close`, awaited."""
         if self._ended:
             return self.counts
+        closing = self._closing()
         try:
-            return self._judged(await asyncio.shield(asyncio.wrap_future(self._closing())))
+            return self._judged(await asyncio.shield(asyncio.wrap_future(closing)))
         finally:
+            if not closing.done():
+                await asyncio.wrap_future(self._thread.submit(self._delivery.close(0)))
             await asyncio.to_thread(self._thread.stop)
 
     async def __aenter__(self) -> Self:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -239,6 +239,38 @@ def test_what_neither_broker_nor_disk_took_is_told_at_close(away: Settings, tmp_
         with pytest.raises(EventsLost, match=r"10 events are lost.*Publish the same events again"):
             publisher.close()
     assert publisher.counts.pending == 10
+
+
+def test_ctrl_c_while_it_closes_puts_what_is_left_on_the_disk(
+    monkeypatch: pytest.MonkeyPatch, away: Settings, tmp_path: Path
+) -> None:
+    class Interrupted(Future[Any]):
+        def result(self, timeout: float | None = None) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("streamer.storage.outbox.JOIN_SECONDS", 0)
+    publisher = TrialPublisher(away, spill_dir=tmp_path, close_seconds=DEADLINE_SECONDS)
+    begin = publisher._closing
+    monkeypatch.setattr(publisher, "_closing", lambda: (begin(), Interrupted())[1])
+    Harness(publisher).publish(100)
+    with pytest.raises(KeyboardInterrupt):
+        publisher.close()
+    assert (publisher.counts.pending, len(spilled_lines(tmp_path))) == (100, 100)
+
+
+async def test_a_close_that_is_cancelled_puts_what_is_left_on_the_disk(
+    monkeypatch: pytest.MonkeyPatch, away: Settings, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("streamer.storage.outbox.JOIN_SECONDS", 0)
+    publisher = AsyncTrialPublisher(away, spill_dir=tmp_path, close_seconds=DEADLINE_SECONDS)
+    for number in range(100):
+        publisher.trial(run_id="r", task_id=f"task-{number}")
+    closing = asyncio.create_task(publisher.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert (publisher.counts.pending, len(spilled_lines(tmp_path))) == (100, 100)
 
 
 def test_memory_is_bounded_and_a_call_that_does_not_fit_says_so(away: Settings, tmp_path: Path) -> None:
