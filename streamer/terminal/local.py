@@ -358,11 +358,17 @@ def _chosen(run_ids: tuple[str, ...], every: bool) -> Callable[[str], bool]:
 
 
 def _stopped_by_signals() -> asyncio.Event:
+    """An event that the first signal sets; the second signal ends the process at once."""
     import asyncio
 
     stop = asyncio.Event()
+
+    def end(number: int) -> None:
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
     return stop
 
 

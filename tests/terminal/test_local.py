@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from datetime import timedelta
 
 import click
@@ -56,3 +59,25 @@ def test_a_url_that_no_service_has_is_wrong_use_without_the_url() -> None:
     with pytest.raises(click.UsageError) as told:
         check_urls(Asked(["nobody://hunter2/"], Rules(None, None, None), None))
     assert "hunter2" not in str(told.value)
+
+
+BUSY = """
+import asyncio, time
+from streamer.terminal.local import _stopped_by_signals
+async def main():
+    stop = _stopped_by_signals()
+    print("works", flush=True)
+    await stop.wait()
+    print("ends", flush=True)
+    await asyncio.to_thread(time.sleep, 60)
+asyncio.run(main())
+"""
+
+
+def test_the_second_signal_ends_a_command_whose_receiver_does_not_answer() -> None:
+    with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for line in (b"works\n", b"ends\n"):
+            assert process.stdout.readline() == line
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == -signal.SIGINT
