@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from streamer.client import TrialPublisher
 from streamer.operate.local.processes import free_port
 from streamer.schemas.base import MAX_NAME_CHARACTERS, microseconds, rfc3339
 from streamer.settings import Settings
@@ -517,6 +518,24 @@ def test_what_the_broker_does_not_take_is_kept_and_said(
     result = tail(away, run, ConvertOptions(), stop, said.append, end_when_published)
     assert result.pending >= 2
     assert any("accepts no events" in line for line in said)
+
+
+def test_a_signal_ends_the_wait_of_once_for_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "CLOSE_SECONDS", 0.0)
+    stop, waits = threading.Event(), list[float]()
+
+    def flush(_: object, seconds: float) -> bool:
+        stop.set()
+        waits.append(seconds)
+        return False
+
+    monkeypatch.setattr(TrialPublisher, "flush", flush)
+    away = Settings(bootstrap=f"127.0.0.1:{free_port()}", data_dir=tmp_path / "data")
+    run = a_run(tmp_path / "run1", [a_result("a")])
+    assert tail(away, run, ConvertOptions(), stop, print, lambda _: None, once=True).pending
+    assert waits == [session.WAIT_SECONDS]
 
 
 def test_r35_only_a_run_that_lacks_what_its_files_announce_is_interrupted() -> None:

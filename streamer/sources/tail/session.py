@@ -349,8 +349,10 @@ def tail(
         try:
             work = follower.run_once if once else follower.follow
             work(stop, lambda: tick(follower.status))
-            if once and not stop.is_set():
-                publisher.flush(ONCE_SECONDS)
+            end = time.monotonic() + ONCE_SECONDS
+            while once and not stop.is_set() and time.monotonic() < end:
+                if publisher.flush(WAIT_SECONDS):
+                    break
         finally:
             watch.stop()
         return TailResult(follower.status, publisher.close().pending)
