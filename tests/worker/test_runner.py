@@ -29,6 +29,7 @@ def without_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "ensure_topics", is_fine)
     monkeypatch.setattr(process, "log_name", is_fine)
     monkeypatch.setattr(process.gc, "set_threshold", lambda *_: None)
+    monkeypatch.setattr(process.gc, "freeze", lambda: None)
     monkeypatch.setattr(process.faulthandler, "enable", lambda: None)
 
 
@@ -45,6 +46,23 @@ def test_a_price_table_that_cannot_be_used_is_named(
     assert str(file) in caplog.text
     assert said in caplog.text
     assert "Kafka" not in caplog.text
+
+
+def test_at_its_end_a_worker_does_not_free_its_state_object_by_object() -> None:
+    program = (
+        "from streamer.settings import Settings\n"
+        "from streamer.worker import process\n"
+        "class State:\n"
+        "    def __init__(self): self.worker = self\n"
+        "    def __del__(self): print('freed')\n"
+        "async def run(*_):\n"
+        "    State()\n"
+        "    return 0\n"
+        "process._run = run\n"
+        "print('ended with', process.run_worker(Settings()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "ended with 0\n", done.stderr
 
 
 @pytest.mark.parametrize("port", [None, 99_999])
