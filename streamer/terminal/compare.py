@@ -243,7 +243,8 @@ def _verdict(
         named = [name for name, of in comparison.differences.items() if name.startswith(NAMED) and of.tasks]
         return UNVERIFIABLE, f"cannot be compared by {metric}: {gate.no_verdicts(named)}"
     if difference is None or worse is None:
-        return UNVERIFIABLE, f"cannot be compared: there is no task where both sides have {metric}"
+        unit = " in one unit" if metric.startswith(NAMED) else ""
+        return UNVERIFIABLE, f"cannot be compared: there is no task where both sides have {metric}{unit}"
     stated = _stated(metric, difference, comparison)
     shown = worse > tolerance if plain else _is_worse(comparison, metric, difference, tolerance)
     if shown is None:

@@ -366,6 +366,25 @@ def test_of_numbers_alone_nothing_is_said_of_pass_rates() -> None:
     assert result.differences["metrics/x"].interval is not None
 
 
+def test_r30_plans_that_read_a_metric_in_different_ways_are_named() -> None:
+    """A was worse than B, and B worse than A; 5 s were compared with 5,000 ms."""
+
+    def between(direction: str, unit: str) -> Comparison:
+        said = {"r": {"direction": "lower", "unit": "s"}, "s": {"direction": direction, "unit": unit}}
+        plans = {
+            run: a_plan(run_id=run, tasks=12, metrics={"x": of}, revision=99) for run, of in said.items()
+        }
+        events = {run: [*numbers_and_verdicts(run, 12, metrics={"x": 1.0}), of] for run, of in plans.items()}
+        return compare_sides(*(a_side(run, of) for run, of in events.items()), 0, 20)
+
+    opposite, two_units = between("higher", "s"), between("lower", "ms")
+    said = "metrics/x: lower is better in A's plan, higher in B's; judged as in A's"
+    assert said in opposite.words
+    assert not opposite.differences["metrics/x"].higher_is_better
+    assert "metrics/x has two units: s against ms" in two_units.words
+    assert "metrics/x" not in two_units.differences
+
+
 def test_trials_that_never_came_leave_other_means_without_an_interval() -> None:
     result = two_sides("+" * 12, "+" * 11, planned=(12, 12))
     assert result.differences["cost_usd"].interval is None

@@ -147,6 +147,19 @@ def test_r30_the_baselines_plan_says_which_metric_decides_and_which_way() -> Non
     ]
     result = judged([*plans, *trials, *ENDS])
     assert (result.metric, result.verdict) == ("metrics/loss", GateVerdict.FAIL)
+    assert result.words[-1] == (
+        "metrics/loss: lower is better in the baseline's plan, higher in the candidate's; judged as in the "
+        "baseline's"
+    )
+
+
+def test_r30_a_metric_in_two_units_has_no_verdict() -> None:
+    """5 s against 5,000 ms was a FAIL."""
+    plans = [the_plan(run, metrics={"time": {"unit": unit}}) for run, unit in (("r", "s"), ("s", "ms"))]
+    times = (("r", "a", 5.0), ("s", "b", 5000.0))
+    trials = [trial(run, by, task, True, metrics={"time": at}) for run, by, at in times for task in TASKS]
+    result = judged([*plans, *trials, *ENDS], metric="metrics/time")
+    assert (result.verdict, result.final.missing) == ("undecided", "metrics/time has two units: s against ms")
 
 
 def test_cost_is_better_when_it_is_lower_and_missing_values_decide_nothing() -> None:

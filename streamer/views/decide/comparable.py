@@ -230,6 +230,20 @@ LOOKS = "95 %, however often you look"
 UNRELATED = "if the order has nothing to do with difficulty"
 
 
+def read_differently(metric: str, sides: Sequence[str], directions: Sequence[str | None]) -> list[str]:
+    """The sentence about a named metric that two plans read in opposite directions (R30)."""
+    if None in directions or directions[0] == directions[1]:
+        return []
+    (first, second), (ours, theirs) = sides, directions
+    return [f"{metric}: {ours} is better in {first}'s plan, {theirs} in {second}'s; judged as in {first}'s"]
+
+
+def in_two_units(metric: str, units: Sequence[str | None]) -> str | None:
+    """Why a named metric is not compared (R30); None: its units agree, or a plan names none."""
+    is_one = None in units or units[0] == units[1]
+    return None if is_one else f"{metric} has two units: {units[0]} against {units[1]}"
+
+
 def counts_as_complete(run_id: str) -> str:
     """The sentence about a run that is judged as it stands (inference 7)."""
     return f"{run_id} has no plan and no end: it counts as complete"

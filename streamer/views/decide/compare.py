@@ -36,13 +36,15 @@ from streamer.statistics.pairs import (
 )
 from streamer.text import counted, ends_in_points, percent, points
 from streamer.views.cells import text
-from streamer.views.columns import ALIKE, COMPARED, Board, Column, Write, named, read_as
+from streamer.views.columns import ALIKE, COMPARED, Board, Column, Write, named, read_as, value_at
 from streamer.views.decide.comparable import (
     UNDECIDED,
     Comparability,
     comparable,
     counts_as_complete,
+    in_two_units,
     pair_words,
+    read_differently,
 )
 from streamer.views.models import (
     AnyRow,
@@ -379,7 +381,14 @@ def compare_sides(
     common, even = _common_of(a, b)
     readings = {**b.run.run.metrics, **a.run.run.metrics}
     whole = over and _is_whole(common, tasks)
+    plans = {NAMED + name: (of, b.run.run.metrics.get(name)) for name, of in a.run.run.metrics.items()}
+    said = {
+        part: {name: [value_at(of, (part,)) for of in both] for name, both in plans.items()}
+        for part in ("direction", "unit")
+    }
+    two_units = {name: why for name, of in said["unit"].items() if (why := in_two_units(name, of))}
     differences = _differences(common, even if over else [], readings, whole=whole)
+    differences = {name: of for name, of in differences.items() if name not in two_units}
     if unscored:
         scores = differences["composite_score"]
         differences["composite_score"] = scores.model_copy(update={"interval": None, "p_value": None})
@@ -415,7 +424,10 @@ def compare_sides(
         not_in_b=sorted(map(name_of, a.by_task.keys() - b.by_task.keys()))[listed],
     )
     words = _words_of(a, b, comparison, tasks, rates, judges_every=bool({*allowed} - {"tasks"}))
-    words += [said for said in made.words if said not in (*words, *made.refused.values())]
+    words += [one for one in made.words if one not in (*words, *made.refused.values())]
+    words += two_units.values()
+    for name, directions in said["direction"].items():
+        words += read_differently(name, ("A", "B"), directions) if name in differences else []
     lacking = sum(pair.ours.unknown + pair.theirs.unknown > 0 for pair in tasks.pairs.values())
     if over and lacking and passes.tasks:
         words.append(

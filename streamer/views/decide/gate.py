@@ -16,7 +16,7 @@ from streamer.folding.state import RunState, compared_agents
 from streamer.folding.summaries import planned_metrics, primary_metric
 from streamer.folding.uncertainty import MEANS
 from streamer.schemas.base import NO_TIME, GroupId, Message, optional, task_key
-from streamer.schemas.events import NAMED, PRIMARY_METRIC
+from streamer.schemas.events import NAMED, PRIMARY_METRIC, MetricPlan
 from streamer.statistics.ability import Clusters, Interval, mean_interval
 from streamer.statistics.final import ALPHA, OrderKind
 from streamer.statistics.pairs import (
@@ -43,9 +43,11 @@ from streamer.views.decide.comparable import (
     Comparability,
     comparable,
     counts_as_complete,
+    in_two_units,
     listed,
     not_comparable,
     overtaken,
+    read_differently,
     too_few_tasks,
 )
 from streamer.views.models import NO_PREFIX, Comparison, name_of_key
@@ -383,7 +385,8 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     made, matched = Comparability(), None
     if ours and theirs:
         matched, made = matched_as_made(ours, theirs, terms.allowed)
-    higher = _higher_is_better(metric, (side for side in (theirs, ours) if side))
+    directions, units = _readings(metric, [side for side in (theirs, ours) if side])
+    higher = metric not in LOWER_IS_BETTER and next(filter(None, directions), "higher") == "higher"
     final, ability_, why = None, None, ""
     refused: Mapping[str, str] = {}
     if matched is not None and ours and theirs:
@@ -391,6 +394,8 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
             why, matched = no_verdicts(sorted(ours.named_metrics & theirs.named_metrics)), None
         elif refused := made.refused:
             why = not_comparable(refused)
+        elif two_units := in_two_units(metric, units[::-1]):
+            why = two_units
         elif metric == PRIMARY_METRIC:
             final, ability_ = _final_of(matched, terms), _ability_answer(matched, terms)
         else:
@@ -423,6 +428,8 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     said = [said for said in made.words if said not in refused.values()]
     as_it_stands = [side.run.run_id for side in (ours, theirs) if side and _has_no_plan_and_no_end(side)]
     said += map(counts_as_complete, dict.fromkeys(as_it_stands))
+    if matched is not None:
+        said += read_differently(metric, ("the baseline", "the candidate"), directions)
     if metric == PRIMARY_METRIC or terms.target is not None:
         every = [side.trials for side in (candidate, baseline) if side and side.trials]
         said += filter(None, map(_numbers_alone, every))
@@ -626,14 +633,11 @@ def _pairs(matched: Matched, left_out: Iterable[str]) -> GatePairs:
     )
 
 
-def _higher_is_better(metric: str, sides: Iterable[Contestant]) -> bool:
-    """Direction of a metric; of a named one as a plan says (R30), the baseline's first."""
-    if not metric.startswith(NAMED):
-        return metric not in LOWER_IS_BETTER
-    name = metric.removeprefix(NAMED)
-    plans = (planned_metrics(side.run.plan).get(name) for side in sides)
-    directions = (plan.direction for plan in plans if plan and plan.direction)
-    return next(directions, "higher") == "higher"
+def _readings(metric: str, sides: Iterable[Contestant]) -> tuple[list[str | None], list[str | None]]:
+    """Direction and unit of a named metric as each plan says them (R30); None: it does not."""
+    name = metric.removeprefix(NAMED) if metric.startswith(NAMED) else ""
+    plans = [planned_metrics(side.run.plan).get(name, MetricPlan()) for side in sides]
+    return [plan.direction for plan in plans], [plan.unit for plan in plans]
 
 
 def _oriented(ends: AnyEnds | None, *, higher: bool) -> AnyEnds | None:
