@@ -541,6 +541,17 @@ def test_a_plain_gate_says_how_many_other_candidates_were_judged(tmp_path: Path)
     assert "ledgers judge" not in gated(f"{alone}/c", "--against", f"{alone}/base")[1]
 
 
+def test_a_plain_gate_counts_no_candidate_that_its_ledger_does_not_judge(tmp_path: Path) -> None:
+    """A candidate by another metric than the ledger's was counted, too."""
+    by_cost = entered("d", 3, EQUAL, ledger=LEDGER | {"metric": "cost_usd"})
+    file = file_of(tmp_path, [*BASE, *by_cost, *entered("c", 2, BEST), *entered("e", 4, BEST)])
+    said = [
+        json.loads(gated(f"{file}/{run}", "--against", f"{file}/base", "--json")[1])["judged_before"]
+        for run in "cde"
+    ]
+    assert said == [1, 2, 1]
+
+
 def test_candidates_against_the_same_agent_are_counted_those_of_the_own_run_too(tmp_path: Path) -> None:
     """Eight candidates, the own one included: by agent, however the baseline is named."""
     of_run, of_p, of_q = ({"name": NAME, "baseline": text} for text in ("base", "two/p:m", "two/q:m"))

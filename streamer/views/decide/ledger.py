@@ -201,7 +201,13 @@ def runs_of(name: str, entries: Entries) -> set[str]:
 def judged_before(entries: Entries, candidate: Contestant, baseline: Contestant) -> int:
     """How many other candidates ledgers judge against the same agent, in the candidate's own run, too."""
     texts = texts_of(baseline.run, baseline.group)
-    judged_runs = {id_: one for id_, one in entries.items() if one.in_time and one.baseline in texts}
+    in_time = sorted(
+        ((one.planned_at, id_), one) for id_, one in entries.items() if one.in_time and one.candidates
+    )
+    metrics = {one.name: one.metric for _, one in reversed(in_time)}
+    judged_runs = {
+        id_: one for (_, id_), one in in_time if one.baseline in texts and one.metric == metrics[one.name]
+    }
     many, own = sum(one.candidates for one in judged_runs.values()), judged_runs.get(candidate.run.run_id)
     is_one = own is not None and candidate.group in _judged_of(candidate.run, own.baseline)
     return many - is_one
