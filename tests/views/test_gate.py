@@ -17,6 +17,7 @@ from streamer.views.decide.gate import (
     GateResult,
     Terms,
     counts,
+    entrant,
     in_order,
     judge,
     not_common,
@@ -24,7 +25,7 @@ from streamer.views.decide.gate import (
     verdict_line,
     with_order,
 )
-from streamer.views.models import Comparison
+from streamer.views.models import Comparison, Ends
 from tests.folding.matched import ORDER, TASKS, side, the_plan, trial
 from tests.support.events import Event, a_plan, a_trial, folded
 from tests.support.examples import examples
@@ -487,6 +488,17 @@ def a_run(run_id: str, letters: str, **plan: Any) -> RunState:
         for task, letter in zip(TASKS, letters, strict=False)
     ]
     return folded([the_plan(run_id, **declared), *trials])[0].run(run_id).state
+
+
+def test_a_planned_agent_without_results_is_an_undecided_side_of_a_file() -> None:
+    """It was wrong usage, exit 2: "has 0 agents that are not baselines"."""
+    pipeline, _ = folded([the_plan("r", agent_models=["a:m"]), *PLANS[1:], *BASELINE])
+    runs = {run: pipeline.run(run).state for run in "rs"}
+    mine, other = (entrant("file", run, runs, fixed=True) for run in "rs")
+    result = judge(mine, other, Terms())
+    assert (result.verdict, result.candidate.agent_model, result.over) == ("undecided", "a:m", True)
+    assert result.final
+    assert result.final.ends == Ends(low=-1.0, high=0.0)
 
 
 def words(letters: str, base: str = "+" * 20, **plan: Any) -> list[str]:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from streamer.folding.pairs import Contestant
 from streamer.folding.pairs.contest import Matched, Unmatched, worse_and_behind
-from streamer.folding.state import RunState, compared_agents
+from streamer.folding.state import RunState, agents_of, compared_agents
 from streamer.folding.summaries import planned_metrics, primary_metric
 from streamer.folding.uncertainty import MEANS
 from streamer.schemas.base import NO_TIME, GroupId, Message, optional, task_key
@@ -717,7 +717,7 @@ def _agent(source: str, run: RunState, label: str | None, *, fixed: bool) -> Gro
         if label not in named and over:
             raise NoSuchSide.unknown_agent(run.run_id, label, [name for name in named if name])
         return named.get(label)
-    agents = compared_agents(run)
+    agents = agents_of(run) if over else compared_agents(run)
     if len(agents) > 1 or (over and not agents):
         names = [group.agent_model or "" for group in agents]
         raise NoSuchSide(
