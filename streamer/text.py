@@ -71,10 +71,10 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def dollars(value: Any) -> str:
     """An amount in US dollars.
 
-    >>> dollars(0.1234567), dollars("Infinity"), dollars(None)
-    ('$0.1235', 'inf', '–')
+    >>> dollars(0.1234567), dollars(-0.5), dollars("Infinity"), dollars(None)
+    ('$0.1235', '-$0.5000', 'inf', '–')
     """
-    return f"${value:,.4f}" if isinstance(value, int | float) else shown(value)
+    return f"{'-' if value < 0 else ''}${abs(value):,.4f}" if isinstance(value, int | float) else shown(value)
 
 
 def estimated(part: Any, cost: Any, write: Callable[[Any], str] = dollars) -> str:
