@@ -87,6 +87,14 @@ def test_at_the_end_the_run_itself_decides_exactly(passed: int, max_drop: str, v
     assert (result.verdict, result.final.basis, result.over) == (verdict, "exact", True)
 
 
+def test_at_the_end_ability_says_that_too_few_tasks_have_no_interval() -> None:
+    """It said only how much evidence there is, as if more trials could decide it."""
+    plans = [the_plan(run, tasks=TASKS[:3], order=TASKS[:3]) for run in "rs"]
+    trials = [trial("r", "a", task, False) for task in TASKS[:3]]
+    [_, said] = judged([*plans, *BASELINE[:3], *trials, *ENDS], question="ability").words
+    assert said.endswith("20 needed; an interval needs all trials of 5 tasks where both sides have pass_rate")
+
+
 def test_at_the_end_ability_passes_only_if_the_interval_allows_it() -> None:
     events = [*PLANS, *BASELINE, *ours(19, 20)]
     close = judged(events, question="ability", max_drop=Fraction("0.02"))

@@ -289,6 +289,8 @@ def _ability_words(result: GateResult, answer: AbilityAnswer, level: str) -> str
     if answer.worse is not None:
         worse = f"{answer.worse:.1f}" if answer.worse < 100 else f"{answer.worse:,.0f}"
         told.append(f"evidence that the candidate is worse {worse}, {answer.needed:g} needed")
+    if result.over and answer.interval is None and told and answer.verdict is GateVerdict.UNDECIDED:
+        told.append(too_few_tasks(result.metric))
     if answer.missing:
         told.append(f"only the whole plan counts, because {answer.missing}")
     if answer.verdict is GateVerdict.FAIL and answer.worse is not None:
