@@ -373,7 +373,7 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     """
 
     from streamer.schemas.events import missing_times
-    from streamer.schemas.wire import Reason, decode, missing_times_remark
+    from streamer.schemas.wire import Reason, decode, missing_times_remark, score_refused
     from streamer.storage.outbox import Outgoing, ThreadedPublisher
 
     sent = bad = read = 0
@@ -391,7 +391,8 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     ):
         for record in records:
             value = record.value or b""
-            event = decode(value)
+            decoded = decode(value)
+            event = score_refused(decoded) or decoded
             if isinstance(event, Reason):
                 bad += 1
                 line.say(f"line {record.offset + 1}: {event.code}: {event.message}")
@@ -399,7 +400,7 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
                 unknown.update(list(event.model_extra or ()))  # a mapping would be added up
                 missing[event.run_id] += missing_times(event, value)
             if raw or not isinstance(event, Reason):
-                publisher.send(Outgoing.of(event, value))
+                publisher.send(Outgoing.of(decoded, value))
                 sent += 1
             read += len(value) + 1
         publisher.flush()

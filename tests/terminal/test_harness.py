@@ -95,6 +95,14 @@ def test_misspelt_fields_of_any_value_are_sent_and_counted_by_their_name(stack: 
     assert rest[-1] == "..."
 
 
+def test_r13_a_score_outside_0_to_1_is_a_bad_line(stack: Online) -> None:
+    """As in a TrialPublisher and by HTTP."""
+    done = call(stack, "publish", stdin=orjson.dumps(a_trial(run_id="scale", score=85)))
+    first, counts = done.stderr.decode().splitlines()
+    assert first.startswith("line 1: score_out_of_range: Field 'score': 85 lies outside 0 to 1")
+    assert (done.returncode, counts) == (1, "0 events sent and acknowledged; 1 bad line not sent")
+
+
 def test_bad_lines_are_named_and_not_sent_unless_asked(stack: Online) -> None:
     good, bad = orjson.dumps(a_trial(run_id="mixed")), b'{"type": "trial_result", "run_id": "mixed"}'
     done = call(stack, "publish", stdin=b"\n".join([good, b"", bad, b"\xff\x00"]))
