@@ -28,8 +28,10 @@ from streamer.views.decide.history import (
     live_tasks,
     order_for_comparison,
     plans_of,
+    task_document,
     task_page,
     tasks_of,
+    tasks_table,
 )
 from tests.support.events import Event, a_plan, a_trial
 
@@ -190,6 +192,16 @@ def test_the_tasks_of_files_are_listed_without_a_server(files: list[str]) -> Non
     table = call("query", "tasks", *histories(files)).stdout
     assert "2 of 3 tasks are dead: 1 always passed, 1 never." in table
     assert objects("query", "tasks", *histories(files), "--task", "live", "--json") == [live]
+
+
+def test_r34_tables_name_a_task_as_it_is() -> None:
+    """The JSON also has its percent-encoded key."""
+    keys = ["T0||a%2Fb%7Cc", "T1||a%2Fb%7Cc"]
+    runs = [PastRun("r", None, [PastTrial("r", "a:m", key, "a/b|c", True, None, None) for key in keys])]
+    page = task_document(task_page(runs, "a/b|c"), "a/b|c", "bench", 1)
+    for table in (tasks_table(tasks_of(runs)), *page.tables):
+        at = table.heads.index("task")
+        assert {row[at] for row in table.rows} == {"T0/a/b|c", "T1/a/b|c"}
 
 
 def test_trials_without_a_verdict_say_nothing_of_a_task_and_make_no_plan(tmp_path: Path) -> None:

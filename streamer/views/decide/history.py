@@ -32,7 +32,7 @@ from streamer.text import counted, percent, points
 from streamer.views.cells import minute, span
 from streamer.views.columns import Board, Column
 from streamer.views.decide.comparable import EITHER
-from streamer.views.models import Label
+from streamer.views.models import Label, name_of_key
 from streamer.views.tables import Document, Table, table_of
 
 Order = Literal["shuffled", "history"]
@@ -333,17 +333,23 @@ def task_document(page: TaskPage, task_id: str, benchmark: str | None, runs: int
     facts = [f"{counted(runs, 'run')} of {benchmark}{latest}"]
     if benchmark is None:
         facts = ["the run names no benchmark, so only its own trials count"]
-    rows = [{**one.model_dump(), "started": minute(one.at)} for one in page.runs]
+    rows = [{**row, "started": minute(row["at"])} for row in _named(page.runs)]
     alike = len({one.task for one in page.runs}) < 2
     columns = tuple(one for one in TASK_RUNS.columns if one.name != "task" or not alike)
     nothing = ["No trial of this task has a verdict yet."]
-    tables = [table_of(TASKS, page.tasks, "Over all runs"), table_of(Board(TASK_RUNS.title, columns), rows)]
+    over_all = table_of(TASKS, _named(page.tasks), "Over all runs")
+    tables = [over_all, table_of(Board(TASK_RUNS.title, columns), rows)]
     return Document(f"Task {task_id}", facts, [] if rows else nothing, tables if rows else [])
 
 
 def tasks_table(tasks: Sequence[TaskHistory]) -> Table:
     """The tasks, in the given order, and how many of them are dead."""
-    return table_of(TASKS, tasks)._replace(note=dead_words(tasks))
+    return table_of(TASKS, _named(tasks))._replace(note=dead_words(tasks))
+
+
+def _named(rows: Sequence[TaskHistory | TaskRun]) -> list[dict[str, Any]]:
+    """The rows for people: a task by its name, not by its percent-encoded key."""
+    return [{**one.model_dump(), "task": name_of_key(one.task)} for one in rows]
 
 
 def dead_words(tasks: Sequence[TaskHistory]) -> str:
