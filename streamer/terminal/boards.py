@@ -405,7 +405,7 @@ def _lines(agent: Summary) -> Iterator[tuple[str, object]]:
     numbers, trials = agent["formulacode"], agent["trials"]
     gmeans, coverage = numbers["agent_advantages_gmean"] or {}, numbers["coverage"]
 
-    def of_trials(count: int) -> str:
+    def of_trials(count: int, trials: int = trials + numbers["missing"]) -> str:  # R21: they count here
         return f"{shown(count)} of {shown(trials)}"
 
     yield "mean speedup", ratio(numbers["mean_speedup"])
@@ -422,8 +422,8 @@ def _lines(agent: Summary) -> Iterator[tuple[str, object]]:
     yield "trials with a speedup", of_trials(coverage["task_speedup"])
     yield "  with an advantage", of_trials(coverage["agent_advantage"])
     yield "  ... only claimed", of_trials(numbers["claimed"])
-    yield "  with a cost", of_trials(agent["coverage"]["cost_usd"])
-    yield "  with a length", of_trials(agent["coverage"]["trajectory_length"])
+    yield "  with a cost", of_trials(agent["coverage"]["cost_usd"], trials)
+    yield "  with a length", of_trials(agent["coverage"]["trajectory_length"], trials)
     yield "fell back to baseline", of_trials(numbers["fallbacks"])
     yield "planned, never came", numbers["missing"]
 

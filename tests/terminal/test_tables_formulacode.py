@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from streamer.terminal import cli
 from streamer.terminal.boards import print_run
-from tests.support.events import Event, folded, summarised
+from tests.support.events import Event, a_plan, an_end, folded, summarised
 from tests.support.events import a_trial as a_result
 from tests.terminal.calling import ndjson
 
@@ -73,6 +73,17 @@ def values(text: str, label: str) -> list[str]:
     """What stands behind a label, in the first table that has it."""
     line = next(line for line in text.splitlines() if line.startswith(label))
     return [value.strip() for value in line[len(label) :].split("   ") if value.strip()]
+
+
+def test_r21_a_planned_agent_that_never_came_is_in_both_counts() -> None:
+    """Else three of two trials would have a speedup."""
+    agents = [":".join(agent) for agent in AGENTS[:3]]
+    plan = a_plan(run_id="fc", tasks=["t1", "t2"], attempts=1, agent_models=agents)
+    text = fold(plan, *EVENTS[:3], a_trial(1, "t2"), a_trial(3, "t2"), an_end(run_id="fc"))
+    assert values(text, "planned, never came") == ["1", "0", "0"]
+    for label in ("trials with a speedup", "fell back to baseline"):
+        assert all(each.endswith(" of 2") for each in values(text, label))
+    assert [each[-4:] for each in values(text, "  with a cost")] == ["of 1", "of 2", "of 2"]
 
 
 def test_fold_shows_the_specifications_numbers_per_agent_and_what_they_rest_on() -> None:
