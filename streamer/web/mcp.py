@@ -100,7 +100,8 @@ async def _board(web: Web, query: AsOfQuery, run: str) -> Any:
         for table in document.tables
         if table.rows
     }
-    return {"title": document.title, "facts": document.facts, "says": document.lines, "tables": tables}
+    says = [*document.lines, *(note for table in document.tables for note in table.note.splitlines())]
+    return {"title": document.title, "facts": document.facts, "says": says, "tables": tables}
 
 
 def _asked(operation: Operation) -> Callable[..., Awaitable[Any]]:

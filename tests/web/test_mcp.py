@@ -83,6 +83,7 @@ async def test_the_board_is_what_people_see_now_and_at_an_earlier_time(
         assert board["says"][0].startswith("3 of 6 trials resolved")
         early = await asked(client, "board", run="r1", as_of="2")
         assert [row["trials"] for row in early["tables"]["Agents"]] == ["2 of 3"]
+        assert any(line.startswith("so far: results are still missing") for line in early["says"])
 
 
 async def test_texts_of_agents_are_left_out_or_marked(logged: Settings, logging_feed: Feed) -> None:
