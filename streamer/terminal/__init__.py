@@ -263,7 +263,8 @@ def explained(ctx: click.Context | None = None) -> Iterator[None]:
     except click.UsageError as error:
         at = error.ctx or ctx
         place = at.command_path if at else "streamer"
-        _end(f"{error.format_message()} ({place} --help shows the usage)", USAGE_ERROR)
+        said = error.format_message().replace("\n\t", " ")  # before each choice
+        _end(f"{said} ({place} --help shows the usage)", USAGE_ERROR)
     except click.ClickException as error:
         _end(error.format_message(), error.exit_code)
     except Exception as error:

@@ -204,6 +204,12 @@ def test_an_absent_broker_is_one_line(arguments: tuple[str, ...]) -> None:
     assert done.returncode == 1
 
 
+def test_the_choices_of_a_missing_option_stand_in_its_line() -> None:
+    done = streamer("query", "unfinished", "r")
+    assert "'--for'. Choose from: harbor, inspect, " in one_line(done.stderr)
+    assert done.returncode == 2
+
+
 def test_a_reader_that_goes_away_ends_the_command_silently(tmp_path: Path) -> None:
     file = tmp_path / "events.ndjson"
     file.write_bytes(b"".join(EVENT.replace(b'"r"', b'"r%d"' % n) % n for n in range(500)))
