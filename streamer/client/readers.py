@@ -31,8 +31,15 @@ from streamer.client.queries import (
 from streamer.schemas.summaries import Leader, RunSummary, ScoredTrial
 from streamer.schemas.wire import Version, is_older
 from streamer.settings import Settings
-from streamer.storage import cancellable
-from streamer.storage.entries import DELETED, Keys, as_text, parse_version, read_run, version_text
+from streamer.storage.entries import (
+    DELETED,
+    Keys,
+    as_text,
+    cancellable,
+    parse_version,
+    read_run,
+    version_text,
+)
 from streamer.storage.redis import (
     UNREACHABLE,
     Listener,

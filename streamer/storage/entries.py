@@ -9,15 +9,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from importlib.resources import files
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import orjson
 
@@ -513,3 +514,27 @@ def write_heartbeat(keys: Keys, worker_id: str, status: bytes, at: str) -> tuple
 def read_workers(keys: Keys) -> tuple[str | int, ...]:
     """EVAL_RO of the script that reads heartbeats and Redis's time; read_workers.lua has the reply."""
     return ("EVAL_RO", WORKERS_SCRIPT, 1, keys.workers)
+
+
+# -----------------------------------------------------------------------------
+# Cancellation that arrives while a client of Redis or Kafka sends a command, or closes.
+
+
+T = TypeVar("T")
+
+
+async def cancellable(work: Awaitable[T]) -> T:
+    """Await `work`, and raise `CancelledError` if the task was cancelled meanwhile.
+
+    Clients drop a cancellation, and a loop that follows a server would then never end. Commands of redis-py
+    go out inside `asyncio.wait_for`. Until Python 3.12 it drops one that arrives in the same turn of the loop
+    as the sent command (CPython issue 86296). A client of aiokafka drops one while it closes.
+    """
+    task = asyncio.current_task()
+    assert task is not None, "only a task can await"
+    before = task.cancelling()
+    try:
+        return await work
+    finally:
+        if task.cancelling() > before:
+            raise asyncio.CancelledError

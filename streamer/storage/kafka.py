@@ -40,7 +40,7 @@ from aiokafka.partitioner import murmur2
 
 from streamer.schemas.wire import TOPICS
 from streamer.settings import Settings, mismatch
-from streamer.storage import cancellable
+from streamer.storage.entries import cancellable
 
 # -----------------------------------------------------------------------------
 # Why a broker refuses us: reasons that aiokafka only logs, as an exception with a readable sentence.

@@ -33,7 +33,7 @@ from aiokafka.structs import ConsumerRecord
 from streamer.schemas.base import MAX_COUNT, decode_id, encode_id
 from streamer.schemas.wire import Reason, Unread
 from streamer.settings import Settings
-from streamer.storage import cancellable
+from streamer.storage.entries import cancellable
 from streamer.storage.kafka import (
     END_WAIT_MS,
     FETCH_WAIT_MS,

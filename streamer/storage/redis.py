@@ -36,7 +36,6 @@ from streamer.folding.slots import RunUpdate
 from streamer.schemas.base import encode_id
 from streamer.schemas.events import BOARD_METRICS
 from streamer.settings import Settings, mismatch
-from streamer.storage import cancellable
 from streamer.storage.entries import (
     NOT_TAKEN,
     RUN_SUFFIX,
@@ -47,6 +46,7 @@ from streamer.storage.entries import (
     Write,
     WriteRun,
     as_text,
+    cancellable,
     entries_of,
     last_event_seconds,
     parse_version,

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.storage import cancellable
 from streamer.storage import redis as module
+from streamer.storage.entries import cancellable
 from streamer.storage.redis import ConnectionError, Listener
 
 TURNS = range(12)
