@@ -21,7 +21,7 @@ from streamer.storage.entries import Keys
 from streamer.storage.redis import UNREACHABLE, async_client
 from streamer.text import counted, dollars, visible
 from streamer.views import columns
-from streamer.views.cells import finite, resolved_of, text
+from streamer.views.cells import finite, resolved_of, text, trials_of_planned
 from streamer.views.columns import accuracy, accuracy_name, best_first, grade_with_basis
 from streamer.views.decide.history import Decision, decision_words
 from streamer.views.decide.ledger import LedgerCandidate, LedgerResult, amount
@@ -72,10 +72,7 @@ def run_name(run: Json) -> str:
 
 
 def run_line(run: Json) -> str:
-    done, planned = run["progress"]["done"], run["progress"]["planned"]
-    trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
-    if planned is not None and done > planned:
-        trials = f"{counted(done, 'trial')}, more than the {planned:,} planned"
+    trials = trials_of_planned(run["progress"]["done"], run["progress"]["planned"])
     trials += f" ({words})" if (words := plan_words(run)) not in ("", NO_PLAN) else ""
     resolved = resolved_of(run["resolved"], run["trials"], run.get("verdict_trials"))
     return f"{trials}, {resolved}, {accuracy_name(run)} {accuracy(run)}, cost {dollars(run['total_cost'])}"

@@ -133,6 +133,18 @@ def of_planned(done: int, planned: int | None) -> str:
     return f"{done:,}" if planned is None else f"{done:,} of {planned:,}"
 
 
+def trials_of_planned(done: int, planned: int | None, word: str = "") -> str:
+    """The number of trials, and how many were planned, if known; `word` comes behind the first noun.
+
+    >>> [trials_of_planned(12, planned, " in") for planned in (80, 6, None)]
+    ['12 of 80 planned trials in', '12 trials in, more than the 6 planned', '12 trials in']
+    """
+    if planned is not None and done <= planned:
+        return f"{done:,} of {counted(planned, 'planned trial')}{word}"
+    more = "" if planned is None else f", more than the {planned:,} planned"
+    return f"{counted(done, 'trial')}{word}{more}"
+
+
 def resolved_of(resolved: int, trials: int, verdict_trials: int | None) -> str:
     """The number of resolved trials, among those that have a verdict or could have one (R31).
 

@@ -21,6 +21,7 @@ from streamer.views.cells import (
     numbers_alone,
     resolved_of,
     text,
+    trials_of_planned,
 )
 from streamer.views.columns import (
     AGENTS,
@@ -234,18 +235,8 @@ def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
 
 
 def progress(run: SummaryFields) -> str:
-    """Progress such as `12 of 80 planned trials in, 8 in flight`; without a number, the reason.
-
-    >>> about = {"in_flight": 0, "provisional": False}
-    >>> counts = [{"done": 12, "planned": planned, "plan_complete": True} for planned in (80, 6)]
-    >>> [progress(about | {"progress": one}) for one in counts]
-    ['12 of 80 planned trials in', '12 trials in, more than the 6 planned']
-    """
-    done, planned = run["progress"]["done"], run["progress"]["planned"]
-    trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
-    text = f"{trials} in"
-    if planned is not None and done > planned:
-        text = f"{counted(done, 'trial')} in, more than the {planned:,} planned"
+    """Progress such as `12 of 80 planned trials in, 8 in flight`; without a number, the reason."""
+    text = trials_of_planned(run["progress"]["done"], run["progress"]["planned"], " in")
     text += f", {words}" if (words := plan_words(run)) else ""
     text += f", {run['in_flight']:,} in flight" if run["in_flight"] else ""
     return f"{text}, provisional" if run["provisional"] else text
