@@ -61,8 +61,8 @@ ANSWER_SECONDS = 15.0
 class PartitionLag:
     """One partition of the event topic.
 
-    `beginning` is above 0 if the log was truncated. `end` excludes open transactions, behind which `held`
-    more records wait.
+    `beginning` is above 0 if the log was truncated. `end` excludes open transactions. `held` offsets wait
+    behind these, events and the markers of transactions that ended in between.
 
     >>> PartitionLag(0, beginning=0, end=7, committed=5).lag, PartitionLag(0, 3, 7, None).lag
     (2, 4)
@@ -97,16 +97,17 @@ def what_is_held(partitions: Iterable[PartitionLag], topic: str) -> str | None:
     """What waits behind open transactions.
 
     >>> print(what_is_held([PartitionLag(0, 0, 7, 7, held=50), PartitionLag(1, 0, 5, 5)], "trial-events"))
-    50 events wait behind an open transaction of another client, in partitions 0 of topic 'trial-events'. \
+    Up to 50 events wait behind an open transaction of another client, in partitions 0 of topic \
+'trial-events'. \
 They count once it ends. End its producer, or abort it with kafka-transactions.sh
     """
     held = {partition.partition: partition.held for partition in partitions if partition.held}
     if not held:
         return None
     return (
-        f"{counted(sum(held.values()), 'event waits', 'events wait')} behind an open transaction of another "
-        f"client, in partitions {', '.join(map(str, held))} of topic {topic!r}. They count once it ends. End "
-        "its producer, or abort it with kafka-transactions.sh"
+        f"Up to {counted(sum(held.values()), 'event waits', 'events wait')} behind an open transaction of "
+        f"another client, in partitions {', '.join(map(str, held))} of topic {topic!r}. They count once it "
+        "ends. End its producer, or abort it with kafka-transactions.sh"
     )
 
 

@@ -421,7 +421,7 @@ class PartitionReader:
         return ends
 
     def held(self, place: PartitionId) -> int:
-        """The number of records behind open transactions in the last fetch; ask for the ends before."""
+        """The number of offsets behind open transactions in the last fetch; ask for the ends before."""
         end, stable = self._consumer.highwater(TopicPartition(*place)), stable_end(self._consumer, place)
         return 0 if end is None or stable is None else max(0, end - stable)
 
