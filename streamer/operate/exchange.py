@@ -210,10 +210,11 @@ def gate_junit(result: GateResult) -> bytes:
     name = " against ".join(shown(side.run_id) for side in sides_of(result))
     case = Xml.Element("testcase", classname="streamer gate", name=_plain(name), time="0")
     head, *said = gate_lines(result)
-    if result.verdict is GateVerdict.FAIL:
-        Xml.SubElement(case, "failure", message=_plain(head), type="gate").text = _plain("\n".join(said))
-    elif result.verdict is GateVerdict.UNDECIDED:
-        Xml.SubElement(case, "skipped", message=_plain(head))
+    if result.verdict is not GateVerdict.PASS:
+        why = Xml.SubElement(case, "skipped", message=_plain(head))
+        why.text = _plain("\n".join(said))
+        if result.verdict is GateVerdict.FAIL:
+            why.tag, why.attrib["type"] = "failure", "gate"
     root = Xml.Element("testsuites", name="streamer gate")
     root.append(_suite("gate", [case]))
     return _as_file(root)

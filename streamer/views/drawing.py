@@ -161,7 +161,7 @@ ratio = _finite(lambda value: _at_most(value, 3))
 share = _finite(lambda value: _fixed(value, 3))
 times = _finite(lambda value: f"{_at_most(value, 3)}×")
 percent = _finite(lambda value: _unbroken(plain_percent(value)))
-usd = _finite(lambda value: f"${_fixed(value, 4 if value and abs(value) < 1 else 2)}")
+usd = _finite(lambda value: f"{'-' * (value < 0)}${_fixed(abs(value), 4 if 0 < abs(value) < 1 else 2)}")
 duration = _finite(plain.span)
 
 

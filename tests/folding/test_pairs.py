@@ -39,6 +39,15 @@ def test_planned_tasks_without_a_name_are_unknown_also_after_the_end() -> None:
     assert side([the_plan("r"), *seen, end], "r", "a").unnamed == 0
 
 
+def test_tasks_with_numbers_alone_have_names_too() -> None:
+    """R31: they are left out of the pairs, but they came."""
+    plan = the_plan("r", tasks=12, order=None, attempts=None)
+    judged = [trial("r", "a", task, True) for task in TASKS[:3]]
+    numbers = [trial("r", "a", task, None, metrics={"loss": 0.5}) for task in TASKS[3:12]]
+    result = side([plan, *judged, *numbers, an_end(run_id="r")], "r", "a")
+    assert (len(result.outcomes), result.unnamed) == (3, 0)
+
+
 def test_a_counted_plan_names_the_missing_attempts_at_tasks_that_were_seen() -> None:
     result = side([the_plan("r", tasks=4, attempts=3, order=None), trial("r", "a", "x", True)], "r", "a")
     assert set(result.outcomes) == {Pairing("x", number, None, None) for number in (1, 2, 3)}

@@ -162,6 +162,7 @@ def test_the_verdict_of_a_gate_is_a_case(tmp_path: Path, results: str, tags: lis
     streamer("gate", *sides, "--max-drop", "0.6", "--junit", tmp_path / "gate.xml")
     [case] = Xml.parse(tmp_path / "gate.xml").iter("testcase")
     assert (case.get("name"), [child.tag for child in case]) == ("new against old", tags)
+    assert all("pairs" in (child.text or "") for child in case), "the reasons"
 
 
 def test_runs_and_agents_with_similar_names_have_files_of_their_own(tmp_path: Path) -> None:

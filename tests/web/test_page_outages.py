@@ -183,20 +183,23 @@ def test_a_server_that_may_not_read_events_says_so_where_failures_would_stand(
 # The page's modules alone write numbers, times and marks as the other surfaces do.
 
 
-def test_the_page_writes_shares_and_spans_as_the_terminal_does(page: Page, web: WebProcess) -> None:
+def test_the_page_writes_shares_spans_and_costs_as_the_other_surfaces_do(page: Page, web: WebProcess) -> None:
     halves = [passed / 80 for passed in range(-80, 81)]
     shares = [1 / 10_080, -1 / 10_080, 0.41667, 10_079 / 10_080, -10_079 / 10_080, *halves, None]
     seconds = [0.0, 8.5, 9.125, 12.25, 119.4, 735.0, 20_070.0, 400_000.0, None]
+    costs = [0.0, 0.05, -0.05, 0.99996, 1.5, -1234.5, None]
     page.goto(web.url)
-    drawn = page.evaluate(
-        """async ([shares, seconds]) => {
+    drawn, priced = page.evaluate(
+        """async ([shares, seconds, costs]) => {
             const format = await import("/static/js/shared.js");
-            const { duration, percent } = format;
-            return [...shares.map(percent), ...seconds.map(duration)];
+            const { duration, percent, usd } = format;
+            return [[...shares.map(percent), ...seconds.map(duration)], costs.map(usd)];
         }""",
-        [shares, seconds],
+        [shares, seconds, costs],
     )
     assert drawn == [*map(drawing.percent, shares), *map(drawing.duration, seconds)]
+    assert priced == [*map(drawing.usd, costs)]
+    assert (priced[2], priced[5]) == ("-$0.0500", "-$1,234.50")
     written = [*map(percent, shares), *map(span, seconds)]
     assert [text.replace("\u00a0", " ") for text in drawn] == written
 

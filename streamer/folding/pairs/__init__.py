@@ -193,7 +193,8 @@ class Contestant:
         """Planned tasks that are not in `outcomes`: unknown, also after the end (inference 3)."""
         if self.declared is not None:
             return -(-(self.declared - len(self.outcomes)) // (self.run.plan.attempts or 1))
-        return max(0, (self.run.plan.task_count or 0) - len({task_id for _, _, task_id in self.tasks}))
+        named = {one.task_id for one in (*self.outcomes, *self.pairings)}
+        return max(0, (self.run.plan.task_count or 0) - len(named))
 
     @cached_property
     def over(self) -> bool:

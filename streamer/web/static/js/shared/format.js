@@ -32,8 +32,9 @@ export const percent = (value) => finite(value, (v) => {
 
 export const usd = (value) =>
   finite(value, (v) => {
-    const digits = v !== 0 && Math.abs(v) < 1 ? 4 : 2;
-    return `$${v.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
+    const size = Math.abs(v);
+    const digits = size > 0 && size < 1 ? 4 : 2;
+    return `${v < 0 ? "-" : ""}$${size.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
   });
 
 // Times are in UTC, and in the words of `streamer/views/cells.py`.
