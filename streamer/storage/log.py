@@ -13,6 +13,7 @@ import importlib
 import io
 import logging
 import re
+import time
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
@@ -25,6 +26,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer as AIOKafkaConsumer
 from aiokafka import TopicPartition
 from aiokafka.codec import snappy_decode
+from aiokafka.consumer import consumer as consumer_module
 from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 from aiokafka.record import default_records, legacy_records
@@ -37,6 +39,7 @@ from streamer.storage.entries import cancellable
 from streamer.storage.kafka import (
     END_WAIT_MS,
     FETCH_WAIT_MS,
+    LONGEST_WAIT_MS,
     MAX_MESSAGE_BYTES,
     PATIENCE_SECONDS,
     REQUEST_MS,
@@ -144,6 +147,9 @@ UNPACKERS: dict[str, Callable[[Any], bytes]] = {
 # - A batch whose records have impossible offsets is treated alike. A consumer that trusted them would
 #   continue after them, and skip records of others.
 # - One call returns at most :data:`MAX_HANDED_BYTES` of a partition; the rest waits, packed.
+# - After a fetch that came back empty from before the end, the broker gets twice the time. For each fetch the
+# embedded broker looks through all batches of a partition, and stops when the time is up: a reader with a
+# short wait would never come past some 10,000 batches.
 #
 # Import `AIOKafkaConsumer` from here, never from aiokafka.
 
@@ -315,6 +321,44 @@ class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]
         return fetched
 
 
+class _Fetcher(fetcher.Fetcher):  # type: ignore[misc]
+    """aiokafka's fetcher, except that it waits longer where the broker found nothing before the end."""
+
+    _doubled = 0
+    _least_wait_ms: int
+
+    @property
+    def _fetch_max_wait_ms(self) -> int:
+        return max(self._least_wait_ms, min(self._least_wait_ms << self._doubled, LONGEST_WAIT_MS))
+
+    @_fetch_max_wait_ms.setter
+    def _fetch_max_wait_ms(self, value: int) -> None:
+        self._least_wait_ms = value
+
+    async def _proc_fetch_request(self, assignment: Any, node_id: int, request: Any) -> bool:
+        asked_ms = int(time.time() * 1000)
+        found: bool = await super()._proc_fetch_request(assignment, node_id, request)
+        places = [TopicPartition(topic, number) for topic, rows in request.topics for number, *_ in rows]
+        states = [state for place in places if (state := assignment.state_value(place)) is not None]
+        answered = [state for state in states if (state.timestamp or 0) >= asked_ms]
+        if answered and not found and assignment.active:
+            behind = any(map(_is_behind, answered))
+            self._doubled = min(self._doubled + 1, _MOST_DOUBLED) if behind else 0
+        return found
+
+
+_MOST_DOUBLED = LONGEST_WAIT_MS.bit_length()
+
+
+def _is_behind(state: Any) -> bool:
+    """Whether a partition has records at its position, by the last answer."""
+    return bool(state.has_valid_position and state.position < _stable(state.lso, state.highwater))
+
+
+def _stable(stable: int | None, end: int) -> int:
+    return end if stable is None or stable < 0 else stable
+
+
 def _install() -> None:
     # aiokafka unpacks batches without a limit, ends at an unreadable one, and has no option for either. So
     # its names are replaced, for every consumer in this process.
@@ -325,6 +369,7 @@ def _install() -> None:
                 setattr(module, f"{name}_decode", decode)
     fetcher.PartitionRecords = _PartitionRecords
     fetcher.FetchResult = _FetchResult
+    consumer_module.Fetcher = _Fetcher
 
 
 _install()
@@ -349,9 +394,8 @@ def following_wait_ms(settings: Settings) -> int:
 def stable_end(consumer: AIOKafkaConsumer, place: PartitionId) -> int | None:
     """The end in the last fetch, without open transactions; None before a fetch."""
     at = TopicPartition(*place)
-    stable: int | None = consumer.last_stable_offset(at)
     end: int | None = consumer.highwater(at)
-    return end if stable is None or stable < 0 else stable
+    return None if end is None else _stable(consumer.last_stable_offset(at), end)
 
 
 class PartitionReader:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any
 
 import orjson
@@ -405,6 +406,9 @@ def _note_quarantined(partition: Partition, pages: Mapping[str, bytes]) -> None:
 
 KEPT_OUTCOMES = 20
 
+SLOW_SECONDS = 60.0
+"""After this time a run that is still being folded again is named in the log, then after twice the time."""
+
 
 class Repairs:
     """Folds runs again on request, one at a time; `outcomes` has the latest results, "" for success."""
@@ -415,25 +419,40 @@ class Repairs:
         self._processor = processor
         self._tables = tables
         self._task: asyncio.Task[None] | None = None
+        self._began = 0.0
+        self._said_after = SLOW_SECONDS
 
     def start_due(self) -> None:
         if self._task is not None and not self._task.done():
+            self._name_if_slow(self._task.get_name())
             return
+        if (due := self._due()) is not None:
+            run_id, work = due
+            self._task = asyncio.create_task(self._or_end(work), name=f"run {run_id!r}")
+            self._began, self._said_after = monotonic(), SLOW_SECONDS
+
+    def _due(self) -> tuple[str, Coroutine[Any, Any, None]] | None:
         for partition in self._processor.partitions.values():
-            if partition.caught_up and (partition.repairs or partition.registry.without_summaries()):
-                self._task = asyncio.create_task(self._work_or_end(partition))
-                return
+            if partition.caught_up:
+                for run_id, request in partition.repairs.items():
+                    return run_id, self._repair(partition, run_id, request)
+                for run_id, before in partition.registry.without_summaries():
+                    return run_id, self._restore(partition, run_id, before)
+        return None
+
+    def _name_if_slow(self, run: str) -> None:
+        seconds = monotonic() - self._began
+        if seconds > self._said_after:
+            self._said_after = 2 * seconds
+            log.warning("%s: still being folded again from the log, after %.0f s", run, seconds)
 
     def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    async def _work_or_end(self, partition: Partition) -> None:
+    async def _or_end(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            if partition.repairs:
-                await self._repair(partition, *next(iter(partition.repairs.items())))
-            else:
-                await self._restore(partition, *partition.registry.without_summaries()[0])
+            await work
         except Exception as error:
             await self._processor.give_up(error)
 

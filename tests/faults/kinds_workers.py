@@ -21,7 +21,7 @@ from tests.support.servers import pause
 from tests.support.worker_process import wait_for
 
 FAKETIME = "faketime/libfaketime.so.1"
-DISK_BYTES = 32 * 1024 * 1024
+DISK_BYTES = 256 * 1024 * 1024
 
 
 class WorkerKilled(Kind):

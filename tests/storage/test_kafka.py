@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     AuthenticationFailedError,
@@ -224,6 +225,27 @@ async def test_a_partition_that_gives_nothing_more_before_its_stop_is_given_up(
     async with PartitionReader(settings, [place]) as reader:
         with pytest.raises(TopicUnreadable, match=rf"'{place[0]}': partitions \[0\]: nothing came for"):
             await offsets(reader.read({}, {place: 4}, patience_seconds=0.3))
+
+
+async def test_a_reader_with_a_short_wait_comes_to_the_end_of_many_small_batches(
+    embedded_broker: str, namespace: str
+) -> None:
+    """For each fetch the embedded broker looks through all batches, for no longer than it may hold it."""
+    settings = Settings(bootstrap=embedded_broker, embedded=True)
+    await create_and_fill(settings, namespace, [])
+    async with AIOKafkaProducer(bootstrap_servers=embedded_broker, max_batch_size=512) as producer:
+        for _ in range(MANY // 500):
+            await asyncio.gather(
+                *[await producer.send(namespace, b"v" * 400, partition=0) for _ in range(500)]
+            )
+    place = (namespace, 0)
+    async with asyncio.timeout(60), PartitionReader(settings, [place], wait_ms=1) as reader:
+        found = await offsets(reader.read({place: MANY - 10}, {place: MANY}, patience_seconds=None))
+        assert found == {0: list(range(MANY - 10, MANY))}
+        assert reader._consumer._fetcher._fetch_max_wait_ms > 1, "in this time the broker does not get there"
+
+
+MANY = 10_000
 
 
 async def test_the_offsets_of_a_group_are_told_and_set(settings: Settings, place: Place) -> None:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -24,9 +24,10 @@ from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import meta_records, read_topic
 from streamer.storage.redis import RedisSink
+from streamer.worker import recovery
 from streamer.worker.partition import Checkpoint, Partition, checkpoint_key, lacks_pages
 from streamer.worker.process import ensure_topics
-from streamer.worker.recovery import LogIdentity, LogPositions, OtherLog, read_positions
+from streamer.worker.recovery import LogIdentity, LogPositions, OtherLog, Repairs, read_positions
 from streamer.worker.tables import log_name
 from tests.support.events import a_retraction, a_trial, records
 from tests.support.formulacode_trials import FASTER, the_agent
@@ -247,6 +248,28 @@ def test_a_run_that_lost_state_pages_is_folded_again(on_both: Deployment, pages:
     assert worker.output.count("in quarantine: PagesLost") == 1
     told = [orjson.loads(row.value).get("degraded") for row in on_both.records("run-summaries") if row.value]
     assert set(told) == {None}
+
+
+async def test_a_run_that_takes_long_to_be_folded_again_is_named_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def wait(*_: Any, **__: Any) -> None:
+        await asyncio.Event().wait()
+
+    clock = iter([0.0, 59.0, 61.0, 100.0, 123.0])
+    monkeypatch.setattr(recovery, "fold_again", wait)
+    monkeypatch.setattr(recovery, "monotonic", lambda: next(clock))
+    partition = Partition(0, 1, Pipeline(), position=5, catch_up_to=5, caught_up=True, repairs={"a": "1"})
+    processor: Any = SimpleNamespace(partitions={0: partition})
+    repairs = Repairs(Settings(), processor, cast("Any", None))
+    for _ in range(5):
+        repairs.start_due()
+        await asyncio.sleep(0)
+    repairs.stop()
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        "run 'a': still being folded again from the log, after 61 s",
+        "run 'a': still being folded again from the log, after 123 s",
+    ]
 
 
 def test_a_lost_page_with_the_last_event_is_noticed(on_embedded: Deployment) -> None:
