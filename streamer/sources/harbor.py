@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import lru_cache
 from itertools import islice
@@ -50,6 +51,7 @@ from streamer.sources.files import (
     part,
     peek,
     present,
+    read_bytes,
     read_object,
     read_optional,
     start_of,
@@ -110,9 +112,6 @@ DATABASE = "harbor.sqlite3"
 
 SERVED = "job.json"
 
-AD_HOC = "adhoc"
-"""Harbor's name for the tasks of no dataset."""
-
 Planned = tuple[str | None, str | None, str]
 
 
@@ -148,18 +147,6 @@ def folders_of(trial: Path, result: Mapping[str, Any]) -> Iterator[str]:
     for home in homes:
         for directory in islice(walk(home / COLLECTED, lambda _: False), MAX_ARTIFACTS):
             yield directory.relative_to(trial).as_posix()
-
-
-def planned_trials(lock: Mapping[str, Any], names: TaskNames) -> list[Planned]:
-    return [
-        (*agent_of(part(entry, "agent")), names.of(text(task.get("name")) or "", task))
-        for entry in objects(lock, "trials")
-        for task in [part(entry, "task")]
-    ]
-
-
-def configured_agents(config: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
-    return [agent_of(agent) for agent in objects(config, "agents")]
 
 
 def agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -257,7 +244,7 @@ class TaskNames:
         commit, directory = home
         if source not in self._shared:
             return source
-        source_named = source or AD_HOC
+        source_named = source or "adhoc"  # as Harbor names the tasks of no dataset
         if commit:
             named = f"{source_named}@{commit.removeprefix('sha256:')[:12]}"
             return f"{named}/{directory}" if source in self._in_one_commit else named
@@ -357,11 +344,8 @@ def served_job(path: Path) -> dict[str, Any]:
 # - A trial has begun as soon as its config.json and lock.json exist. harbor sets its later `started_at` right
 #   after writing config.json.
 # - An agent given as code is named only in results. So its starts are known once one of its trials has ended.
-# - A task may have another name in its task.toml than the lock has. This name, too, is known from the first
-#   result.
-
-
-_RANDOM_PART = "__"
+# - The lock names a task by its directory, results by its task.toml. Plans and starts have the latter name
+#   if a result or the file is there.
 
 
 def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed]:
@@ -375,10 +359,11 @@ def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed
     agent = agent or _name_of_code(asked, _results(subdirectories(job)))
     if agent is None:
         return
-    same_task = _by_beginning(job, mtime_ns(job)).get(_beginning(trial), [])
+    alike = _by_beginning(job, mtime_ns(job)).get(trial.name.rpartition("__")[0], [])
+    named = _names_in_results(job, _results(alike))
     slot = {
         "shard": name,
-        "task_id": task_names(job).of(_name_of_task(config, _results(same_task)) or task, part(lock, "task")),
+        "task_id": task_names(job).of(named(part(config, "task")) or task, part(lock, "task")),
         "attempt": 1,
         "agent": agent,
         "model": model or options.model or UNKNOWN,
@@ -420,13 +405,25 @@ def _name_of_code(agent: Mapping[str, Any], results: Iterable[dict[str, Any]]) -
     return None
 
 
-def _name_of_task(config: Mapping[str, Any], results: Iterable[dict[str, Any]]) -> str | None:
-    task_config = part(config, "task")
-    for result in results:
-        task = part(part(result, "config"), "task")
-        if all(task.get(name) == value for name, value in task_config.items()):
-            return text(result.get("task_name"))
-    return None
+def _names_in_results(job: Path, results: Iterable[dict[str, Any]]) -> Callable[[Mapping[str, Any]], Any]:
+    """A function that gives a task's name by the results, else by its own file, if this is here."""
+    known = {_place(part(part(result, "config"), "task")): result.get("task_name") for result in results}
+    above = Path(text(peek(job / CONFIG).get("jobs_dir")) or "jobs").parts
+    started_in = job.absolute().parents[: len(above) + 1][-1]
+
+    def named(task: Mapping[str, Any]) -> str | None:
+        place, path = _place(task), text(task.get("path"))
+        if place not in known and path and not task.get("git_url"):
+            with suppress(FileError, ValueError, KeyError, TypeError, RecursionError):
+                toml = read_bytes(started_in / path / "task.toml").decode()
+                known[place] = tomllib.loads(toml)["task"]["name"]
+        return text(known.get(place))
+
+    return named
+
+
+def _place(task: Mapping[str, Any]) -> tuple[str | None, ...]:
+    return (*(text(task.get(of)) for of in ("source", "git_url")), text(task.get("path") or task.get("name")))
 
 
 @lru_cache(maxsize=8)
@@ -434,12 +431,8 @@ def _by_beginning(job: Path, _written: int) -> dict[str, list[Path]]:
     """Trials by the first part of their names; the directory is listed once per change."""
     trials_by_name: dict[str, list[Path]] = {}
     for trial in subdirectories(job):
-        trials_by_name.setdefault(_beginning(trial), []).append(trial)
+        trials_by_name.setdefault(trial.name.rpartition("__")[0], []).append(trial)
     return trials_by_name
-
-
-def _beginning(trial: Path) -> str:
-    return trial.name.rpartition(_RANDOM_PART)[0]
 
 
 def _results(trials: Iterable[Path]) -> Iterator[dict[str, Any]]:
@@ -475,8 +468,6 @@ UNKNOWN_TYPE = "with no reward that counts, and an exception not in harbor's tab
 
 REGRADED = "graded again, without a duration"
 
-PASSED = 1
-
 MAIN_REWARD = "reward"
 """The name of the decisive reward, in harbor's files and among our metrics."""
 
@@ -492,7 +483,7 @@ def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
         return None, f"no verdict: no reward is named 'reward', only {', '.join(map(repr, rewards))}"
     reward = rewards[main]
     if is_finite(reward):
-        return reward == PASSED, None
+        return reward == 1, None
     return None, f"no verdict: the reward {main!r} is {reward!r}, not a number"
 
 
@@ -628,11 +619,16 @@ def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
     return silence("trials with a result", counted, there) if counted > there else None
 
 
+def rollouts_of(job: Path) -> list[Path]:
+    """The trials of a server's job."""
+    homes = (home for home in subdirectories(job.parent.parent / "rollouts") if server_job(home) == job.name)
+    return [trial for home in homes for trial in subdirectories(home)]
+
+
 def missing_rollouts(job: Path, lock: Mapping[str, Any]) -> str | None:
     """The message about planned trials of a server's finished job that no rollout has a result of."""
-    planned, rollouts = len(objects(lock, "trials")), job.parent.parent / "rollouts"
-    homes = (home for home in subdirectories(rollouts) if server_job(home) == job.name)
-    there = {trial.name for home in homes for trial in subdirectories(home) if is_file(trial / RESULT)}
+    planned = len(objects(lock, "trials"))
+    there = {trial.name for trial in rollouts_of(job) if is_file(trial / RESULT)}
     return silence("trials with a result", planned, len(there)) if planned > len(there) else None
 
 
@@ -709,8 +705,16 @@ class Harbor:
     def _started(
         self, path: Path, config: dict[str, Any], lock: dict[str, Any], problems: list[Unreadable]
     ) -> dict[str, Any]:
-        planned = planned_trials(lock, task_names(path))
-        agents = [(name, model) for name, model, _ in planned] or configured_agents(config)
+        results = _results([*subdirectories(path), *rollouts_of(path)])
+        names, named = task_names(path), _names_in_results(path, results)
+        planned: list[Planned] = [
+            (*agent_of(part(entry, "agent")), names.of(named(task) or text(task.get("name")) or "", task))
+            for entry in objects(lock, "trials")
+            for task in [part(entry, "task")]
+        ]
+        tasks = list(dict.fromkeys(task for *_, task in planned if task))
+        in_lock = {text(part(entry, "task").get("name")) for entry in objects(lock, "trials")}
+        agents = [one[:2] for one in planned] or [agent_of(agent) for agent in objects(config, "agents")]
         benchmark, version = _benchmark(config)
         places = (lock, config, part(config, "orchestrator"))  # the last one in 0.1
         concurrency = next(filter(None, (place.get("n_concurrent_trials") for place in places)), None)
@@ -718,10 +722,10 @@ class Harbor:
             {
                 "type": "run_started",
                 "harness": self.name,
-                "revision": max(mtime_ns(path / name) for name in (CONFIG, LOCK)),
+                "revision": max(mtime_ns(path / name) for name in (CONFIG, LOCK)) + len(set(tasks) - in_lock),
                 "started_at": lock.get("created_at"),
                 "planned_at": lock.get("created_at"),
-                "tasks": list(dict.fromkeys(task for *_, task in planned if task)) or None,
+                "tasks": tasks or None,
                 "attempts": attempts(planned) if planned else config.get("n_attempts"),
                 "order": queue_of_each(planned),
                 "concurrency": concurrency,
@@ -793,7 +797,7 @@ class Harbor:
             "failure_mode": failure_mode(result),
             "message": message(result),
             "metrics": metrics(result),
-            "labels": _labels(result),
+            "labels": present({"dataset": text(result.get("source"))}) or None,
             "artifacts": artifacts_of(job, file.parent, folders_of(file.parent, result), OWN_FILES),
             **_usage(slot["agent"], totals),
             "trajectory_length": length,
@@ -862,10 +866,6 @@ def _made_by_job(config: Mapping[str, Any]) -> dict[str, Any]:
     first, *others = [_made(config, agent) for agent in objects(config, "agents") or [{}]]
     same = {name: value for name, value in first.items() if all(one[name] == value for one in others)}
     return same if config else {}
-
-
-def _labels(result: Mapping[str, Any]) -> dict[str, str] | None:
-    return {"dataset": source} if (source := text(result.get("source"))) else None
 
 
 def _totals(result: Mapping[str, Any]) -> dict[str, Any]:

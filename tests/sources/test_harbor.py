@@ -190,6 +190,24 @@ def test_the_plan_is_the_lock_its_queue_and_how_many_run_at_once(recorded: Path,
     assert (plan["plan_complete"], plan.get("order_kind")) == (True, None)
 
 
+@pytest.mark.parametrize("known_by", ["results", "task.toml"])
+def test_the_plan_has_the_names_of_tasks_that_results_have(tmp_path: Path, known_by: str) -> None:
+    """The lock names tasks by their directories, and results by their task.toml."""
+    tasks = [{"name": name, "type": "local", "path": f"tasks/{name}"} for name in ("hello", "bye")]
+    result = a_trial_result("org/hello", "hello__1", config={"task": {"path": "tasks/hello"}})
+    job = a_job(tmp_path / "jobs" / "job", *[result] * (known_by == "results"))
+    trials = [{"task": task, "agent": {"name": "codex", "model_name": "m"}} for task in tasks]
+    write_json(job / "lock.json", {"trials": trials, "n_concurrent_trials": 1})
+    write_json(job / "config.json", {"job_name": "job", "jobs_dir": "jobs"})
+    before = plan_of(converted(job)[0]) if known_by == "task.toml" else None
+    for task in tasks if known_by == "task.toml" else ():
+        (tmp_path / task["path"]).mkdir(parents=True)
+        (tmp_path / task["path"] / "task.toml").write_text(f'[task]\nname = "org/{task["name"]}"\n')
+    plan = plan_of(converted(job)[0])
+    assert plan["tasks"] == plan["order"] == ["org/hello", "bye" if before is None else "org/bye"]
+    assert before is None or plan["revision"] > before["revision"]
+
+
 def test_agents_that_are_code_have_no_label_before_they_run(
     recorded: Path, tmp_path: Path, coins: list[Event]
 ) -> None:
