@@ -39,6 +39,7 @@ SPEC = {
     "sandbox": {"type"},
     "scorers": {"__all__": {"name", "metrics"}},
     "metrics": True,
+    "headline_metric": {"scorer", "score"},
 }
 """Fields taken from an eval's specification, without its arguments, which may hold secrets."""
 

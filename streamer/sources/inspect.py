@@ -389,7 +389,9 @@ def trial_event(
     `written_ns`."""
     slot = slot_of_sample(spec, plan, sample, defaults)
     legacy = {next(iter(_scorers(spec)), "score"): sample.get("score")}  # one score for each sample, in 2024
-    scores = read_scores(part(sample, "scores") or legacy, _accurate(spec))
+    by_scorer, headline = part(sample, "scores") or legacy, part(spec, "headline_metric")
+    first = next((name for of in ("score", "scorer") if (name := text(headline.get(of))) in by_scorer), None)
+    scores = read_scores(dict(sorted(by_scorer.items(), key=lambda one: one[0] != first)), _accurate(spec))
     usages = part(sample, "model_usage")
     usage = part(usages, slot["model"])
     error = _error_of(sample)
@@ -507,7 +509,6 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _JSON_START = re.compile(r'\s*\{\s*"version":\s*\d+,\s*"status":\s*"\w+",\s*"eval":\s*\{')
-_JSON_START_BYTES = 256
 _JSON_KEYS = {"version", "status", "eval", "plan"}
 
 
@@ -520,7 +521,7 @@ def is_log(path: Path) -> bool:
         return False
     try:
         with open_text(path) as opened:
-            start = opened.read(_JSON_START_BYTES)
+            start = opened.read(256)
     except FileError:
         return False
     if path.suffix == ARCHIVE:
@@ -777,8 +778,6 @@ class _Archive:
 # The connector: the events of one log.
 
 
-SCORED = ("scored_samples", "unscored_samples")
-
 NO_SAMPLES = "has no samples: its eval ran with --no-log-samples. The hook can publish such evals"
 
 
@@ -880,7 +879,8 @@ def _perhaps_a_shard(dataset: Record) -> list[str]:
 def _not_in_its_metrics(results: Record, samples: Sequence[Any]) -> Iterator[str]:
     """Scores in the log that inspect_ai's own metrics leave out, as after `inspect log exclude` (R35)."""
     for counted in objects(results, "scores"):
-        name, counts = text(counted.get("name")), [count_of(counted.get(of)) for of in SCORED]
+        name = text(counted.get("name"))
+        counts = [count_of(counted.get(of)) for of in ("scored_samples", "unscored_samples")]
         ids = {
             task_of(sample.get("id"))
             for sample in samples

@@ -305,6 +305,19 @@ def test_a_number_is_a_verdict_only_where_inspect_takes_its_accuracy(
     assert read_scores(scores, {"f"}).resolved is accurate
 
 
+def test_r31_the_scorer_of_the_headline_metric_gives_the_verdict() -> None:
+    scores = {"match": {"value": "I"}, "judge": {"value": "C"}, "size": {"value": 3}}
+
+    def resolved(**headline: str) -> Any:
+        spec = a_spec(headline_metric=headline)
+        return trial_event(spec, A_PLAN, a_summary(scores=scores), WRITTEN_NS)[0]["resolved"]
+
+    assert resolved() is False
+    assert resolved(scorer="judge", metric="accuracy") is True
+    assert resolved(scorer="match", score="judge") is True
+    assert resolved(scorer="size") is resolved(scorer="another") is False
+
+
 def test_statistics_of_the_eval_replace_those_of_its_scorers() -> None:
     """As `Task(metrics=...)` does in inspect_ai."""
     accuracy, mean = {"name": "inspect_ai/accuracy"}, {"name": "inspect_ai/mean"}
