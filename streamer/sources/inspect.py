@@ -35,6 +35,7 @@ from streamer.sources.base import (
     Parsed,
     Remark,
     RunPlan,
+    Source,
     Unreadable,
     count_of,
     id_of,
@@ -130,9 +131,7 @@ def _singles(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _add(scores: SampleScores, name: str, value: Any) -> None:
-    """Add a value, or the reason for leaving it out. In inspect_ai None and NaN mean "not scored", which is
-    fine.
-    """
+    """Add a value, or the reason for leaving it out. None and NaN mean "not scored", which is fine."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return
     number = _number(value)
@@ -239,9 +238,7 @@ def agent_of(spec: Record, plan: Record) -> str | None:
 
 
 def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[str, Any]:
-    """The `run_started` of an eval, without its run. `agent` is the default if spec and plan do not
-    name one.
-    """
+    """The `run_started` of an eval, without its run. `agent` is the default if the eval names none."""
     dataset, config = part(spec, "dataset"), part(spec, "config")
     ids = list(filter(None, map(task_of, listed(dataset, "sample_ids"))))
     tasks = list(dict.fromkeys(ids)) or None
@@ -501,12 +498,10 @@ SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json", re.DOTALL)
 JOURNAL = re.compile(r"_journal/summaries/(\d{1,9})\.json")
 
 ZSTANDARD = 93
-
 WRITTEN_SO = "its checksum is right, so the log was written this way: write it again with inspect_ai"
 """The hint for a member that is not JSON. Its checksum was verified first, so it is not damaged."""
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
-
 _ZIP_MAGIC = b"PK\x03\x04"
 _JSON_START = re.compile(r'\s*\{\s*"version":\s*\d+,\s*"status":\s*"\w+",\s*"eval":\s*\{')
 _JSON_KEYS = {"version", "status", "eval", "plan"}
@@ -781,15 +776,12 @@ class _Archive:
 NO_SAMPLES = "has no samples: its eval ran with --no-log-samples. The hook can publish such evals"
 
 
-class Inspect:
+class Inspect(Source):
     name = HARNESS
     looks_for = "files .eval, and files TIME_TASK_ID.json with `version`, `status` and `eval`"
 
     def detect(self, path: Path) -> bool:
         return is_log(path)
-
-    def skip(self, directory: Path) -> bool:
-        return False
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
         plan = RunPlan(run_id=clean_name(path))
@@ -829,6 +821,7 @@ class Inspect:
         if not samples and part(spec, "config").get("log_samples") is False:
             yield Unreadable(path, NO_SAMPLES)
         plan.notes += _not_in_its_metrics(part(header, "results"), samples)
+        plan.notes += _not_in_samples(header, samples)
         defaults = present({"agent": options.agent, "model": options.model})
         written_ns, scored_ns = mtime_ns(path), scored_at(path, samples)
         if scored_ns is not None and plan.started is not None:  # it names the scorers
@@ -854,9 +847,6 @@ class Inspect:
                 plan.started["verdicts"] = False
             elif scored_ns is not None and {has_verdict for ending, has_verdict in kinds if ending} == {True}:
                 plan.started["verdicts"] = True  # in place of the false from before the scoring
-
-    def part(self, run: Path, changed: Path) -> Path | None:
-        return None
 
 
 def _wrong_with(sample: Any) -> str | None:
@@ -888,6 +878,16 @@ def _not_in_its_metrics(results: Record, samples: Sequence[Any]) -> Iterator[str
         }
         if None not in counts and (left := len(ids) - sum(filter(None, counts))) > 0:
             yield f"inspect_ai's metrics leave out {left:,} of {len(ids):,} scores of {name}; all count"
+
+
+def _not_in_samples(header: Record, samples: Sequence[Any]) -> Iterator[str]:
+    """Tokens that only the whole log counts, such as from failed tries (R35)."""
+    model, records = text(part(header, "eval").get("model")) or "", [part(header, "stats"), *samples]
+    usages = [part(part(one, "model_usage"), model) for one in records if isinstance(one, dict)]
+    every, *own = (count_of(usage.get("total_tokens")) or 0 for usage in usages)
+    if every > sum(own) > 0:
+        counted = f"its samples have {sum(own):,} of {every:,} tokens of {model}"
+        yield f"{counted}; the rest, such as from failed tries, does not count"
 
 
 def _announced(header: Record) -> int | None:

@@ -752,6 +752,19 @@ def test_samples_that_inspects_own_metrics_leave_out_are_said(tmp_path: Path) ->
         assert converted(log)[1].notes == ([said] if left else []), of_log
 
 
+def test_r35_tokens_that_only_the_whole_log_counts_are_said(tmp_path: Path) -> None:
+    """inspect_ai counts each try of `retry_on_error`; a sample has the usage of its last one."""
+    for whole, said in (
+        (1300, ["its samples have 300 of 1,300 tokens of mockllm/model"]),
+        (300, []),
+        (9, []),
+    ):
+        samples = [a_summary(id=i, model_usage={"mockllm/model": {"total_tokens": 100 * i}}) for i in (1, 2)]
+        stats = {"model_usage": {"mockllm/model": {"total_tokens": whole}, "other": {"total_tokens": 7}}}
+        notes = converted(a_log(tmp_path / f"{whole}.eval", *samples, stats=stats))[1].notes
+        assert [note.partition("; ")[0].partition(": ")[2] for note in notes] == said
+
+
 def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_path: Path) -> None:
     """R35. A log that says nothing, or that was stopped, promises none."""
     whole = a_log(tmp_path / "a.eval", a_summary(), results={"total_samples": 3})
