@@ -81,7 +81,6 @@ LETTERS = {CORRECT: 1.0, "P": 0.5, INCORRECT: 0.0, "N": 0.0}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 ACCURACY = frozenset({"inspect_ai/accuracy", "accuracy"})
-
 _SHOWN = 40
 
 
@@ -105,11 +104,13 @@ def read_scores(scores: Mapping[str, Any], accurate: Collection[str] = ()) -> Sa
     >>> read_scores({"sizes": {"value": [1, 2]}}).left_out
     ["the score 'sizes' is a list"]
     """
-    sample_scores = SampleScores()
+    sample_scores, is_decided = SampleScores(), False
     for scorer, score in scores.items():
         value = score.get("value") if isinstance(score, dict) else None
-        if sample_scores.resolved is None:
+        if not is_decided:
             sample_scores.resolved = _verdict(value, scorer in accurate)
+            is_open = scorer in accurate and (value in (None, "P") or value != value)  # NaN: not scored
+            is_decided = is_open or sample_scores.resolved is not None
         for name, single in _singles(scorer, value):
             _add(sample_scores, name, single)
     return sample_scores
@@ -184,7 +185,6 @@ def _kind(value: Any) -> str:
 
 
 HARNESS = "inspect"
-
 LEFT_OUT = "with scores that are left out"
 
 OTHER_MODEL = "with tokens of another model, which are not counted"

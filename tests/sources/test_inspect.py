@@ -305,6 +305,14 @@ def test_a_number_is_a_verdict_only_where_inspect_takes_its_accuracy(
     assert read_scores(scores, {"f"}).resolved is accurate
 
 
+@pytest.mark.parametrize("value", [float("nan"), None, "P"])
+def test_r31_no_other_scorer_decides_where_the_first_with_accuracy_gives_no_verdict(value: object) -> None:
+    """Else the pass rate would mix two scorers, and be the accuracy of neither."""
+    scores = {"judge": {"value": value}, "match": {"value": "C"}}
+    assert read_scores(scores, {"judge", "match"}).resolved is None
+    assert read_scores(scores, {"match"}).resolved is True
+
+
 def test_r31_the_scorer_of_the_headline_metric_gives_the_verdict() -> None:
     scores = {"match": {"value": "I"}, "judge": {"value": "C"}, "size": {"value": 3}}
 
