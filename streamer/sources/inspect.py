@@ -471,7 +471,7 @@ def _failure_mode(error: str | None, limit: Any) -> str:
     ('token_limit', 'time_limit')
     """
     if error:
-        named = _EXCEPTION.match(error)
+        named = _EXCEPTION.match(re.sub(r"^Cancelled\(", "CancelledError(", error))  # trio's, asyncio's
         return named[1][:MAX_NAME_CHARACTERS] if named else "error"
     kind = text(limit.get("type")) if isinstance(limit, dict) else text(limit)
     return f"{kind}_limit" if kind else NO_FAILURE

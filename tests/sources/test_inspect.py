@@ -263,6 +263,7 @@ def test_tokens_and_cost_are_those_of_the_model_under_test() -> None:
     [
         ("RuntimeError('no such tool')", "RuntimeError"),
         ("CancelledError('Cancelled via cancel scope 7f9f')", "CancelledError"),
+        ("Cancelled()", "CancelledError"),  # as trio names it
         ("Sandbox(docker) is gone", "error"),
         ("Error code: 429 - too many requests", "error"),
         ({"message": "KeyError('x')"}, "KeyError"),
