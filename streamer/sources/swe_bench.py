@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,7 +118,7 @@ class Place:
     """A run and its requested part.
 
     `report` is None if every report with the run's name counts. `shard` is the dataset if run ids are unique
-    only within a dataset.
+    only within a dataset. In an OpenHands run, `evaluation` names the logs and `served` the model.
     """
 
     home: Path
@@ -127,10 +127,12 @@ class Place:
     report: Path | None = None
     shard: str = ""
     guess: str = ""
+    evaluation: str = ""
+    served: str = ""
 
     @property
     def logs(self) -> Path:
-        return self.home / LOGS / self.run
+        return self.home / LOGS / (self.evaluation or self.run)
 
     def reports(self, options: ConvertOptions, problems: list[Unreadable]) -> list[Report]:
         beside = (self.home / e.name for e in entries(self.home) if e.is_file(follow_symlinks=False))
@@ -142,7 +144,7 @@ class Place:
             place = place_of(file, options, content)
             if content and "total_instances" not in content:
                 broken, content = [Unreadable(file, NO_REPORT)], {}
-            if (place.home, place.run) == (self.home, self.run):
+            if (place.logs, place.run) == (self.logs, self.run):
                 problems += broken
                 reports += [Report(place, file, content)] if content and place.model else []
         return reports
@@ -152,7 +154,7 @@ class Place:
         models = self.models()
         folders = subdirectories(self.home) if models else []
         for model in models:
-            yield max((folder / f"{model}.{self.run}.json" for folder in folders), key=mtime_ns)
+            yield max((folder / f"{model}.{self.logs.name}.json" for folder in folders), key=mtime_ns)
 
     def models(self) -> list[str]:
         return [directory.name for directory in subdirectories(self.logs)]
@@ -164,7 +166,7 @@ class Place:
 def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | None = None) -> Place:
     """The run of a report or a directory of logs; a model in `options` helps to split the name."""
     if is_directory(path):
-        return Place(path.absolute().parents[len(LOGS.parts)], path.name)
+        return _logged(path.absolute().parents[len(LOGS.parts)], path.name, None, options.model)
     stem = path.name.removesuffix(".json")
     parts = stem.split(".")
     splits = [(".".join(parts[:i]), ".".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)]
@@ -173,16 +175,17 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
             if is_directory(home / LOGS / run / model) and (
                 home == path.parent or not is_file(home / path.name)
             ):
-                return Place(home, run, model)
+                return _logged(home, run, model, options.model)
     content = peek(path) if content is None else content
     named = text(content.get("model_name_or_path")) or options.model
     if HOSTED_KEYS & content.keys():
         hosted = _HOSTED.fullmatch(stem)
         run, shard = (hosted[3], f"{hosted[1]}/{hosted[2]}") if hosted else (stem, "")
         return Place(path.parent, run, options.model or UNKNOWN, shard=shard)
-    if not splits or splits[0][1] == NAMELESS or parts[0] == OUTPUT:
+    is_default = parts[0].lower() == DEFAULT_MODEL and _openhands(path.parent)[0] is not None
+    if is_default or not splits or splits[0][1] == NAMELESS or parts[0] == OUTPUT:
         named = options.model if (named or "").lower() == DEFAULT_MODEL else named
-        return _nameless(path, stem.removesuffix(f".{NAMELESS}"), named)
+        return _nameless(path, OUTPUT if is_default else stem.removesuffix(f".{NAMELESS}"), named)
     settled = [s for s in splits if s[0] == (named or "").replace("/", "__") or s[1].startswith("eval_")]
     model, run = (settled or splits)[0]
     guess = "" if settled or len(splits) == 1 else f"model {model}, run {run}; --model NAME settles it"
@@ -190,16 +193,33 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
 
 
 def _nameless(path: Path, stem: str, model: str | None) -> Place:
-    """The run of an OpenHands report. Its directory is named after the model, the parent after the
-    dataset. Before version 1 a directory for the agent is between the two.
-    """
-    metadata = peek(path.with_name(OPENHANDS))
-    has_agent = metadata.get("agent_class") == path.parent.parent.name
-    above = [*reversed(path.parents[: 3 if has_agent else 2])]
-    folders = [clean_name(folder) for folder in above if folder.name]
+    """The run of an OpenHands report, with its newest logs if they are beside it."""
+    asked, above = _openhands(path.parent)
     own = [] if stem in (OUTPUT, NAMELESS) else [stem]
+    place = Place(path.parent, "/".join([*above, *own]), model or asked or UNKNOWN, path)
+    logs = max(subdirectories(path.parent / LOGS), key=mtime_ns, default=path)
+    models = [directory.name for directory in subdirectories(logs)]
+    if own or not asked or len(models) != 1:
+        return place
+    return replace(place, model=models[0], report=None, evaluation=logs.name, served=place.model or "")
+
+
+def _logged(home: Path, run: str, model: str | None, given: str | None) -> Place:
+    """The run of logs. Beside OpenHands' metadata, the harness's run id and model say nothing."""
+    asked, above = _openhands(home)
+    place = Place(home, run, model)
+    return replace(place, run="/".join(above), evaluation=run, served=given or asked) if asked else place
+
+
+def _openhands(home: Path) -> tuple[str | None, list[str]]:
+    """The model in OpenHands' metadata, and the names of the directories above. The lowest is named after the
+    model, its parent after the dataset. Before version 1 a directory for the agent is between the two.
+    """
+    metadata = peek(home / OPENHANDS)
+    has_agent = metadata.get("agent_class") == home.parent.name
+    above = reversed([home, *home.parents][: 3 if has_agent else 2])
     asked = text((part(metadata, "llm") or part(metadata, "llm_config")).get("model"))
-    return Place(path.parent, "/".join([*folders, *own]), model or asked or UNKNOWN, path)
+    return asked, [clean_name(folder) for folder in above if folder.name]
 
 
 def is_report(path: Path) -> bool:
@@ -322,8 +342,8 @@ class SweBench:
             shared = {other: place.logged(other) for other, host in guests.items() if host is report}
             own = shared.get(model or "") or endings.keys() - set().union(*shared.values())
             endings = {task: ending for task, ending in endings.items() if task in own}
-            results = _Results(path, model or UNKNOWN, report, options, endings)
-            yield from results.trials(place.logs / results.model, within)
+            results = _Results(path, place.served or model or UNKNOWN, report, options, endings)
+            yield from results.trials(place.logs / (model or UNKNOWN), within)
             if differing := results.differing:
                 plan.notes.append(
                     f"{counted(len(differing), 'instance')} with another verdict in {REPORT} than in the "

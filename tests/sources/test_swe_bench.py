@@ -264,6 +264,23 @@ def test_r34_copies_of_a_report_of_openhands_never_become_one_run(tmp_path: Path
     assert set(converted(tmp_path)[1].runs) == expected
 
 
+@pytest.mark.parametrize("name", ["output.report", "OpenHands.eval", "OpenHands.output.swebench"])
+def test_r34_a_report_of_openhands_and_the_logs_beside_it_are_one_run(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "swe-test" / "m_maxiter_100"
+    write_json(home / "metadata.json", {"llm": {"model": "acme/m"}})
+    report = write_json(home / f"{name}.json", REPORT)
+    assert converted(report)[1].runs == ["swe-test/m_maxiter_100"]
+    evaluation = "eval" if name == "output.report" else name.removeprefix("OpenHands.")
+    for task, resolved in {"a": True, "b": False}.items():
+        logs = home / "logs" / "run_evaluation" / evaluation
+        write_json(logs / "OpenHands" / task / "report.json", {task: {"resolved": resolved}})
+    for given in (tmp_path, home, report, logs):
+        events, said = converted(given)
+        assert (said.runs, len(trials_of(events))) == (["swe-test/m_maxiter_100"], 4)
+        assert {trial["model"] for trial in trials_of(events)} == {"acme/m"}
+        assert (plan_of(events)["tasks"], events[-1]["status"]) == ([*"abcd"], "completed")
+
+
 @pytest.mark.parametrize("key", ["llm", "llm_config"])
 def test_openhands_metadata_names_the_model_where_the_report_does_not(tmp_path: Path, key: str) -> None:
     file = write_json(tmp_path / "d" / "m" / "output.report.json", REPORT)
