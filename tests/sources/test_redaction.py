@@ -280,17 +280,22 @@ def test_the_parts_of_a_run_have_the_events_of_the_whole(home: Path) -> None:
     assert SweBench().part(home / REPORT, home / REPORT) is None
 
 
-def test_a_broken_report_of_an_instance_is_an_error_and_reported(home: Path) -> None:
-    """As `make_run_report` counts it."""
+@pytest.mark.parametrize("content", ["", "{"])
+def test_a_broken_report_of_an_instance_is_named_unless_the_run_lists_it_as_an_error(
+    home: Path, content: str
+) -> None:
+    """As `make_run_report` counts it. On Modal an instance with an error has an empty report."""
     file = home / "logs/run_evaluation/nightly" / MODEL / "django__django-1" / "report.json"
+    file.write_text(content)
+    assert [reason[:28] for _, reason in converted(home / REPORT)[1].unreadable] == [
+        "django__django-1/report.json"
+    ]
     report = json.loads((home / REPORT).read_text())
     report["unresolved_ids"].remove("django__django-1")
     report["error_ids"].append("django__django-1")
     write_json(home / REPORT, report)
-    file.write_text("")
     events, said = converted(home / REPORT)
-    assert by_task(events)["django__django-1"]["failure_mode"] == "error"
-    assert [reason[:28] for _, reason in said.unreadable] == ["django__django-1/report.json"]
+    assert (by_task(events)["django__django-1"]["failure_mode"], said.unreadable) == ("error", [])
 
 
 @pytest.mark.parametrize("content", ["{}", '{"other": {"resolved": true}}', '{"django__django-1": {}}'])
