@@ -70,6 +70,8 @@ from streamer.text import counted
 # `/` in a model's name is written as `__`. Two others write reports with the same lists:
 #
 # <dataset>__<split>__<run>.json             sb-cli, which names no model; its early versions: <run>.json
+# <user>/<config, model, dataset>/
+#   results.json                             the same report, moved by SWE-agent
 # <dataset>/<model, options>/
 #   output.report.json  metadata.json        OpenHands, also for benchmarks of its own
 # <dataset>/<agent>/<model, options>/
@@ -82,8 +84,10 @@ METADATA, REPORT, INSTANCE_LOG = "run.json", "report.json", "run_instance.log"
 OPENHANDS = "metadata.json"
 """OpenHands' file with the model beside its report: under `llm`, before version 1 under `llm_config`."""
 
-OUTPUT, NAMELESS = "output", "report"
-"""OpenHands's placeholders for model and run id in a report's name; a copy's name continues after them."""
+OUTPUT, NAMELESS, MOVED = "output", "report", "results"
+"""Placeholders for model and run id in a report's name; a copy's name continues after them. The first two are
+OpenHands', the last is SWE-agent's for a report of sb-cli.
+"""
 
 DEFAULT_MODEL = "openhands"
 """OpenHands' model name in its own reports if its user gave none, in either capitalisation."""
@@ -178,7 +182,7 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
                 return _logged(home, run, model, options.model)
     content = peek(path) if content is None else content
     named = text(content.get("model_name_or_path")) or options.model
-    if HOSTED_KEYS & content.keys():
+    if HOSTED_KEYS & content.keys() and stem != MOVED:
         hosted = _HOSTED.fullmatch(stem)
         run, shard = (hosted[3], f"{hosted[1]}/{hosted[2]}") if hosted else (stem, "")
         return Place(path.parent, run, options.model or UNKNOWN, shard=shard)
@@ -193,9 +197,9 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
 
 
 def _nameless(path: Path, stem: str, model: str | None) -> Place:
-    """The run of an OpenHands report, with its newest logs if they are beside it."""
+    """The run of a report that its directories name, with OpenHands' newest logs if they are beside it."""
     asked, above = _openhands(path.parent)
-    own = [] if stem in (OUTPUT, NAMELESS) else [stem]
+    own = [] if stem in (OUTPUT, NAMELESS, MOVED) else [stem]
     place = Place(path.parent, "/".join([*above, *own]), model or asked or UNKNOWN, path)
     logs = max(subdirectories(path.parent / LOGS), key=mtime_ns, default=path)
     models = [directory.name for directory in subdirectories(logs)]

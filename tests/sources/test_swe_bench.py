@@ -314,6 +314,12 @@ def test_a_report_of_an_early_sb_cli_has_only_the_run_id_in_its_name(tmp_path: P
     assert converted(write_json(tmp_path / f"{run}.json", hosted))[0][-1]["status"] == "completed"
 
 
+def test_r34_reports_of_sb_cli_that_swe_agent_moved_are_runs_of_their_directories(tmp_path: Path) -> None:
+    for run in ("default__m1", "default__m2"):
+        file = write_json(tmp_path / "me" / run / "results.json", REPORT | {"pending_ids": []})
+        assert converted(file)[1].runs == [f"me/{run}"]
+
+
 @pytest.mark.parametrize(("dataset", "name"), [("/data/me/a.json", "a.json"), ("org/set", "org/set")])
 def test_a_dataset_on_this_machine_is_named_without_its_path(tmp_path: Path, dataset: str, name: str) -> None:
     write_json(tmp_path / "acme.run.json", REPORT)
