@@ -352,19 +352,21 @@ def _labels(row: Row) -> dict[str, str] | None:
 
 
 def _planned_metrics(whole: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    scores = {}
-    for result in objects(whole, RESULTS):
-        config = part(result, "metric_config")
-        scores[_score_name(result.get("evaluation_result_id"))] = present(
+    scores: dict[str, Any] = {}
+    results = objects(whole, RESULTS)
+    configs = [part(result, "metric_config") for result in results]
+    are_lower = bool(configs) and all(config.get("lower_is_better") is True for config in configs)
+    for result, config in zip(results, configs, strict=True):
+        named = result.get("evaluation_result_id")
+        is_lower = are_lower if id_of(named) is None else config.get("lower_is_better") is True
+        scores[_score_name(named)] = present(
             {
-                "direction": "lower" if config.get("lower_is_better") is True else "higher",
+                "direction": "lower" if is_lower else "higher",
                 "unit": text(config.get("metric_unit")),
-                "label": text(result.get("evaluation_result_id")),
+                "label": text(named),
             }
         )
-    if id_of(row.get("evaluation_result_id")) is None and {s["direction"] for s in scores.values()} == {
-        "lower"
-    }:
+    if id_of(row.get("evaluation_result_id")) is None and are_lower:
         scores.setdefault(SCORE, {"direction": "lower"})
     return scores
 

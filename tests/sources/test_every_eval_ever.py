@@ -191,6 +191,14 @@ def test_r30_a_score_that_names_no_result_is_lower_is_better_where_all_results_a
     assert plan_of(converted(file)[0])["metrics"].get("score") == score
 
 
+def test_r31_of_results_without_ids_the_last_does_not_say_which_score_is_better(tmp_path: Path) -> None:
+    configs = [{"metric_config": {"lower_is_better": is_lower}} for is_lower in (False, True)]
+    write_json(tmp_path / "x.json", {"evaluation_results": configs})
+    events, _ = converted(a_file(tmp_path / "x_samples.jsonl", a_row(score=1.0, correct=True)))
+    assert plan_of(events)["metrics"]["score"] == {"direction": "higher"}
+    assert trials_of(events)[0]["resolved"] is True
+
+
 @pytest.mark.parametrize("empty", [None, 0])
 def test_r2_tokens_are_in_any_row_of_a_sample(tmp_path: Path, empty: int | None) -> None:
     names = ("input_tokens", "output_tokens", "total_tokens")
