@@ -384,12 +384,15 @@ def _made(whole: Mapping[str, Any]) -> dict[str, str] | None:
     generated = [part(part(result, "generation_config"), "generation_args") for result in results]
     first = generated[0] if generated and all(one == generated[0] for one in generated) else {}
     datasets = {text(part(result, "source_data").get("dataset_name")) for result in results}
+    scorings = [part(part(result, "metric_config"), "llm_scoring") for result in results]
+    judges = {text(part(by, "model_info").get("id")) for one in scorings for by in objects(one, "judges")}
     return made_with(
         {name: first.get(name) for name in _GENERATED}
         | {
             "dataset": sorted(filter(None, datasets)),
             "harness_version": " ".join(filter(None, (text(library.get(of)) for of in ("name", "version")))),
             "limits": first.get("eval_limits"),
+            "judge": sorted(filter(None, judges)),
             "platform": part(whole, "model_info").get("inference_platform"),
         }
     )

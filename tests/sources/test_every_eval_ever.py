@@ -199,6 +199,14 @@ def test_r31_of_results_without_ids_the_last_does_not_say_which_score_is_better(
     assert trials_of(events)[0]["resolved"] is True
 
 
+def test_r36_the_judges_of_all_scores_are_in_the_provenance(tmp_path: Path) -> None:
+    scorings = [{"judges": [{"model_info": {"id": name}}]} for name in ("org/b", "org/a", "org/b")]
+    results = [{"metric_config": {"llm_scoring": scoring}} for scoring in (*scorings, None)]
+    write_json(tmp_path / "x.json", {"evaluation_results": results})
+    events, _ = converted(a_file(tmp_path / "x_samples.jsonl", a_row()))
+    assert plan_of(events)["provenance"] == {"judge": "org/a,org/b"}
+
+
 @pytest.mark.parametrize("empty", [None, 0])
 def test_r2_tokens_are_in_any_row_of_a_sample(tmp_path: Path, empty: int | None) -> None:
     names = ("input_tokens", "output_tokens", "total_tokens")
