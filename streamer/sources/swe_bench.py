@@ -139,7 +139,8 @@ class Place:
         return self.home / LOGS / (self.evaluation or self.run)
 
     def reports(self, options: ConvertOptions, problems: list[Unreadable]) -> list[Report]:
-        beside = (self.home / e.name for e in entries(self.home) if e.is_file(follow_symlinks=False))
+        here = (e for e in entries(self.home) if self.evaluation or self.run in e.name)
+        beside = (self.home / e.name for e in here if e.is_file(follow_symlinks=False))
         files = [self.report] if self.report else filter(is_report, chain(self._elsewhere(), beside))
         reports = []
         for file in files:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.base import ConvertOptions
+from streamer.sources import swe_bench
+from streamer.sources.base import ConvertOptions, Unreadable
+from streamer.sources.files import read_optional
 from streamer.sources.swe_bench import place_of
 from tests.sources.builders import converted, plan_of, trials_of, write_json
 
@@ -100,6 +102,22 @@ def test_r35_a_report_inside_another_object_is_said_and_ends_no_run(tmp_path: Pa
     [(_, reason)] = report.unreadable
     assert reason == 'no report of SWE-bench: "total_instances" is inside another object'
     assert [event["type"] for event in events] == ["run_started"]
+
+
+def test_the_reports_of_other_runs_are_not_read_again_for_each_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for run in ("one", "two", "three"):
+        write_json(tmp_path / f"acme.{run}.json", REPORT)
+    read: list[str] = []
+
+    def reading(file: Path, problems: list[Unreadable]) -> dict[str, Any]:
+        read.append(file.name)
+        return read_optional(file, problems)
+
+    monkeypatch.setattr(swe_bench, "read_optional", reading)
+    assert len(trials_of(converted(tmp_path)[0])) == 12
+    assert max(map(read.count, ("acme.one.json", "acme.two.json"))) == 2  # for the plan and the trials
 
 
 def test_a_broken_report_leaves_other_runs_whole_and_is_said_once(tmp_path: Path) -> None:
