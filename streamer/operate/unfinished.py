@@ -281,6 +281,8 @@ def swe_bench_commands(left: Unfinished, path: str | None) -> Commands:
     """Evaluate the instances again in the same run. The harness skips instances with a report."""
     if path is None:
         raise CannotSelect("name the predictions file with --path, like preds.jsonl")
+    if "/" in left.run_id:
+        raise CannotSelect(f"run {visible(left.run_id)} is named after directories, not by SWE-bench")
     models = sorted({trial.agent_model for trial in left.trials})
     if len(models) > 1:
         raise CannotSelect(f"predictions are for one model; name it with --agent: {', '.join(models)}")

@@ -172,6 +172,12 @@ def test_swe_bench_removes_reports_and_names_instances(model: str, folder: str) 
     assert made.remarks == []
 
 
+def test_a_run_that_directories_name_has_no_run_id_of_swe_bench() -> None:
+    left = left_of(a_failure("error", task_id="a")).model_copy(update={"run_id": "swe-test/m_maxiter_100"})
+    with pytest.raises(CannotSelect, match="run swe-test/m_maxiter_100 is named after directories"):
+        COMMANDS["swe-bench"](left, "preds.jsonl")
+
+
 @pytest.mark.parametrize("path", [".", "..", "runs/..", "/", ""])
 def test_terminal_bench_needs_the_name_of_the_run_s_directory(path: str) -> None:
     with pytest.raises(CannotSelect, match="such as runs/NAME"):
