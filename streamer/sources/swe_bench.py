@@ -102,6 +102,7 @@ GUESSED = "with model and run split at the last dot in the report's name"
 """The remark on a name with several dots but without logs."""
 
 _HOSTED = re.compile(r"(.+?)__(.+?)__(.+)", re.DOTALL)
+_MODEL = re.compile(r'"model": ?"([^"]+)"')
 
 _READ_CHARACTERS = 8 * 1024 * 1024
 """The part of a file that is searched for the mark: several times the longest report."""
@@ -217,13 +218,19 @@ def _logged(home: Path, run: str, model: str | None, given: str | None) -> Place
 
 
 def _openhands(home: Path) -> tuple[str | None, list[str]]:
-    """The model in OpenHands' metadata, and the names of the directories above. The lowest is named after the
-    model, its parent after the dataset. Before version 1 a directory for the agent is between the two.
+    """The model in OpenHands' metadata, and the directories that name its run: the dataset's and the model's,
+    which is nested for each `/` in the name. Before version 1 a directory for the agent is between the two.
+    Harbor's benchmarks have `llm` as JSON in text.
     """
     metadata = peek(home / OPENHANDS)
+    written = _MODEL.search(text(metadata.get("llm")) or "")
+    model = text((part(metadata, "llm") or part(metadata, "llm_config")).get("model"))
+    asked = written[1] if written else model
+    nested = (asked or "").split("/")[:-1]
+    is_nested = nested == [folder.name for folder in reversed(home.parents[: len(nested)])]
     has_agent = metadata.get("agent_class") == home.parent.name
-    above = reversed([home, *home.parents][: 3 if has_agent else 2])
-    asked = text((part(metadata, "llm") or part(metadata, "llm_config")).get("model"))
+    depth = 2 + has_agent + (len(nested) if is_nested else 0)
+    above = reversed([home, *home.parents][:depth])
     return asked, [clean_name(folder) for folder in above if folder.name]
 
 

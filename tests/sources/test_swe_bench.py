@@ -262,6 +262,17 @@ def test_r34_reports_of_openhands_are_runs_of_their_directories(tmp_path: Path, 
     assert len(converted(tmp_path)[1].runs) == 2
 
 
+@pytest.mark.parametrize("llm", [{"model": "proxy/acme/m"}, '{"model":"proxy/acme/m","timeout":300}'])
+def test_r34_reports_of_openhands_lie_deeper_with_each_slash_in_the_model(tmp_path: Path, llm: Any) -> None:
+    for dataset in ("lite", "verified"):
+        home = tmp_path / dataset / "proxy" / "acme" / "m_sdk_1_maxiter_100"
+        write_json(home / "metadata.json", {"llm": llm})
+        write_json(home / "output.report.json", REPORT)
+        events, said = converted(home)
+        assert said.runs == [f"{dataset}/proxy/acme/m_sdk_1_maxiter_100"]
+        assert {trial["model"] for trial in trials_of(events)} == {"proxy/acme/m"}
+
+
 def test_r34_early_reports_of_openhands_on_two_datasets_are_two_runs(tmp_path: Path) -> None:
     for dataset in ("lite", "verified"):
         home = tmp_path / dataset / "CodeActAgent" / "m_maxiter_100"
