@@ -133,7 +133,7 @@ class Place:
     shard: str = ""
     guess: str = ""
     evaluation: str = ""
-    served: str = ""
+    served: str | None = None
 
     @property
     def logs(self) -> Path:
@@ -199,22 +199,23 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
 
 
 def _nameless(path: Path, stem: str, model: str | None) -> Place:
-    """The run of a report that its directories name, with OpenHands' newest logs if they are beside it."""
+    """The run of a report that its directories name, with OpenHands' only logs if they are beside it."""
     asked, above = _openhands(path.parent)
     own = [] if stem in (OUTPUT, NAMELESS, MOVED) else [stem]
     place = Place(path.parent, "/".join([*above, *own]), model or asked or UNKNOWN, path)
-    logs = max(subdirectories(path.parent / LOGS), key=mtime_ns, default=path)
-    models = [directory.name for directory in subdirectories(logs)]
-    if own or not asked or len(models) != 1:
+    evaluations = subdirectories(path.parent / LOGS)
+    models = [directory.name for logs in evaluations for directory in subdirectories(logs)]
+    if own or not asked or len(evaluations) != 1 or len(models) != 1:
         return place
-    return replace(place, model=models[0], report=None, evaluation=logs.name, served=place.model or "")
+    return replace(place, model=models[0], report=None, evaluation=evaluations[0].name, served=place.model)
 
 
 def _logged(home: Path, run: str, model: str | None, given: str | None) -> Place:
-    """The run of logs. Beside OpenHands' metadata, the harness's run id and model say nothing."""
+    """The run of logs. Beside OpenHands' metadata, the harness's model and its only run id say nothing."""
     asked, above = _openhands(home)
-    place = Place(home, run, model)
-    return replace(place, run="/".join(above), evaluation=run, served=given or asked) if asked else place
+    own = [run] if len(subdirectories(home / LOGS)) > 1 else []
+    named = Place(home, "/".join([*above, *own]), model, evaluation=run, served=given or asked)
+    return named if asked else Place(home, run, model)
 
 
 def _openhands(home: Path) -> tuple[str | None, list[str]]:

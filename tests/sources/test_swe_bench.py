@@ -308,6 +308,9 @@ def test_r34_a_report_of_openhands_and_the_logs_beside_it_are_one_run(tmp_path: 
         assert (said.runs, len(trials_of(events))) == (["swe-test/m_maxiter_100"], 4)
         assert {trial["model"] for trial in trials_of(events)} == {"acme/m"}
         assert (plan_of(events)["tasks"], events[-1]["status"]) == ([*"abcd"], "completed")
+    write_json(logs.with_name("again") / "OpenHands" / "a" / "report.json", {"a": {"resolved": False}})
+    runs = {trial["run_id"] for trial in trials_of(converted(logs.parent)[0])}
+    assert runs == {f"swe-test/m_maxiter_100/{again}" for again in (evaluation, "again")}
 
 
 @pytest.mark.parametrize("key", ["llm", "llm_config"])
