@@ -304,12 +304,20 @@ class SweBench:
         plan.problems += (
             Unreadable(report.file, why) for report in reports for why in _wrong_with(report.content)
         )
-        metadata = read_optional(place.logs / METADATA, plan.problems)
+        about = peek(place.home / OPENHANDS) if _openhands(place.home)[0] else {}
+        metadata = about | read_optional(place.logs / METADATA, plan.problems)
         revision = max(map(mtime_ns, (place.logs / METADATA, *(report.file for report in reports))))
         tasks = {task for report in reports for task in _planned(report.content)}
         datasets = {report.place.shard.partition("/")[0] for report in reports} - {""}
         dataset = metadata.get("dataset") or (datasets.pop() if len(datasets) == 1 else None)
-        made = made_with({"dataset": metadata.get("dataset"), "split": metadata.get("split")})
+        made = made_with(
+            {
+                "dataset": metadata.get("dataset"),
+                "split": metadata.get("split") or about.get("dataset_split") or about.get("data_split"),
+                "limits": {"turns": about.get("max_iterations")},
+                "agent_version": about.get("openhands_sdk_version"),
+            }
+        )
         is_local = "dataset" in metadata and "dataset" not in (made or {})
         plan.started = present(
             {

@@ -324,6 +324,21 @@ def test_openhands_metadata_names_the_model_where_the_report_does_not(tmp_path: 
     assert {trial["model"] for trial in trials_of(converted(file, model="m")[0])} == {"m"}
 
 
+def test_r36_openhands_metadata_says_how_the_run_was_made(tmp_path: Path) -> None:
+    made = {
+        "dataset": "org/set",
+        "dataset_split": "test",
+        "max_iterations": 100,
+        "openhands_sdk_version": "1.2",
+    }
+    write_json(tmp_path / "d" / "m" / "metadata.json", {"llm": {"model": "m"}} | made)
+    plan = plan_of(converted(write_json(tmp_path / "d" / "m" / "output.report.json", REPORT))[0])
+    assert (plan["benchmark"], plan["provenance"]) == (
+        "org/set",
+        {"dataset": "org/set", "split": "test", "limits": "turns=100", "agent_version": "1.2"},
+    )
+
+
 def test_reports_of_sb_cli_with_one_run_id_for_two_datasets_replace_nothing(tmp_path: Path) -> None:
     hosted = REPORT | {"failed_ids": ["e"], "pending_ids": ["f"], "total_instances": 6}
     for dataset in ("swe-bench_lite__dev", "SWE-bench_Verified__test"):
