@@ -388,9 +388,10 @@ def footnotes(groups: Sequence[Summary], *, short: bool = False) -> list[str]:
     }
     lines = [EXPLAINED[mark] for mark, stands in marks.items() if stands]
     single = [group for group in groups if value_at(group, ("agent_model",)) != ALL_AGENTS] or groups
-    judged = [counts for group in single if (counts := judged_of(group))]
-    if judged:
-        scored, trials = map(sum, zip(*judged, strict=True))
+    if any(map(judged_of, single)):
+        on_scores = [one for one in single if value_at(one, ("grade_basis",)) == "composite_median"]
+        paths = ("coverage", "impl_rate"), ("trials",)
+        scored, trials = (sum(value_at(one, path) or 0 for one in on_scores) for path in paths)
         lines.append(f"A judge scored {scored:,} of {trials:,} trials. Grade and composite use only these.")
     lines += _not_of_all(single)
     undeclared = any(
@@ -401,31 +402,36 @@ def footnotes(groups: Sequence[Summary], *, short: bool = False) -> list[str]:
 
 def _not_of_all(groups: Sequence[Summary]) -> Iterable[str]:
     """The numbers of trials behind rates and means that do not rest on all trials of a row (R1, R31)."""
-    whole = [value_at(group, ("trials",)) for group in groups]
-    judged = [value_at(group, ("verdict_trials",)) for group in groups]
-    alone = [of and trials - of for of, trials in zip(judged, whole, strict=True)]
-    if any(alone):
+    whole, judged = _of_agents(groups, "trials"), _of_agents(groups, "verdict_trials")
+    alone = {who: of and whole[who] - of for who, of in judged.items()}
+    if any(alone.values()):
         yield (
-            f"{_of_trials(alone, groups)} have numbers alone and no verdict. Pass rate, accuracy and pass@k "
+            f"{_of_trials(alone, whole)} have numbers alone and no verdict. Pass rate, accuracy and pass@k "
             "leave them out."
         )
     named = named_of(groups)[:MOST_NAMED_COLUMNS]
     means: list[tuple[str, tuple[str, ...]]] = [("a known cost", ("coverage", "cost_usd"))]
     means += [(column.title, (*column.path[:-1], "count")) for column in named]
     for title, path in means:
-        counts = [value_at(group, path) for group in groups]
-        some = [have and have * (have < trials) for have, trials in zip(counts, whole, strict=True)]
-        if any(some):
-            yield f"{_of_trials(some, groups)} have {title}. Its mean is over these."
+        some = {who: have * (have < whole[who]) for who, have in _of_agents(groups, *path).items()}
+        if any(some.values()):
+            yield f"{_of_trials(some, whole)} have {title}. Its mean is over these."
 
 
-def _of_trials(parts: Sequence[int | None], groups: Sequence[Summary]) -> str:
-    """Parts of the trials of some groups, of which others have none; with the agents' unescaped names."""
-    some = [(part, group) for part, group in zip(parts, groups, strict=True) if part]
-    names = [str(name) for _, group in some if (name := value_at(group, ("agent_model",)))]
-    whose = f" of {', '.join(dict.fromkeys(names))}" if names and len(some) < len(groups) else ""
-    trials = sum(value_at(group, ("trials",)) for _, group in some)
-    return f"{sum(part for part, _ in some):,} of {counted(trials, 'trial')}{whose}"
+def _of_agents(groups: Iterable[Summary], *path: str) -> dict[str, int]:
+    """A count of trials, summed over the rows of each agent; "" for rows that name none."""
+    counts: dict[str, int] = {}
+    for group in groups:
+        who = str(value_at(group, ("agent_model",)) or "")
+        counts[who] = counts.get(who, 0) + (value_at(group, path) or 0)
+    return counts
+
+
+def _of_trials(parts: Mapping[str, int], whole: Mapping[str, int]) -> str:
+    """Parts of the trials of some agents, of which others have none; with the agents' unescaped names."""
+    some = {who: part for who, part in parts.items() if part}
+    whose = f" of {', '.join(some)}" if len(some) < len(parts) else ""
+    return f"{sum(some.values()):,} of {counted(sum(whole[who] for who in some), 'trial')}{whose}"
 
 
 def _missing(groups: Sequence[Summary]) -> Iterable[str]:

@@ -101,6 +101,13 @@ CASES = {
         "trials of a:m",
         "2 of 4 trials have a known cost. Its mean is over these.",
     ),
+    "a cost that a trial of one label lacks": Case(
+        [*trials(2, 1, cost_usd=1.0, labels={"k": "x"}), {"task_id": "t2", "labels": {"k": "x"}}]
+        + [{"task_id": "t3", "cost_usd": 1.0, "labels": {"k": "y"}}],
+        ["fold", "-", "--by", "label:k"],
+        "2 of 3 trials",
+        "3 of 4 trials have a known cost. Its mean is over these.",
+    ),
     "an end that is called what the state says": Case(
         [plan(tasks=2, attempts=1), *trials(2, 1), {**ENDED, "status": "completed"}],
         FOLD,
@@ -136,6 +143,12 @@ CASES = {
         ["fold", "-", "--by", "subtest"],
         "A judge scored 2 of 20 trials",
         "A judge scored 1 of 10 trials",
+    ),
+    "a tier that waits for its judge beside a judged one": Case(
+        [plan(judged=True), *trials(10, 6, tier="T0", score=0.2), *trials(10, 6, tier="T1")],
+        FOLD,
+        "A judge scored 0 of 10 trials",
+        "A judge scored 10 of 20 trials",
     ),
     "a complete run that waits for all its scores": Case(
         [plan(tasks=10, attempts=1, judged=True), *trials(10, 6), ENDED],
