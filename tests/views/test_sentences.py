@@ -207,6 +207,13 @@ CASES = {
     "two tasks that only one side passes": Case(
         sides(trials(2, 2), trials(2, 0)), COMPARE, "no difference", "no interval, so no conclusion", 3
     ),
+    "different tasks of a run that goes on": Case(
+        [*sides(trials(9, 9), []), *sides([], [plan(tasks=12, attempts=1), *trials(4, 2)])[:-1]],
+        COMPARE,
+        "50.0 % of all its 12",
+        "B passes 50.0 % of these and 50.0 % of the 4 with verdicts of its 12",
+        3,
+    ),
     "a gate on a metric of three tasks, after the end": Case(
         sides(trials(3, 3, metrics={"x": 1.0}), trials(3, 3, metrics={"x": 1.0})),
         ["gate", "A.ndjson", "--against", "B.ndjson", "--metric", "metrics/x"],

@@ -464,11 +464,15 @@ def _words_of(
         words = between(b.run, a.run, b.agent_model, a.agent_model, rates, every_task=judges_every)
     if tasks.differ:
         common = zip(*tasks.pairs.values(), strict=True) if tasks.pairs else ((), ())
-        rated = zip("BA", common, (b, a), tasks.total, strict=True)
+        every = [list(side.outcomes.tasks.values()) for side in (b, a)]
+        judged = [sum(one.known > 0 for one in of) for of in every]
+        whole = [
+            f"all its {total:,}" if have == total else f"the {have:,} with verdicts of its {total:,}"
+            for have, total in zip(judged, tasks.total, strict=True)
+        ]
         stated = [
-            f"{name} passes {percent(_rate(these))} of these and "
-            f"{percent(_rate(side.outcomes.tasks.values()))} of all its {total:,}"
-            for name, these, side, total in rated
+            f"{name} passes {percent(_rate(these))} of these and {percent(_rate(of))} of {which}"
+            for name, these, of, which in zip("BA", common, every, whole, strict=True)
         ]
         words.append(f"{counted(len(tasks.pairs), 'task')} in common: {'; '.join(reversed(stated))}")
     runs = {side.run.run.run_id: side.run.run for side in (a, b)}
