@@ -115,6 +115,7 @@ from streamer.web.models import (
     ListedTrial,
     MatrixQuery,
     NoQuery,
+    NoSuchTask,
     NoSuchTrial,
     Operation,
     OutlookQuery,
@@ -692,7 +693,10 @@ async def _tasks(web: Web, query: TasksQuery) -> list[TaskHistory]:
 
 @_get("/api/tasks/{task}", "A task over the latest 400 runs of a benchmark, and who tried it.")
 async def _task(web: Web, query: TasksQuery, task: str) -> TaskPage:
-    return task_page(await _past_runs(web, query.benchmark), task)
+    page = task_page(await _past_runs(web, query.benchmark), task)
+    if not page.runs:
+        raise NoSuchTask(task)
+    return page
 
 
 async def _past_runs(web: Web, benchmark: str | None, run: str | None = None) -> list[PastRun]:

@@ -449,6 +449,13 @@ def checked(model: type[Q], given: Mapping[str, Any], besides: Iterable[str] = (
         raise BadQuery(f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Allowed: {allowed}") from error
 
 
+class NoSuchTask(Refused):
+    status = 404
+
+    def __init__(self, task: str) -> None:
+        super().__init__(f"No trial of a task {task!r} has a verdict; /api/tasks lists the tasks that have one")
+
+
 class NoSuchTrial(Refused):
     status = 404
 
