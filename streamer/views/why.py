@@ -397,7 +397,8 @@ def totals_lines(moves: MetricMoves) -> list[str]:
     for total in moves.totals:
         about = f"{visible(moves.metric)} of {visible(total.agent_model)}"
         if not total.moves:
-            lines.append(f"{about} stayed at {number(total.after)}")
+            unknown = "is unknown; --metric names another number"
+            lines.append(f"{about} {unknown if total.after is None else f'stayed at {number(total.after)}'}")
             continue
         ends = (total.before, total.after)
         before, after = ("unknown" if value is None else number(value) for value in ends)

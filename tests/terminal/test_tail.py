@@ -378,8 +378,8 @@ def test_since_begins_after_a_position_and_as_of_ends_at_one(file: Path) -> None
     [
         ("mean_cost", "$0.5000"),
         ("cost_of_pass", "cost_of_pass of other:gpt-5 moved from unknown to inf"),
-        ("metrics/reward", "metrics/reward of other:gpt-5 stayed at –"),
-        ("mean_speedup", "mean_speedup of terminus:gpt-5 stayed at –"),
+        ("metrics/reward", "metrics/reward of other:gpt-5 is unknown"),
+        ("mean_speedup", "mean_speedup of terminus:gpt-5 is unknown"),
     ],
 )
 def test_other_metrics_are_written_as_on_their_boards(file: Path, metric: str, said: str) -> None:

@@ -80,10 +80,11 @@ def test_names_are_safe_to_print() -> None:
 
 def test_the_sums_say_where_a_number_came_from_and_where_it_stayed() -> None:
     totals = (Total("a:m", None, 0.5, 3, 1, 1), Total("b:m", 0.25, 0.5, 1, 1, 0), Total("c:m", 0.5, 0.5))
-    assert totals_lines(moves_of(totals=totals)) == [
+    assert totals_lines(moves_of(totals=(*totals, Total("d:m", None, None)))) == [
         "pass_rate of a:m moved from unknown to 50.00 % by 3 events: 1 up, 1 down",
         "pass_rate of b:m moved from 25.00 % to 50.00 % (+25.00 points) by 1 event: 1 up, 0 down",
         "pass_rate of c:m stayed at 50.00 %",
+        "pass_rate of d:m is unknown; --metric names another number",
     ]
 
 
