@@ -234,9 +234,8 @@ class Commands:
         """Remove files, because the harness skips trials that have one. None: the name leads elsewhere."""
         every = list(files)
         if None in every:
-            self.remarks.append(
-                f"left out: {counted(every.count(None), 'trial')} whose names are not directory names"
-            )
+            trials = counted(every.count(None), "trial")
+            self.remarks.append(f"left out: {trials} without a name that can be a directory's")
         if paths := self.safe((str(file) for file in every if file is not None), "trial"):
             self.add("rm", "-f", "--", *paths)
 

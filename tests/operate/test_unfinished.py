@@ -11,7 +11,7 @@ import pytest
 
 from streamer.operate.unfinished import COMMANDS, CannotSelect, Commands, Unfinished, unfinished_in
 from tests.support.cli import streamer
-from tests.support.events import Event, a_plan, a_retraction, a_start, a_trial, folded, summaries
+from tests.support.events import Event, a_plan, a_retraction, a_start, a_trial, an_end, folded, summaries
 
 AGENT = "terminus:gpt-5"
 
@@ -135,6 +135,11 @@ def test_harbor_filters_by_the_types_that_no_other_trial_has() -> None:
         "rm -f -- jobs/run-1/a__1/result.json",
         "harbor job resume --job-path=jobs/run-1 --filter-error-type=RateLimitError",
     ]
+
+
+def test_a_trial_that_lacks_a_directory_s_name_is_left_out_in_these_words() -> None:
+    made = commands("harbor", a_trial(resolved=None), an_end())
+    assert made.remarks == ["left out: 1 trial without a name that can be a directory's"]
 
 
 def test_harbors_default_filter_removes_no_trial_with_a_verdict() -> None:
