@@ -97,16 +97,17 @@ def what_is_held(partitions: Iterable[PartitionLag], topic: str) -> str | None:
     """What waits behind open transactions.
 
     >>> print(what_is_held([PartitionLag(0, 0, 7, 7, held=50), PartitionLag(1, 0, 5, 5)], "trial-events"))
-    Up to 50 events wait behind an open transaction of another client, in partitions 0 of topic \
+    Up to 50 events wait behind an open transaction of another client, in partition 0 of topic \
 'trial-events'. \
 They count once it ends. End its producer, or abort it with kafka-transactions.sh
     """
     held = {partition.partition: partition.held for partition in partitions if partition.held}
     if not held:
         return None
+    where = f"partition{'s' * (len(held) > 1)} {', '.join(map(str, held))}"
     return (
         f"Up to {counted(sum(held.values()), 'event waits', 'events wait')} behind an open transaction of "
-        f"another client, in partitions {', '.join(map(str, held))} of topic {topic!r}. They count once it "
+        f"another client, in {where} of topic {topic!r}. They count once it "
         "ends. End its producer, or abort it with kafka-transactions.sh"
     )
 
