@@ -71,10 +71,13 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def dollars(value: Any) -> str:
     """An amount in US dollars.
 
-    >>> dollars(0.1234567), dollars(-0.5), dollars("Infinity"), dollars(None)
-    ('$0.1235', '-$0.5000', 'inf', '–')
+    >>> dollars(0.1234567), dollars(-0.5), dollars(0.0), dollars(0.00002), dollars("Infinity"), dollars(None)
+    ('$0.1235', '-$0.5000', '$0.0000', '$2e-05', 'inf', '–')
     """
-    return f"{'-' if value < 0 else ''}${abs(value):,.4f}" if isinstance(value, int | float) else shown(value)
+    if not isinstance(value, int | float):
+        return shown(value)
+    size = abs(value)
+    return f"{'-' if value < 0 else ''}${f'{size:.2g}' if 0 < size < 0.0001 else f'{size:,.4f}'}"
 
 
 def estimated(part: Any, cost: Any, write: Callable[[Any], str] = dollars) -> str:

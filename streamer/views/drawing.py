@@ -152,8 +152,15 @@ def _fixed(value: float, digits: int) -> str:
 
 
 def _at_most(value: float, digits: int) -> str:
+    """The value with so many decimals at most; below 0.1 with so many significant digits."""
+    if 0 < abs(value) < 0.1:
+        return f"{value:.{digits}g}"
     fixed = _fixed(value, digits)
     return fixed.rstrip("0").rstrip(".") if "." in fixed and "e" not in fixed else fixed
+
+
+def _dollars(size: float) -> str:
+    return f"{size:.2g}" if 0 < size < 0.0001 else _fixed(size, 4 if 0 < size < 1 else 2)
 
 
 count = _finite(lambda value: f"{value:,}" if isinstance(value, int) else _at_most(value, 3))
@@ -161,7 +168,7 @@ ratio = _finite(lambda value: _at_most(value, 3))
 share = _finite(lambda value: _fixed(value, 3))
 times = _finite(lambda value: f"{_at_most(value, 3)}×")
 percent = _finite(lambda value: _unbroken(plain_percent(value)))
-usd = _finite(lambda value: f"{'-' * (value < 0)}${_fixed(abs(value), 4 if 0 < abs(value) < 1 else 2)}")
+usd = _finite(lambda value: f"{'-' * (value < 0)}${_dollars(abs(value))}")
 duration = _finite(plain.span)
 
 

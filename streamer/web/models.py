@@ -453,7 +453,9 @@ class NoSuchTask(Refused):
     status = 404
 
     def __init__(self, task: str) -> None:
-        super().__init__(f"No trial of a task {task!r} has a verdict; /api/tasks lists the tasks that have one")
+        super().__init__(
+            f"No trial of a task {task!r} has a verdict; /api/tasks lists the tasks that have one"
+        )
 
 
 class NoSuchTrial(Refused):

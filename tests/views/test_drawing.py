@@ -225,6 +225,14 @@ def test_a_listed_run_shows_what_its_best_agent_has_of_its_primary_metric(
 def test_amounts_and_differences_are_written_as_people_can_read_them() -> None:
     amounts = (99_999_999_999_999_983_222_784.0, 1e19, -1e26)
     assert [usd(amount) for amount in amounts] == ["$1e+23", "$10,000,000,000,000,000,000.00", "-$1e+26"]
+
+
+def test_only_nothing_is_0() -> None:
+    small = a_trial(cost_usd=0.00002, metrics={"mse": 0.00032})
+    [row] = html_of(table(draw_agents(agents(small), "metrics/mse"))).split("</tr>")[1:2]
+    assert ">0.00032<" in row
+    assert ">$2e-05<" in row
+    assert (usd(0.0), drawing.ratio(0.0), drawing.ratio(-0.0123)) == ("$0.00", "0", "-0.0123")
     said = ["+3.3 points", "-50.0 points", ">-0.1 points"]
     assert list(map(fine, said)) == ["+3.3\u00a0points", "−50.0\u00a0points", ">−0.1\u00a0points"]
     moved = [signed(by, percent) for by in (0.0003, -0.9997, 0.05, -0.05)]

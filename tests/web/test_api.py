@@ -135,7 +135,10 @@ async def test_a_task_is_there_with_who_tried_it_in_each_run(simulated: Feed, an
     unknown = answering.get("/api/tasks?benchmark=none")
     assert (unknown.status, "No run names the benchmark 'none'" in unknown.json()["detail"]) == (404, True)
     nowhere = answering.get(f"/api/tasks/none?benchmark={BENCHMARK}")
-    assert (nowhere.status, "No trial of a task 'none' has a verdict" in nowhere.json()["detail"]) == (404, True)
+    assert (nowhere.status, "No trial of a task 'none' has a verdict" in nowhere.json()["detail"]) == (
+        404,
+        True,
+    )
 
 
 async def test_a_run_is_what_redis_holds(simulated: Feed, answering: Serving, settings: Settings) -> None:

@@ -19,7 +19,8 @@ function finite(value, write) {
 export const count = (value) => finite(value, (v) => integers.format(v));
 // So many of a thing whose plural ends in s.
 export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
-export const ratio = (value) => finite(value, (v) => ratios.format(v));
+// Below 0.1 three significant digits, so that only nothing is 0.
+export const ratio = (value) => finite(value, (v) => (Math.abs(v) < 0.1 ? String(Number(v.toPrecision(3))) : ratios.format(v)));
 export const share = (value) => finite(value, (v) => v.toFixed(3));
 export const times = (value) => finite(value, (v) => `${ratios.format(v)}×`);
 // Only the whole is 100 %, and only nothing is 0 %, as `streamer.text.percent` says.
@@ -33,6 +34,7 @@ export const percent = (value) => finite(value, (v) => {
 export const usd = (value) =>
   finite(value, (v) => {
     const size = Math.abs(v);
+    if (size > 0 && size < 0.0001) return `${v < 0 ? "-" : ""}$${Number(size.toPrecision(2))}`;
     const digits = size > 0 && size < 1 ? 4 : 2;
     return `${v < 0 ? "-" : ""}$${size.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
   });
