@@ -32,10 +32,11 @@ from streamer.sources.files import FileError, read_object
 from streamer.terminal import INTERRUPTED, StatusLine, fail_if, meanwhile, print_json, print_line, say
 from streamer.terminal.local import Asked, check_urls, notify_options, started_stack
 from streamer.terminal.options import FiniteRange, bundled, read_settings, with_local_settings, with_settings
-from streamer.text import counted, percent, shown, visible
+from streamer.text import counted, shown, visible
 
 if TYPE_CHECKING:
     from streamer.client.readers import SomeRunsReader, StateReader
+    from streamer.schemas.summaries import Leader
     from streamer.sources.tail.follow import FollowStatus
     from streamer.sources.tail.session import TailResult
 
@@ -474,7 +475,6 @@ class _Lines:
         self._due = 0.0
 
     def look(self) -> None:
-        from streamer.views.columns import primary_of
         from streamer.views.tables import progress
 
         now = time.monotonic()
@@ -482,12 +482,12 @@ class _Lines:
             return
         self._due = now + LINES_SECONDS
         result = self._reader.runs()[:SHOWN_RUNS]
-        changes = []
+        changes, leaders = [], self._reader.leaders(result)
         for run in sorted((run.model_dump(mode="json") for run in result), key=lambda run: run["run_id"]):
             run_id = run["run_id"]
             agents = [agent.model_dump(mode="json") for agent in self._reader.agents(run_id)]
             tiers = [tier.model_dump(mode="json") for tier in self._reader.tiers(run_id)]
-            ahead = _best(agents, primary_of(run))
+            ahead = _ahead(run, leaders.get(run_id))
             print_line(f"{now - self._start:3.0f} s  {run_id}: {progress(run)}; ahead: {ahead}")
             for group in (*agents, *tiers):
                 changes += self._changed(run_id, group.get("tier") or group["agent_model"], group["grade"])
@@ -501,15 +501,15 @@ class _Lines:
         return [] if before in (None, grade) else [f"{run_id} {who}: grade {before} -> {shown(grade)}"]
 
 
-def _best(agents: list[Summary], primary: str) -> str:
-    from streamer.views.columns import best_first
+def _ahead(run: Summary, leader: Leader | None) -> str:
+    from streamer.views.cells import text
+    from streamer.views.columns import leading
 
-    contestants = [agent for agent in agents if not agent["baseline"]]
-    if not contestants:
+    if leader is None:
         return shown(None)
-    best = min(contestants, key=best_first(primary))
-    rate = best["statistics"]["pass_rate"]["mean"]
-    return f"{visible(best['agent_model'])} with pass rate {percent(rate)}"
+    column, title = leading(run)
+    name, value = visible(leader.agent_model), text(column, {"leader": leader})
+    return f"{name} with {visible(title or 'pass rate')} {value}"
 
 
 # -----------------------------------------------------------------------------

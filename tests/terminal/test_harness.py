@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 from streamer.client.readers import StateReader
-from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.schemas.summaries import AgentModelSummary, Leader, RunSummary, TierSummary
 from streamer.settings import Settings
 from streamer.terminal import StatusLine, meanwhile
 from streamer.terminal.files import _progress
@@ -181,13 +181,16 @@ def test_messages_are_held_while_the_screens_are_up_and_printed_after_them_also_
 
 
 class Reader:
-    """Answers with one run, whose agent has another grade at each look."""
+    """Answers with one run, whose agent has another grade at each look and leads."""
 
     def __init__(self, *grades: str | None) -> None:
-        self.grades = list(grades)
+        self.grades, self.plan, self.value = list(grades), dict[str, Any](), 0.5
 
     def runs(self) -> list[RunSummary]:
-        return [RunSummary.model_validate(a_run_change().summary)]
+        return [RunSummary.model_validate(a_run_change().summary | self.plan)]
+
+    def leaders(self, runs: list[RunSummary]) -> dict[str, Leader]:
+        return {run.run_id: Leader(agent_model="claude:opus", value=self.value) for run in runs}
 
     def agents(self, run_id: str) -> list[AgentModelSummary]:
         grade = self.grades.pop(0)
@@ -212,6 +215,15 @@ def test_each_look_is_a_line_and_each_change_of_a_grade_another(
     assert len(lines) == 4
     assert lines[0].endswith("ahead: claude:opus with pass rate 50.0 %")
     assert [line.strip() for line in lines if "grade" in line] == ["r1 claude:opus: grade C -> B"]
+
+
+def test_r31_a_line_has_the_best_value_of_the_primary_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a run without verdicts it said `with pass rate –`."""
+    reader: Any = Reader("C")
+    metrics = {"loss": {"direction": "lower", "unit": None, "label": None}}
+    reader.plan, reader.value = {"primary_metric": "metrics/loss", "metrics": metrics}, 0.25
+    print_lines(reader, lambda: not reader.grades)
+    assert capsys.readouterr().out.splitlines()[0].endswith("ahead: claude:opus with loss 0.25")
 
 
 def test_lines_go_on_while_redis_is_away(

@@ -102,8 +102,11 @@ CASES = {
         "2 of 4 trials have a known cost. Its mean is over these.",
     ),
     "a cost that a trial of one label lacks": Case(
-        [*trials(2, 1, cost_usd=1.0, labels={"k": "x"}), {"task_id": "t2", "labels": {"k": "x"}}]
-        + [{"task_id": "t3", "cost_usd": 1.0, "labels": {"k": "y"}}],
+        [
+            *trials(2, 1, cost_usd=1.0, labels={"k": "x"}),
+            *({"task_id": f"t{at}", "labels": {"k": label}, "cost_usd": cost}
+              for at, (label, cost) in enumerate((("x", None), ("y", 1.0)), start=2)),
+        ],
         ["fold", "-", "--by", "label:k"],
         "2 of 3 trials",
         "3 of 4 trials have a known cost. Its mean is over these.",
