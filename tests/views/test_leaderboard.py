@@ -387,6 +387,15 @@ def test_agents_with_numbers_alone_stand_on_the_board_of_their_metric() -> None:
     assert [(row.runs, row.left_out) for row in board.below] == [(["n2"], "tiny")]
 
 
+def test_r31_without_verdicts_the_primary_metric_leads_a_leaderboard() -> None:
+    """There was no board."""
+    numbers = [a_trial(run_id="n", task_id=f"t{n}", resolved=None, metrics={"x": 1.0}) for n in range(6)]
+    ends = [a_plan(run_id="n", metrics={"x": {}}), {"type": "run_finished", "run_id": "n"}]
+    assert [board.metric for board in boards_of(board_runs([*numbers, *ends]), "pass_rate", NOW)] == [
+        "metrics/x"
+    ]
+
+
 def test_a_limit_keeps_the_best_and_a_named_metric_is_neither_ranked_nor_pooled() -> None:
     [limited], [named] = tables(*nights(), limit=1), tables(*nights(), metric="metrics/reward")
     assert [row["agent:model"] for row in cells(limited)] == ["a:m"]

@@ -326,7 +326,9 @@ def boards_of(
 
 
 def _board(runs: Sequence[BoardRun], metric: str, now: datetime, *, together: bool) -> BenchmarkBoard | None:
-    """One board; None: no agent has the metric."""
+    """One board; None: no agent has the metric. Without verdicts, the primary metric leads (R31)."""
+    if metric == PRIMARY_METRIC and all(run.run.verdict_trials == 0 for run in runs):
+        metric = next((name for run in runs if (name := run.run.primary_metric) != metric), metric)
     of = board_metric(metric, (agent.model_dump(mode="json") for run in runs for agent in run.agents))
     if of is None:
         return None
