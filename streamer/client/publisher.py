@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import logging
 import os
 import threading
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Self, Unpack
 
@@ -467,7 +467,7 @@ class _Publishing:
         self._thread = LoopThread("streamer-publisher")
         self._delivery = self._thread.submit(_make(settings, directory.absolute(), self._tell)).result()
         _ALIVE.add(self)
-        atexit.register(self._close_at_exit)
+        self._at_exit = Finalize(None, self._close_at_exit, exitpriority=0)  # as processes of a pool end, too
 
     def publish(self, event: AnEvent) -> None:
         """Publish an event: a mapping, or a model of `streamer.schemas.events`. Returns at once; see `flush`.
@@ -553,7 +553,7 @@ class _Publishing:
 
     def _closing(self) -> Future[Counts]:
         self._ended = True
-        atexit.unregister(self._close_at_exit)
+        self._at_exit.cancel()
         return self._thread.submit(self._delivery.close(self._close_seconds))
 
     def _closed(self) -> Counts:

@@ -483,11 +483,29 @@ for number in range(20):
 """
 
 
-def test_a_process_that_ends_without_close_delivers_at_exit(settings: Settings, tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", "-c", AT_EXIT, settings.bootstrap, settings.namespace]
+IN_CHILDREN = """
+import multiprocessing, sys
+from streamer.client import Settings, TrialPublisher
+bootstrap, namespace, directory = sys.argv[1:]
+def trial(number):
+    settings = Settings(bootstrap=bootstrap, namespace=namespace, embedded=True)
+    TrialPublisher(settings, spill_dir=directory).trial(run_id="r", task_id=f"task-{number}")
+fork = multiprocessing.get_context("fork")
+children = [fork.Process(target=trial, args=(number,)) for number in range(2)]
+for child in children:
+    child.start()
+sys.exit(sum(child.join() or child.exitcode for child in children))
+"""
+
+
+@pytest.mark.parametrize(("program", "count"), [(AT_EXIT, 20), (IN_CHILDREN, 2)])
+def test_a_process_that_ends_without_close_delivers_at_exit(
+    program: str, count: int, settings: Settings, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-W", "error", "-c", program, settings.bootstrap, settings.namespace]
     done = subprocess.run([*command, str(tmp_path)], capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert set(arrived(settings)) == tasks(20)
+    assert set(arrived(settings)) == tasks(count)
 
 
 def test_in_a_forked_child_the_parents_publisher_refuses_and_a_new_one_works(
