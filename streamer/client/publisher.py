@@ -535,6 +535,11 @@ class _Publishing:
         """The first hundred accepted events that turned out to be invalid."""
         return tuple(self._invalid)
 
+    @property
+    def _over(self) -> bool:
+        """Whether the thread has ended, or stayed in the parent of this process."""
+        return self._forked or self._thread.loop.is_closed()
+
     def _tell(self, error: InvalidEvent) -> None:
         self._invalid_count += 1
         if len(self._invalid) < REMEMBERED:
@@ -589,6 +594,8 @@ class TrialPublisher(_Publishing):
 
     def flush(self, timeout_seconds: float | None = None) -> bool:
         """Wait until everything is acknowledged; False if that takes longer (None: no limit)."""
+        if self._over:
+            return not self.counts.pending
         return self._thread.submit(self._delivery.flush(timeout_seconds)).result()
 
     def close(self) -> Counts:
@@ -624,6 +631,8 @@ class AsyncTrialPublisher(_Publishing):
 
     async def flush(self, timeout_seconds: float | None = None) -> bool:
         """Wait until everything is acknowledged; False if that takes longer (None: no limit)."""
+        if self._over:
+            return not self.counts.pending
         return await asyncio.wrap_future(self._thread.submit(self._delivery.flush(timeout_seconds)))
 
     async def close(self) -> Counts:

@@ -469,6 +469,7 @@ def test_after_close_nothing_is_taken_and_closing_again_does_no_harm(
     assert (publisher.counts.sent, publisher.counts.pending) == (1, 0)
     with pytest.raises(RuntimeError, match="closed"):
         publisher.publish(a_trial())
+    assert publisher.flush()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -518,6 +519,8 @@ def test_in_a_forked_child_the_parents_publisher_refuses_and_a_new_one_works(
         try:
             with pytest.raises(RuntimeError, match="Create one in the child"):
                 publisher.trial(run_id="r", task_id="never")
+            signal.alarm(DEADLINE_SECONDS)
+            publisher.flush(1)  # there is no thread to answer
             with TrialPublisher(settings, spill_dir=tmp_path / "child") as fresh:
                 fresh.trial(run_id="r", task_id="task-1")
             code = 0 if fresh.counts.sent == 1 else 2
