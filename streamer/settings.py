@@ -155,7 +155,7 @@ class Settings(BaseModel):
         "How many other workers keep a copy of each partition's tables, to take over faster.", 0, ge=0, le=32
     )
     run_idle_seconds: float | None = optional(
-        "A run without events for so long leaves memory until the next one; null: never.", 21_600.0, gt=0
+        "A run without events for so long leaves memory until the next one; inf: never.", 21_600.0, gt=0
     )
     data_dir: Path | None = optional(
         "Where `up` keeps its journal, and workers with store=rocksdb their tables; null: the "

@@ -466,3 +466,9 @@ def test_a_taken_port_of_serve_is_one_line(redis_server: RedisServer) -> None:
 def test_a_session_ends_after_a_second_at_least_and_within_a_day(seconds: str) -> None:
     with pytest.raises(ValidationError, match="session_timeout_seconds"):
         Settings(session_timeout_seconds=float(seconds))
+
+
+def test_the_value_that_keeps_idle_runs_in_memory_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = str(Settings.model_fields["run_idle_seconds"].description)
+    monkeypatch.setenv("STREAMER_RUN_IDLE_SECONDS", said.removesuffix(": never.").split()[-1])
+    assert Settings().run_idle_seconds == float("inf")
