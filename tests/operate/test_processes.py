@@ -50,6 +50,13 @@ def test_a_server_that_failed_shows_the_end_of_its_log(tmp_path: Path) -> None:
     assert said.endswith("line 19\n\N{REPLACEMENT CHARACTER}")
 
 
+@pytest.mark.stack
+def test_up_says_each_line_of_it_as_a_line(tmp_path: Path) -> None:
+    port = str(free_port())
+    done = streamer("up", "--data", str(tmp_path), "--no-web", "--port", port, "--redis-port", port)
+    assert (done.returncode, b"Last output:\n" in done.stdout) == (1, True), done.stdout
+
+
 def test_without_a_log_there_is_nothing_to_show(tmp_path: Path) -> None:
     assert str(ServerFailed("The broker", "ended (1)", None)) == "The broker ended (1)."
     assert last_lines(tmp_path / "none.log") == ""

@@ -424,7 +424,8 @@ def run_up(
         echo("Everything ended." if ephemeral else "Everything stopped; acknowledged events are kept.")
         return 0
     except EmbeddedError as error:
-        echo(str(error))
+        for line in str(error).splitlines():  # the last ones of a server's log, too
+            echo(line)
         return 1
     except OSError as error:
         echo(f"`up` must stop: {error}. Check that disk and its permissions, then start again.")
