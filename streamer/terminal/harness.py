@@ -294,7 +294,7 @@ def tail_command(
 
 @contextmanager
 def stopping() -> Iterator[threading.Event]:
-    """An event that the first signal sets; the second signal ends the process at once."""
+    """An event that the first signal sets, but not nohup's SIGHUP; the second ends the process at once."""
     stop = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -302,7 +302,8 @@ def stopping() -> Iterator[threading.Event]:
             os._exit(INTERRUPTED)
         stop.set()
 
-    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    ignored = [number for number in SIGNALS[2:] if signal.getsignal(number) is signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in SIGNALS if number not in ignored}
     try:
         yield stop
     finally:

@@ -17,7 +17,8 @@ from tests.support.worker_process import wait_for
 DEADLINE_SECONDS = 60.0
 
 PROGRAM = """
-import json, sys
+import json, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 from pathlib import Path
 from streamer.operate.local import WORKER, run_up
 from streamer.settings import Settings

@@ -8,8 +8,8 @@ import random
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ import orjson
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from streamer.operate.local.processes import stopped_by_signals
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, partition_of
+from streamer.terminal.harness import stopping
 from streamer.worker.process import ensure_topics
 from tests.house.repository import ROOT
 from tests.operate.stack import descendants
@@ -58,6 +60,17 @@ def test_a_signal_publishes_what_is_complete_and_ends_with_0(tails: Tails, numbe
         assert ended(process, number) == 0
     assert digests_of(tails.events) == converted_digests(tails.run)
     assert "1 run, 2 trials; 3 events published, all acknowledged" in tails.printed
+
+
+@pytest.mark.parametrize("program", [stopping, stopped_by_signals])
+def test_under_nohup_the_end_of_a_terminal_ends_nothing(
+    program: Callable[[], AbstractContextManager[Any]],
+) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with ExitStack() as stack:
+        stack.callback(signal.signal, signal.SIGHUP, before)
+        stack.enter_context(program())
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def once(tails: Tails, *options: str) -> int:

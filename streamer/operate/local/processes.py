@@ -217,9 +217,10 @@ class Signals:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Signals]:
-    """A context in which the first signal raises Stopped in the main thread."""
+    """A context in which the first signal raises Stopped in the main thread; nohup's SIGHUP does not."""
     signals = Signals()
-    before = {number: signal.signal(number, signals.handle) for number in NUMBERS}
+    ignored = [number for number in NUMBERS[2:] if signal.getsignal(number) is signal.SIG_IGN]
+    before = {number: signal.signal(number, signals.handle) for number in NUMBERS if number not in ignored}
     try:
         yield signals
     finally:
