@@ -365,6 +365,11 @@ class SweBench:
             endings = {task: ending for task, ending in endings.items() if task in own}
             results = _Results(path, place.served or model or UNKNOWN, report, options, endings)
             yield from results.trials(place.logs / (model or UNKNOWN), within)
+            if (ungraded := results.ungraded) and report and within is None:
+                plan.lacks(
+                    f"{counted(len(ungraded), 'instance')} with logs and without a result, in them or in the "
+                    f"run's report, such as {ungraded[0]!r}"
+                )
             if differing := results.differing:
                 plan.notes.append(
                     f"{counted(len(differing), 'instance')} with another verdict in {REPORT} than in the "
@@ -387,6 +392,7 @@ class _Results:
     options: ConvertOptions
     endings: dict[str, Ending]
     differing: list[str] = field(default_factory=list)
+    ungraded: list[str] = field(default_factory=list)
 
     def trials(self, home: Path, within: Path | None) -> Iterator[Item]:
         logged = set()
@@ -410,7 +416,8 @@ class _Results:
             except FileError as error:
                 if self.endings.get(task) != (None, ERROR):  # as on Modal, where such a file is empty
                     yield Unreadable(self._named(own), f"{instance.name}/{REPORT}: {error}")
-        elif self.report is None:
+        elif task not in self.endings:
+            self.ungraded.append(task)
             yield start_of(instance, self._slot(task), instance / INSTANCE_LOG)
             return
         if self._differs(task, result):

@@ -175,6 +175,19 @@ def test_r34_a_report_in_a_directory_of_its_own_and_its_logs_are_one_run(tmp_pat
     assert len(trials_of(converted(logs)[0])) == 4
 
 
+def test_r35_an_instance_of_an_earlier_batch_that_was_not_graded_is_said(tmp_path: Path) -> None:
+    home = tmp_path / "logs" / "run_evaluation" / "run" / "acme"
+    write_json(home / "x" / "report.json", {"x": {"resolved": True}})
+    (home / "y").mkdir()
+    write_json(tmp_path / "acme.run.json", REPORT)  # of the second batch
+    events, said = converted(tmp_path)
+    assert said.notes == [
+        "run run: 1 instance with logs and without a result, in them or in the run's report, such as 'y'"
+    ]
+    assert [event["task_id"] for event in events if event["type"] == "trial_started"] == ["y"]
+    assert (plan_of(events)["plan_complete"], events[-1]["status"]) == (False, "interrupted")
+
+
 @pytest.mark.parametrize("given", [".", "acme.run.json", "logs"])
 def test_a_report_on_predictions_of_several_models_has_each_instance_once(tmp_path: Path, given: str) -> None:
     home = tmp_path / "logs" / "run_evaluation" / "run"
