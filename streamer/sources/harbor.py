@@ -109,9 +109,9 @@ ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The name of a directory that `harbor serve` made for a job or a trial."""
 
 DATABASE = "harbor.sqlite3"
-
 SERVED = "job.json"
 
+Place = tuple[str | None, ...]
 Planned = tuple[str | None, str | None, str]
 
 
@@ -156,10 +156,7 @@ def agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def is_unverified(job: Path, config: Mapping[str, Any], lock: Mapping[str, Any]) -> bool:
-    """Whether nothing verifies the job, by its config, else by each of its trials.
-
-    Verification may be disabled, or the job may only install its agents (`install_only`).
-    """
+    """Whether nothing verifies the job, or it only installs its agents, by its config, else by all trials."""
     trials = [config] if config else objects(lock, "trials")
     trials = trials or [part(result, "config") for result in _results(subdirectories(job))]
     return bool(trials) and all(
@@ -360,7 +357,7 @@ def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed
     if agent is None:
         return
     alike = _by_beginning(job, mtime_ns(job)).get(trial.name.rpartition("__")[0], [])
-    named = _names_in_results(job, _results(alike))
+    named = _names_in_results(job, alike)
     slot = {
         "shard": name,
         "task_id": task_names(job).of(named(part(config, "task")) or task, part(lock, "task")),
@@ -405,9 +402,9 @@ def _name_of_code(agent: Mapping[str, Any], results: Iterable[dict[str, Any]]) -
     return None
 
 
-def _names_in_results(job: Path, results: Iterable[dict[str, Any]]) -> Callable[[Mapping[str, Any]], Any]:
+def _names_in_results(job: Path, trials: Iterable[Path]) -> Callable[[Mapping[str, Any]], str | None]:
     """A function that gives a task's name by the results, else by its own file, if this is here."""
-    known = {_place(part(part(result, "config"), "task")): result.get("task_name") for result in results}
+    known = dict(_names_in(trial, mtime_ns(trial / RESULT))[:2] for trial in trials)
     above = Path(text(peek(job / CONFIG).get("jobs_dir")) or "jobs").parts
     started_in = job.absolute().parents[: len(above) + 1][-1]
 
@@ -416,19 +413,26 @@ def _names_in_results(job: Path, results: Iterable[dict[str, Any]]) -> Callable[
         if place not in known and path and not task.get("git_url"):
             with suppress(FileError, ValueError, KeyError, TypeError, RecursionError):
                 toml = read_bytes(started_in / path / "task.toml").decode()
-                known[place] = tomllib.loads(toml)["task"]["name"]
-        return text(known.get(place))
+                known[place] = text(tomllib.loads(toml)["task"]["name"])
+        return known.get(place)
 
     return named
 
 
-def _place(task: Mapping[str, Any]) -> tuple[str | None, ...]:
+@lru_cache(maxsize=16_384)
+def _names_in(trial: Path, _written: int) -> tuple[Place, str | None, str]:
+    """The place and name of the task, and the trial's name, in the trial's result."""
+    result = peek(trial / RESULT)
+    place = _place(part(part(result, "config"), "task"))
+    return place, text(result.get("task_name")), _name_of_trial(trial, result)
+
+
+def _place(task: Mapping[str, Any]) -> Place:
     return (*(text(task.get(of)) for of in ("source", "git_url")), text(task.get("path") or task.get("name")))
 
 
 @lru_cache(maxsize=8)
 def _by_beginning(job: Path, _written: int) -> dict[str, list[Path]]:
-    """Trials by the first part of their names; the directory is listed once per change."""
     trials_by_name: dict[str, list[Path]] = {}
     for trial in subdirectories(job):
         trials_by_name.setdefault(trial.name.rpartition("__")[0], []).append(trial)
@@ -463,11 +467,8 @@ AGENT_FAILURES = frozenset(
 """Exceptions in harbor's ERROR_POLICIES that are the agent's fault, so the reward counts."""
 
 _KNOWN = {"unset", *AGENT_FAILURES, *INFRASTRUCTURE_FAILURES["harbor"]}
-
 UNKNOWN_TYPE = "with no reward that counts, and an exception not in harbor's tables"
-
 REGRADED = "graded again, without a duration"
-
 MAIN_REWARD = "reward"
 """The name of the decisive reward, in harbor's files and among our metrics."""
 
@@ -615,7 +616,7 @@ def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
     trials = [trial for trial in subdirectories(job) if is_file(trial / RESULT)]
     if not text(result.get("finished_at")):  # a retry deletes the files of its trial for a while
         return silence("trials with a result", 0 if trials else ended, 0)
-    there = len({_name_of_trial(t, r) for t in trials if text((r := peek(t / RESULT)).get("task_name"))})
+    there = len({name for _, task, name in (_names_in(t, mtime_ns(t / RESULT)) for t in trials) if task})
     return silence("trials with a result", counted, there) if counted > there else None
 
 
@@ -650,7 +651,6 @@ def counted_rewards(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 _SERVED_ENDS = {"finished": "completed", "cancelled": "cancelled"}
-
 _TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 
 
@@ -705,8 +705,8 @@ class Harbor:
     def _started(
         self, path: Path, config: dict[str, Any], lock: dict[str, Any], problems: list[Unreadable]
     ) -> dict[str, Any]:
-        results = _results([*subdirectories(path), *rollouts_of(path)])
-        names, named = task_names(path), _names_in_results(path, results)
+        names = task_names(path)
+        named = _names_in_results(path, [*subdirectories(path), *rollouts_of(path)])
         planned: list[Planned] = [
             (*agent_of(part(entry, "agent")), names.of(named(task) or text(task.get("name")) or "", task))
             for entry in objects(lock, "trials")
