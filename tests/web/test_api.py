@@ -101,10 +101,11 @@ def schema_of(path: str) -> dict[str, Any]:
 
 async def test_every_answer_fits_its_schema(simulated: Feed, answering: Serving) -> None:
     await simulated.take(LABELLED)
-    trial = answering.get(f"/api/runs/{TIERED_RUN}/trials").json()["trials"][0]["id"]
+    first = answering.get(f"/api/runs/{TIERED_RUN}/trials").json()["trials"][0]
+    trial, task = first["id"], quote(first["task_id"], safe="")
     for operation in OPERATIONS:
         run = LABELLED_RUN if "{label}" in operation.path else TIERED_RUN
-        of = {"run": run, "trial": trial, "label": "a%2Fb", "name": "a%2Fb", "task": "any"}
+        of = {"run": run, "trial": trial, "label": "a%2Fb", "name": "a%2Fb", "task": task}
         if "{artifact}" in operation.path:  # tests/web/test_trial_answers.py has a run with files
             continue
         path = operation.path.format(**of) + QUERIES.get(operation.path, "")
