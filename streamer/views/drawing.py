@@ -761,8 +761,8 @@ FAILURE_GROUPS = (
 )
 
 
-def draw_failures(groups: Sequence[Mapping[str, Any]], link: Callable[[str, str], str]) -> Drawn:
-    """Reasons for failures, the largest group first; `link` has the address of a mode and kind."""
+def draw_failures(groups: Sequence[Mapping[str, Any]], link: Callable[[str, str], str], total: int) -> Drawn:
+    """The largest of `total` groups of failures; `link` has the address of a mode and kind."""
 
     def kind(group: Any) -> Content:
         if not group["kind"]:
@@ -783,7 +783,10 @@ def draw_failures(groups: Sequence[Mapping[str, Any]], link: Callable[[str, str]
         cells={"count": trials, "kind": kind, "agents": agents},
         empty="No trial has failed.",
     )
-    return draw(FAILURE_GROUPS, groups, look)
+    left = total - len(groups)
+    return draw(
+        FAILURE_GROUPS, groups, look, [f"The largest {len(groups):,} of {total:,} groups."] if left else []
+    )
 
 
 # -----------------------------------------------------------------------------

@@ -470,14 +470,14 @@ def stated_mode(failure_mode: str | None) -> str | None:
     return None if failure_mode in NO_FAILURE else failure_mode
 
 
-def failure_groups(trials: Iterable[FailedTrial]) -> list[FailureGroup]:
-    """The groups, largest first, equal ones by name; at most :data:`MAX_GROUPS`."""
+def failure_groups(trials: Iterable[FailedTrial]) -> tuple[list[FailureGroup], int]:
+    """The first :data:`MAX_GROUPS` groups, largest first, equal ones by name; and how many there are."""
     groups: dict[tuple[str | None, str], list[FailedTrial]] = {}
     for trial in trials:
         groups.setdefault((stated_mode(trial.failure_mode), trial.kind), []).append(trial)
     total = sum(map(len, groups.values()))
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0][0] or "", item[0][1]))
-    return [
+    shown = [
         FailureGroup(
             failure_mode=mode,
             kind=kind,
@@ -488,6 +488,7 @@ def failure_groups(trials: Iterable[FailedTrial]) -> list[FailureGroup]:
         )
         for (mode, kind), members in ordered[:MAX_GROUPS]
     ]
+    return shown, len(groups)
 
 
 # -----------------------------------------------------------------------------

@@ -65,10 +65,10 @@ async def _trials_answer(web: Web, query: models.TrialsQuery, found: models.Tria
     return {"trials": drawn.parts()} | counts
 
 
-async def _failures_answer(web: Web, query: Query, found: list[FailureGroup], run: str) -> Json:
+async def _failures_answer(web: Web, query: Query, found: models.Page[FailureGroup], run: str) -> Json:
     groups = [group.model_dump(mode="json") for group in found]
     link = lambda mode, kind: run_link(run, "/trials", failure_mode=mode, kind=kind)  # noqa: E731
-    return {"failures": drawing.draw_failures(groups, link).parts()}
+    return {"failures": drawing.draw_failures(groups, link, found.total).parts()}
 
 
 async def _compare_answer(web: Web, query: Query, found: Comparison) -> Json:

@@ -530,7 +530,7 @@ def _kind(facts: EventFacts | None) -> str:
     "/api/runs/{run}/failures",
     "The trials that did not succeed, grouped by failure mode and message, the largest group first.",
 )
-async def failures_of(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
+async def failures_of(web: Web, query: NoQuery, run: str) -> Page[FailureGroup]:
     await web.reader.run(run)
     stored, of = await _stored(web, run, every=True)
     failed = []
@@ -539,7 +539,7 @@ async def failures_of(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
             said = of(trial)
             example = None if said is None else said.reason
             failed.append(FailedTrial(trial.row.agent_model, trial.row.failure_mode, _kind(said), example))
-    return failure_groups(failed)
+    return Page(*failure_groups(failed))
 
 
 @_get("/api/runs/{run}/matrix", "Each agent on each task: outcomes, a metric, and what is running.")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from streamer.schemas.summaries import TrialInFlight
 from streamer.views import models
+from streamer.views.drawing import draw_failures
 from streamer.views.models import (
     FailedTrial,
     Matrix,
@@ -57,7 +58,7 @@ def test_hostile_messages_end_soon() -> None:
 
 def test_groups_have_counts_shares_and_agents_the_largest_first() -> None:
     failures = [("a", "unset", "x 1"), ("b", "none", "x 2"), ("a", None, "x 3"), ("a", "timeout", "")]
-    groups = failure_groups(
+    groups, _ = failure_groups(
         FailedTrial(agent, mode, kind_of(message) if message else "", message or None)
         for agent, mode, message in failures
     )
@@ -65,7 +66,16 @@ def test_groups_have_counts_shares_and_agents_the_largest_first() -> None:
         (group.failure_mode, group.kind, group.count, group.share, group.example) for group in groups
     ] == [(None, "x N", 3, 0.75, "x 1"), ("timeout", "", 1, 0.25, None)]
     assert groups[0].agents == {"a": 2, "b": 1}
-    assert failure_groups([]) == []
+    assert failure_groups([]) == ([], 0)
+
+
+def test_of_many_groups_it_is_said_how_many_are_not_shown() -> None:
+    failed = (FailedTrial("a:m", None, f"kind {chr(at)}", "x") for at in range(0x4E00, 0x4E00 + 250))
+    groups, total = failure_groups(failed)
+    assert (len(groups), total) == (200, 250)
+    rows = [group.model_dump() for group in groups]
+    assert draw_failures(rows, lambda *_: "", total).notes == ["The largest 200 of 250 groups."]
+    assert draw_failures(rows, lambda *_: "", 200).notes == []
 
 
 # -----------------------------------------------------------------------------

@@ -93,7 +93,7 @@ async def test_texts_of_agents_are_left_out_or_marked(logged: Settings, logging_
             given = {"name": "nightly", "benchmark": "tb"}
             arguments = {one: given.get(one, "r1") for one in tool.described.input_schema["required"]}
             assert "ignore all" not in str(await asked(client, tool.name, **arguments)), tool.name
-        [group] = (await asked(client, "failures", run="r1", texts=True))["items"]
+        [group] = (await asked(client, "failures", run="r1", texts=True))["page"]
         assert group["example"] == {"untrusted_text": HOSTILE}
         assert group["count"] == 3
         listed = (await asked(client, "trials", run="r1", agent="b", texts=True))["trials"]
