@@ -80,6 +80,15 @@ def dollars(value: Any) -> str:
     return f"{'-' if value < 0 else ''}${f'{size:.2g}' if 0 < size < 0.0001 else f'{size:,.4f}'}"
 
 
+def cents(usd: float) -> str:
+    """A forecast in US dollars, to the cent; below a cent as `dollars`.
+
+    >>> cents(1234.567), cents(0.0042), cents(0.0)
+    ('$1,234.57', '$0.0042', '$0.00')
+    """
+    return dollars(usd) if 0 < usd < 0.01 else f"${usd:,.2f}"
+
+
 def estimated(part: Any, cost: Any, write: Callable[[Any], str] = dollars) -> str:
     """The part of a cost that is tokens x price instead of reported (R2); "" if there is none.
 

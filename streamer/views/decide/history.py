@@ -28,7 +28,7 @@ from streamer.schemas.base import Instant, Message, task_key
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunSummary
 from streamer.statistics.final import ALPHA, prefixes, shuffled_rounds
 from streamer.statistics.pairs import Attempts, Pair, PairedTask, difference_interval, e_value, grouped
-from streamer.text import counted, percent, points
+from streamer.text import cents, counted, percent, points
 from streamer.views.cells import minute, span
 from streamer.views.columns import Board, Column
 from streamer.views.decide.comparable import EITHER
@@ -789,7 +789,7 @@ def decision_words(one: Decision) -> str:
             f"estimate: at this rate a difference of {difference} {between} needs about {one.pairs:,} more "
             f"pairs; this run has {one.pairs_left:,} left, so it will not decide"
         )
-    cost = None if one.cost_usd is None else f"${one.cost_usd:,.2f}"
+    cost = None if one.cost_usd is None else cents(one.cost_usd)
     spent = "".join(f", {said}" for said in (cost, one.seconds and span(one.seconds)) if said)
     return (
         f"estimate: at this rate a difference of {difference} {between} is decided after about "

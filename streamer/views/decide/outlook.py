@@ -27,7 +27,7 @@ from streamer.schemas.summaries import (
 )
 from streamer.statistics.ability import ErrorParts, JudgeError
 from streamer.statistics.exact import nearest_float
-from streamer.text import counted
+from streamer.text import cents, counted
 from streamer.views.cells import event_time_note, finite, place, share_of
 from streamer.views.columns import Board, Column, best_first, primary_of
 from streamer.views.decide.compare import PairStanding, pair_standings
@@ -105,8 +105,10 @@ def usd_words(total: Estimate) -> str:
 
     >>> usd_words(Estimate(10.0, 12.5, 18.0))
     'forecast: about $12.50 in all, $10.00 to $18.00'
+    >>> usd_words(Estimate(0.002, 0.0042, 0.02))
+    'forecast: about $0.0042 in all, $0.0020 to $0.02'
     """
-    low, likely, high = (f"${usd:,.2f}" for usd in total)
+    low, likely, high = map(cents, total)
     return f"forecast: about {likely} in all, {low} to {high}"
 
 
@@ -440,7 +442,7 @@ def budget_words(outlook: BudgetOutlook, at: datetime | None) -> str:
     if at is not None and outlook.seconds_until is not None:
         end = at + timedelta(seconds=outlook.seconds_until)
         about = f" about {clock(end, at)} {at:%Z}"
-    return WORDS[outlook.standing].format(usd=f"${outlook.usd:,.2f}", about=about)
+    return WORDS[outlook.standing].format(usd=cents(outlook.usd), about=about)
 
 
 # -----------------------------------------------------------------------------
@@ -549,7 +551,7 @@ each task. Estimate: one more attempt at each task makes it 3.9 points for $22.2
 
 
 def _larger_words(run: LargerRun) -> str:
-    return _points(run.standard_error) + ("" if run.usd is None else f" for ${run.usd:,.2f}")
+    return _points(run.standard_error) + ("" if run.usd is None else f" for {cents(run.usd)}")
 
 
 def _points(share: float) -> str:
