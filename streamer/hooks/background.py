@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +58,14 @@ class Background:
         self._waiting: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"streamer-{name}", daemon=True)
         self._thread.start()
-        atexit.register(self.close)
+        self._at_exit = Finalize(None, self.close, exitpriority=0)
 
     def hand_over(self, work: Work) -> None:
         self._waiting.put(work)
 
     def close(self) -> None:
         """Wait for all work (at most 5 min) and its acknowledgement (at most 10 s); refuse later work."""
-        atexit.unregister(self.close)
+        self._at_exit.cancel()
         self._waiting.put(None)
         self._thread.join(WORK_SECONDS)
         if self._thread.is_alive():

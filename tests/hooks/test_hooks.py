@@ -108,9 +108,29 @@ begun.wait()
 """A harness that ends while the hook still works: the events are made after its last statement."""
 
 
-def test_events_that_are_made_while_the_harness_ends_are_kept(tmp_path: Path) -> None:
+IN_A_CHILD = """
+import multiprocessing
+from streamer.hooks import background
+
+background.CLOSE_SECONDS = 1.0
+
+def late(publish):
+    for number in range(2_000):
+        publish({"type": "trial_result", "run_id": "r", "task_id": str(number), "resolved": True})
+
+def harness():
+    background.Background("test").hand_over(late)
+
+child = multiprocessing.get_context("fork").Process(target=harness)
+child.start()
+child.join()
+"""
+
+
+@pytest.mark.parametrize("program", [LATE, IN_A_CHILD])
+def test_events_that_are_made_while_the_harness_ends_are_kept(program: str, tmp_path: Path) -> None:
     nowhere = {"STREAMER_BOOTSTRAP": "127.0.0.1:9", "XDG_DATA_HOME": str(tmp_path)}
-    command = [sys.executable, "-c", LATE]
+    command = [sys.executable, "-c", program]
     ended = subprocess.run(
         command, env=os.environ | nowhere, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_SECONDS
     )
