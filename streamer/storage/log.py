@@ -478,8 +478,8 @@ class PartitionReader:
     ) -> AsyncIterator[list[LogRecord]]:
         """Records with `start` <= offset < `stop`, in nonempty batches of one partition, in offset order.
 
-        Without `stop` it never ends. Raises TopicUnreadable after `patience_seconds` without an answer; None:
-        never.
+        Without `stop` it never ends, and begins again where a broker lost its records. Raises TopicUnreadable
+        after `patience_seconds` without an answer; None: never.
         """
         begin = start if len(start) == len(self._places) else {**await self.beginnings(), **start}
         left = self._assigned(begin)
@@ -493,12 +493,23 @@ class PartitionReader:
                 if chosen := [r for r in records if stop is None or r.offset < stop[place]]:
                     yield chosen
             if stop is None:
+                await self._begin_again(left)
                 continue
             ended = {at for at in left if await self._position(at) >= stop[at]}
             heard = clock() if ended else heard
             left = self._without(left, ended)
             if left and patience_seconds is not None and clock() - heard > patience_seconds:
                 raise TopicUnreadable(left, patience_seconds)
+
+    async def _begin_again(self, places: Iterable[TopicPartition]) -> None:
+        """Go to the beginning of partitions that end before the position: their broker began without records.
+
+        Kafka refuses a fetch behind the end, and aiokafka begins again. The embedded broker waits.
+        """
+        for place in places:
+            end = stable_end(self._consumer, place)
+            if end is not None and end < await self._position(place):
+                self._consumer.seek(place, 0)
 
     async def committed(self) -> dict[PartitionId, int | None]:
         return {place: await self._consumer.committed(place) for place in self._places}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from aiokafka import AIOKafkaProducer
@@ -346,7 +346,10 @@ class Outbox:
             return  # which has cleaned up
         with suppress(Exception):
             async with asyncio.timeout(STOP_SECONDS):
-                self._producer._message_accumulator.fail_all(KafkaConnectionError("dropped"))
+                waiting = self._producer._message_accumulator
+                waiting.fail_all(KafkaConnectionError("dropped"))
+                for batch in chain(*waiting._batches.values(), waiting._pending_batches):
+                    batch.future.exception()  # else asyncio logs that no task looked at it
                 await self._producer.client.close()
                 await self._producer.stop()
 

@@ -21,6 +21,8 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
+from streamer.operate.local.broker import Broker
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
 from streamer.storage import kafka as module
 from streamer.storage.kafka import (
@@ -246,6 +248,28 @@ async def test_a_reader_with_a_short_wait_comes_to_the_end_of_many_small_batches
 
 
 MANY = 10_000
+
+
+@pytest.mark.stack
+async def test_a_reader_without_end_begins_again_where_a_broker_lost_its_records(namespace: str) -> None:
+    """The embedded broker keeps its topics in memory, and answers a fetch behind their end with nothing."""
+    port = free_port()
+    settings = Settings(bootstrap=f"127.0.0.1:{port}", embedded=True)
+    place, first, second = (namespace, 0), Broker(port), Broker(port)
+    try:
+        await asyncio.to_thread(first.start)
+        await create_and_fill(settings, namespace, [(0, 5)])
+        async with asyncio.timeout(60), PartitionReader(settings, [place], wait_ms=20) as reader:
+            following = reader.read({place: 3}, None, patience_seconds=None)
+            assert [record.offset for record in await anext(following)] == [3, 4]
+            news = asyncio.ensure_future(anext(following))
+            await asyncio.to_thread(first.stop)
+            await asyncio.to_thread(second.start)
+            await create_and_fill(settings, namespace, [(0, 2)])
+            assert [record.offset for record in await news] == [0, 1]
+    finally:
+        first.stop()
+        second.stop()
 
 
 async def test_the_offsets_of_a_group_are_told_and_set(settings: Settings, place: Place) -> None:

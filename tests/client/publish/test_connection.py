@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -90,6 +93,35 @@ async def test_what_fits_no_message_is_not_sent_and_the_others_are_in_order(sett
     stored = await asyncio.to_thread(lambda: list(read_topic(settings, topic)))
     expected = [(0, 0, 1), (0, 1, 2), (0, 2, 300_000), (1, 0, 300_000), (1, 1, 3)]
     assert sorted((r.partition, r.offset, len(r.value)) for r in stored) == expected
+
+
+LEAVE = """
+import asyncio, os, signal, sys
+from streamer.settings import Settings
+from streamer.storage.kafka import administering, create_topic
+from streamer.storage.outbox import Outbox, ProducerRecord
+
+async def main():
+    settings = Settings(bootstrap=sys.argv[1], embedded=True)
+    async with administering(settings) as admin:
+        await create_topic(admin, "t", 1, 1, {})
+    async with Outbox(settings) as outbox:
+        await outbox.store([ProducerRecord("t", 0, None, b"first")])
+        os.kill(int(sys.argv[2]), signal.SIGSTOP)
+        print(*await outbox.write([ProducerRecord("t", 0, None, b"second")], 0.2))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.stack
+def test_an_outbox_that_stops_while_its_broker_stands_still_leaves_no_error_unread() -> None:
+    with Broker() as broker:
+        command = [sys.executable, "-c", LEAVE, broker.bootstrap, str(broker.child.pid)]
+        left = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        broker.child.signal(signal.SIGCONT)
+    assert "no acknowledgement within 0.2 s" in left.stdout
+    assert "never retrieved" not in left.stderr
 
 
 async def a_topic(settings: Settings, partitions: int, limit: dict[str, str]) -> str:
