@@ -196,6 +196,18 @@ def mtime_ns(path: Path) -> int:
         return 0
 
 
+def written(path: Path) -> tuple[int, int]:
+    """When a file was written, as `mtime_ns` has it, and its size in bytes; both change while it is written.
+
+    The time alone does not: a kernel's clock for files goes in steps of some milliseconds.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
+
+
 def time_of(value: Any) -> datetime | None:
     try:
         time = datetime.fromisoformat(value)

@@ -60,6 +60,7 @@ from streamer.sources.files import (
     time_of,
     walk,
     with_zone,
+    written,
 )
 
 # -----------------------------------------------------------------------------
@@ -111,7 +112,6 @@ ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 DATABASE = "harbor.sqlite3"
 SERVED = "job.json"
 
-Place = tuple[str | None, ...]
 Planned = tuple[str | None, str | None, str]
 
 
@@ -270,11 +270,11 @@ def _source_and_home(where: Mapping[str, Any]) -> tuple[str, Home]:
 def task_names(job: Path) -> TaskNames:
     served, lock = server_job(job), lock_of(job)
     home = job if served is None else job.parent
-    return _task_names(home, served, lock, mtime_ns(lock), mtime_ns(home / CONFIG), mtime_ns(home))
+    return _task_names(home, served, lock, written(lock), written(home / CONFIG), mtime_ns(home))
 
 
 @lru_cache(maxsize=64)
-def _task_names(job: Path, served: str | None, lock: Path, *_written: int) -> TaskNames:
+def _task_names(job: Path, served: str | None, lock: Path, *_written: object) -> TaskNames:
     """The names by a job's lock, else by its config and results; `job` has all rollouts if it is served."""
     planned = [part(entry, "task") for entry in objects(peek(lock), "trials")]
     if planned:
@@ -404,7 +404,7 @@ def _name_of_code(agent: Mapping[str, Any], results: Iterable[dict[str, Any]]) -
 
 def _names_in_results(job: Path, trials: Iterable[Path]) -> Callable[[Mapping[str, Any]], str | None]:
     """A function that gives a task's name by the results, else by its own file, if this is here."""
-    known = dict(_names_in(trial, mtime_ns(trial / RESULT))[:2] for trial in trials)
+    known = dict(_names_in(t, written(t / RESULT))[:2] for t in trials if is_file(t / RESULT))
     above = Path(text(peek(job / CONFIG).get("jobs_dir")) or "jobs").parts
     started_in = job.absolute().parents[: len(above) + 1][-1]
 
@@ -420,14 +420,14 @@ def _names_in_results(job: Path, trials: Iterable[Path]) -> Callable[[Mapping[st
 
 
 @lru_cache(maxsize=16_384)
-def _names_in(trial: Path, _written: int) -> tuple[Place, str | None, str]:
+def _names_in(trial: Path, _written: object) -> tuple[tuple[str | None, ...], str | None, str]:
     """The place and name of the task, and the trial's name, in the trial's result."""
     result = peek(trial / RESULT)
     place = _place(part(part(result, "config"), "task"))
     return place, text(result.get("task_name")), _name_of_trial(trial, result)
 
 
-def _place(task: Mapping[str, Any]) -> Place:
+def _place(task: Mapping[str, Any]) -> tuple[str | None, ...]:
     return (*(text(task.get(of)) for of in ("source", "git_url")), text(task.get("path") or task.get("name")))
 
 
@@ -616,7 +616,7 @@ def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
     trials = [trial for trial in subdirectories(job) if is_file(trial / RESULT)]
     if not text(result.get("finished_at")):  # a retry deletes the files of its trial for a while
         return silence("trials with a result", 0 if trials else ended, 0)
-    there = len({name for _, task, name in (_names_in(t, mtime_ns(t / RESULT)) for t in trials) if task})
+    there = len({name for _, task, name in (_names_in(t, written(t / RESULT)) for t in trials) if task})
     return silence("trials with a result", counted, there) if counted > there else None
 
 
@@ -676,10 +676,10 @@ class Harbor:
         plan = RunPlan(run_id=clean_name(path))
         config = read_optional(path / CONFIG, plan.problems)
         lock = read_optional(path / LOCK, plan.problems)
-        served = served_job(path)
-        plan.started = self._started(path, config, lock, plan.problems)
+        served, whole = served_job(path), not plan.problems
+        result = read_optional(path / RESULT, plan.problems)  # before the trials that it counts are listed
+        plan.started = self._started(path, config, lock, whole)
         plan.started |= present({"display_name": text(served.get("name"))})
-        result = read_optional(path / RESULT, plan.problems)
         plan.aliases = frozenset(filter(None, [text(config.get("job_name"))])) - {plan.run_id}
         own_id = path.name if ID.fullmatch(path.name) else None
         plan.uuids = frozenset(filter(None, [text(result.get("id")), own_id]))
@@ -703,7 +703,7 @@ class Harbor:
         return plan
 
     def _started(
-        self, path: Path, config: dict[str, Any], lock: dict[str, Any], problems: list[Unreadable]
+        self, path: Path, config: dict[str, Any], lock: dict[str, Any], whole: bool
     ) -> dict[str, Any]:
         names = task_names(path)
         named = _names_in_results(path, [*subdirectories(path), *rollouts_of(path)])
@@ -729,7 +729,7 @@ class Harbor:
                 "attempts": attempts(planned) if planned else config.get("n_attempts"),
                 "order": queue_of_each(planned),
                 "concurrency": concurrency,
-                "plan_complete": bool(planned) and not problems,
+                "plan_complete": bool(planned) and whole,
                 "agent_models": labels(agents),
                 "benchmark": benchmark,
                 "benchmark_version": version,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import threading
@@ -16,6 +17,7 @@ import pytest
 
 from streamer.sources.base import ConvertOptions, ConvertReport, slot_of
 from streamer.sources.convert import convert_part, discover
+from streamer.sources.files import is_file, listing_once
 from streamer.sources.harbor import Harbor, is_job, is_trial, verdict
 from streamer.sources.tail.session import ServerCopy, ServerError
 from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
@@ -477,6 +479,31 @@ def test_some_trial_files_that_are_gone_are_counted_once_the_job_has_finished(tm
     assert report.notes == ["run job: 5 trials with a result announced, 2 found"]
     write_json(job / "result.json", {**whole, "finished_at": None})
     assert not converted(job)[1].notes
+
+
+def test_a_result_that_was_read_while_it_was_written_is_read_again(tmp_path: Path) -> None:
+    """Within one step of the kernel's clock, both states of the file have the same time."""
+    job = a_job(tmp_path / "job", a_trial_result())
+    write_json(job / "result.json", {"id": "j", "finished_at": "2026-01-01T00:00:00", "n_total_trials": 1})
+    [file] = job.glob("*/result.json")
+    whole, time = file.read_bytes(), file.stat().st_mtime_ns
+    for content, notes in ((whole[:9], ["run job: 1 trial with a result announced, 0 found"]), (whole, [])):
+        file.write_bytes(content)
+        os.utime(file, ns=(time, time))
+        assert converted(job)[1].notes == notes
+
+
+def test_a_result_that_came_after_its_directory_was_listed_is_read_later(tmp_path: Path) -> None:
+    job = a_job(tmp_path / "job", a_trial_result())
+    write_json(job / "result.json", {"id": "j", "finished_at": "2026-01-01T00:00:00", "n_total_trials": 1})
+    [file] = job.glob("*/result.json")
+    whole = file.read_bytes()
+    file.unlink()
+    with listing_once():
+        assert not is_file(file)
+        file.write_bytes(whole)
+        assert Harbor().plan(job, ConvertOptions()).is_short
+    assert converted(job)[1].notes == []
 
 
 def test_r35_broken_and_copied_files_of_a_finished_job_are_not_counted_as_found(tmp_path: Path) -> None:
