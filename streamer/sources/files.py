@@ -190,16 +190,13 @@ def present(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def mtime_ns(path: Path) -> int:
     """Modification time in Unix nanoseconds (R17); 0 if the file is gone."""
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
+    return written(path)[0]
 
 
 def written(path: Path) -> tuple[int, int]:
-    """When a file was written, as `mtime_ns` has it, and its size in bytes; both change while it is written.
+    """A file's time as in `mtime_ns`, and its size in bytes; (0, 0) if the file is gone.
 
-    The time alone does not: a kernel's clock for files goes in steps of some milliseconds.
+    To see whether a file has changed, the time alone is not enough: it goes in steps of some milliseconds.
     """
     try:
         status = path.stat()

@@ -143,7 +143,7 @@ END_WAIT_MS = 5
 """How long a broker may hold an empty fetch if the reader stops at the present end."""
 
 LONGEST_WAIT_MS = 10_000
-"""To what the three above grow while a broker finds nothing in time; shorter than any request may take."""
+"""How long these waits may become while a broker finds nothing in time; shorter than `REQUEST_MS`."""
 
 REQUEST_MS = 15_000
 """How long a request of a reader or admin client may take while a person waits."""
