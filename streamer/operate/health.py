@@ -276,7 +276,8 @@ def _worker_problems(health: DeploymentHealth) -> list[str]:
         problems += _quarantine_problems(worker)
         if why := worker.status.get("waits"):
             problems.append(f"worker {worker.worker_id} {why}")
-        if unsent := worker.status.get("unsent"):
+        unsent = worker.status.get("unsent")
+        if unsent and worker.status.get("held_up", True):  # earlier releases do not say it
             keys = counted(unsent, "key")
             problems.append(f"worker {worker.worker_id} has {keys} that Redis does not have yet")
         if outdated := worker.status.get("outdated"):

@@ -657,6 +657,11 @@ class RedisSink:
         return self._away
 
     @property
+    def held_up(self) -> bool:
+        """Whether unsent keys wait for Redis, not just for the round trip that is sending them."""
+        return self._away or self._recovering or bool(self._sending.refused)
+
+    @property
     def refusals(self) -> int:
         return self._sending.refusals
 
@@ -669,8 +674,11 @@ class RedisSink:
     @property
     def settled(self) -> bool:
         """Whether Redis is known to have everything published."""
-        recovering = self._recovery is not None and not self._recovery.done()
-        return not (self._away or self._flushing or recovering or self._is_due())
+        return not (self._away or self._flushing or self._recovering or self._is_due())
+
+    @property
+    def _recovering(self) -> bool:
+        return self._recovery is not None and not self._recovery.done()
 
     async def write(self, updates: Sequence[RunUpdate]) -> None:
         """Send changes, history and announcements, one script per run; a background task retries."""
@@ -793,7 +801,7 @@ class RedisSink:
         self._start_recovery()
 
     def _start_recovery(self) -> None:
-        if self._recovery is None or self._recovery.done():
+        if not self._recovering:
             self._recovery = asyncio.create_task(self._recover())
 
     async def _recover(self) -> None:

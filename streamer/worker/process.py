@@ -369,6 +369,7 @@ class Housekeeping:
             },
             "published_to": self._published_to(),
             "unsent": self.sink.unsent,
+            "held_up": self.sink.held_up,
             "refused": self.sink.refusals,
             "outdated": self.sink.outdated[:MOST_QUARANTINED_TOLD],
             "open_runs": sum(len(partition.registry.open) for partition in partitions.values()),

@@ -193,6 +193,8 @@ ALL_THAT_IT_TELLS = [
         (SILENT, True, []),  # a full Redis has no heartbeats
         ({"partitions": [1]}, False, ["no worker owns partitions [0] (yet)"]),
         (TROUBLED, False, ALL_THAT_IT_TELLS),
+        ({"unsent": 36, "held_up": False}, False, []),  # they are being sent
+        ({"unsent": 36, "held_up": True}, False, ["worker w has 36 keys that Redis does not have yet"]),
     ],
 )
 def test_all_that_is_wrong_with_the_workers_is_a_problem(

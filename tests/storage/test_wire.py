@@ -280,10 +280,10 @@ async def test_a_sink_is_settled_while_redis_has_everything(
     owner: Owner, redis_server: RedisServer, client: Redis
 ) -> None:
     await owner.step()
-    assert owner.sink.settled
+    assert (owner.sink.settled, owner.sink.held_up) == (True, False)
     redis_server.kill()
     await owner.step()
-    assert not owner.sink.settled
+    assert (owner.sink.settled, owner.sink.held_up) == (False, True)
     redis_server.start()
     await converged(client, owner)
     await eventually(lambda: owner.sink.settled, "everything is there")
@@ -300,7 +300,7 @@ async def test_a_sink_is_not_settled_while_it_sends(owner: Owner, redis_server: 
     with paused(redis_server):
         writing = asyncio.create_task(owner.step())
         await asyncio.sleep(0.1)
-        assert (owner.sink.away, owner.sink.settled) == (False, False)
+        assert (owner.sink.unsent > 0, owner.sink.held_up, owner.sink.settled) == (True, False, False)
     await writing
     assert owner.sink.settled
 
@@ -388,7 +388,7 @@ async def test_a_run_too_large_for_redis_does_not_keep_back_the_others(
 async def test_a_foreign_key_in_one_run_does_not_keep_back_the_others(owner: Owner, client: Redis) -> None:
     client.set(KEYS.tiers("run 1"), "not ours")
     await owner.step()
-    assert not owner.sink.away
+    assert (owner.sink.away, owner.sink.held_up) == (False, True)
     assert owner.sink.unsent == 3
     await owner.step()
     assert client.hget(KEYS.versions("run 2"), "run") == "1:1"

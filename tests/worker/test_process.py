@@ -137,7 +137,7 @@ def codecs(directory: Path, topic: str) -> set[int]:
 class Sink:
     """Takes heartbeats."""
 
-    unsent, away, settled, refusals, outdated = 3, False, True, 5, ("r",)
+    unsent, away, held_up, settled, refusals, outdated = 3, False, False, True, 5, ("r",)
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
@@ -195,7 +195,8 @@ async def test_the_heartbeat_says_how_the_partitions_stand() -> None:
     assert (status["partitions"], status["catching_up"], status["waits"]) == ([0], [], None)
     assert (status["folded_to"], status["lag"]) == ({"0": 40}, {"0": 0})
     assert (status["open_runs"], status["closed_runs"]) == (len(given.bench.partition.run_ids()), 0)
-    assert (status["unsent"], status["made_with"], status["quarantined"]) == (3, "0123", {})
+    assert (status["unsent"], status["held_up"]) == (3, False)
+    assert (status["made_with"], status["quarantined"]) == ("0123", {})
     assert (status["refused"], status["outdated"]) == (5, ("r",))
 
 
