@@ -48,6 +48,12 @@ def trials_of(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if event["type"] == "trial_result"]
 
 
+def the_trial(*paths: Path, **options: Any) -> Event:
+    """The one trial among the events of the paths."""
+    (trial,) = trials_of(converted(*paths, **options)[0])
+    return trial
+
+
 def plan_of(events: Iterable[Event]) -> Event:
     """The one `run_started` among the events."""
     (plan,) = [event for event in events if event["type"] == "run_started"]
@@ -71,6 +77,13 @@ def write_json(path: Path, content: Any, mtime_ns: int | None = None) -> Path:
     if mtime_ns is not None:
         os.utime(path, ns=(mtime_ns, mtime_ns))
     return path
+
+
+def edit_json(path: Path, **fields: Any) -> Event:
+    """Give an object in a file other fields, and return the object as it was."""
+    whole: Event = json.loads(path.read_bytes())
+    write_json(path, whole | fields)
+    return whole
 
 
 def a_result(task: str = "oom", attempt: int = 1, run: str = "run1", n: int = 1, **fields: Any) -> Event:

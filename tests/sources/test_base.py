@@ -31,19 +31,23 @@ from streamer.sources.files import ConfiguredAgent
 from streamer.sources.harbor import start_in
 from streamer.sources.inspect import read_scores
 from streamer.sources.tail import session
+from streamer.sources.tail.follow import AGAIN_SECONDS, REST, ReadQueue
 from streamer.sources.tail.session import tail
 from tests.client.publish.publishing import events, make_topics, settings_of
 from tests.sources.builders import (
+    Event,
     a_result,
     a_run,
     a_trial_file,
     converted,
     joined_plan,
+    plan_of,
     slots_of,
+    the_trial,
     trials_of,
     write_json,
 )
-from tests.sources.harbor import a_trial_result
+from tests.sources.harbor import a_job, a_trial_result
 from tests.support.events import summarised
 from tests.support.examples import examples
 
@@ -58,17 +62,24 @@ NOT_TRIALS: dict[str, str | bytes] = {
     "an empty task": '{"task_id": "", "trial_name": "x"}',
     "a task too long": json.dumps({"task_id": "x" * 600}),
     "bytes that are no text": b"\xff\x00{\x80",
+    "zeros": b"\x00" * 9,
     "nested too deeply": "[" * 200_000,
     "an integer of 5000 digits": '{"task_id": "bad", "total_input_tokens": ' + "9" * 5000 + "}",
 }
 
 
 @pytest.mark.parametrize("name", NOT_TRIALS)
-def test_a_file_that_holds_no_trial_is_named_and_the_others_go_on(tmp_path: Path, name: str) -> None:
-    run = a_run(tmp_path / "run1", [a_result()], [])
+@pytest.mark.parametrize("harness", ["terminal-bench", "harbor"])
+def test_a_file_without_a_trial_is_named_and_others_go_on(tmp_path: Path, harness: str, name: str) -> None:
     content = NOT_TRIALS[name]
-    bad = write_json(run / "bad" / "bad.1-of-1.run1" / "results.json", "")
-    bad.write_bytes(content if isinstance(content, bytes) else content.encode())
+    content = content if isinstance(content, bytes) else content.encode()
+    if harness == "harbor":
+        run, content = a_job(tmp_path / "run1", a_trial_result("oom")), content.replace(b"_id", b"_name")
+        bad = run / "t1" / "result.json"
+    else:
+        run = a_run(tmp_path / "run1", [a_result()], [])
+        bad = run / "bad" / "bad.1-of-1.run1" / "results.json"
+    write_json(bad, "").write_bytes(content)
     events, report = converted(run)
     assert [event["task_id"] for event in trials_of(events)] == ["oom"]
     ((path, reason),) = report.unreadable
@@ -79,64 +90,50 @@ def test_a_file_that_holds_no_trial_is_named_and_the_others_go_on(tmp_path: Path
 @pytest.mark.parametrize(
     ("field", "value", "sent_as"),
     [
-        ("total_input_tokens", "12", "input_tokens"),
-        ("total_input_tokens", -1, "input_tokens"),
-        ("total_input_tokens", True, "input_tokens"),
-        ("total_input_tokens", float("nan"), "input_tokens"),
-        ("total_output_tokens", 2**60, "output_tokens"),
-        ("total_output_tokens", 2**80, "output_tokens"),
+        *(("total_input_tokens", value, "input_tokens") for value in ("12", -1, True, math.nan)),
+        *(("total_output_tokens", value, "output_tokens") for value in (2**60, 2**80)),
         ("is_resolved", "yes", "resolved"),
         ("failure_mode", ["unset"], "failure_mode"),
         ("trial_ended_at", "yesterday", "finished_at"),
-        ("total_cost", float("inf"), "cost_usd"),
+        ("total_cost", math.inf, "cost_usd"),
         ("id", {"uuid": 1}, "trial_id"),
     ],
 )
-def test_a_value_that_does_not_fit_is_left_out_and_named(
-    tmp_path: Path, field: str, value: Any, sent_as: str
-) -> None:
+def test_a_value_that_does_not_fit_is_left_out(tmp_path: Path, field: str, value: Any, sent_as: str) -> None:
     run = a_run(tmp_path / "run1", [a_result()], [])
-    whole = trials_of(converted(run)[0])[0]
+    whole = the_trial(run) | {"revision": 0}
     file = a_trial_file(run, a_result(**{field: value}))
     events, report = converted(run)
     (trial,) = trials_of(events)
     whole.pop(sent_as, None)
-    assert {**trial, "revision": 0} == {**whole, "revision": 0}
+    assert trial | {"revision": 0} == whole
     ((path, name, reason),) = report.left_out
     assert (path, name) == (file, sent_as)
     assert reason
 
 
+ZONED = "2025-09-24T10:05:00Z"
+
+
 @pytest.mark.parametrize(
     ("ended", "known", "why"),
     [
-        (
-            "T10:05:00",
-            {"duration_seconds": 300.0},
-            "their durations count, their starts and ends are unknown",
-        ),
-        ("T09:00:00", {}, "they end before they start"),
-        (
-            "T10:05:00Z",
-            {"finished_at": "2025-09-24T10:05:00Z"},
-            "one of the two is left out, and there is no duration",
-        ),
+        (ZONED[:-1], {"duration_seconds": 300.0}, "their durations count, their starts and ends are unknown"),
+        ("2025-09-24T09:00:00", {}, "they end before they start"),
+        (ZONED, {"finished_at": ZONED}, "one of the two is left out, and there is no duration"),
     ],
 )
 def test_times_without_a_zone_give_at_most_the_duration_and_one_remark_a_run(
     tmp_path: Path, ended: str, known: dict[str, Any], why: str
 ) -> None:
-    times = {"trial_started_at": "2025-09-24T10:00:00", "trial_ended_at": f"2025-09-24{ended}"}
-    run = a_run(tmp_path / "run1", [a_result(task, **times) for task in ("a", "b")], [])
-    events, report = converted(run)
+    times: Event = {"trial_started_at": "2025-09-24T10:00:00", "trial_ended_at": ended}
+    events, report = converted(a_run(tmp_path / "run1", [a_result(task, **times) for task in "ab"], []))
     names = {"started_at", "finished_at", "duration_seconds"}
-    assert [{name: trial[name] for name in names & trial.keys()} for trial in trials_of(events)] == [
-        known
-    ] * 2
+    said = [{name: trial[name] for name in names & trial.keys()} for trial in trials_of(events)]
+    assert said == [known] * 2
     assert report.left_out == []
-    assert [str(remarks) for remarks in report.remarks.values()] == [
-        f"run run1: 2 trials with times without a zone: {why}"
-    ]
+    (remarks,) = report.remarks.values()
+    assert str(remarks) == f"run run1: 2 trials with times without a zone: {why}"
 
 
 def test_a_broken_run_file_is_named(tmp_path: Path) -> None:
@@ -150,8 +147,8 @@ def test_a_broken_run_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_nothing_but_a_broken_run_file_says_so(tmp_path: Path) -> None:
-    write_json(tmp_path / "x" / "results.json", "{")
-    write_json(tmp_path / "y_results.json", "{")
+    for name in ("x/results.json", "y_results.json"):
+        write_json(tmp_path / name, "{")
     events, report = converted(tmp_path)
     assert not events
     assert {path.name for path, _ in report.unreadable} == {"results.json", "y_results.json"}
@@ -188,7 +185,7 @@ def test_an_unknown_harness_is_refused_at_once(tmp_path: Path) -> None:
 
 def test_a_directory_name_that_is_no_text_still_names_the_run(tmp_path: Path) -> None:
     run = a_run(Path(os.fsdecode(os.fsencode(tmp_path) + b"/r\xff\n")), [a_result()], [])
-    assert trials_of(converted(run)[0])[0]["run_id"] == "r��"
+    assert the_trial(run)["run_id"] == "r��"
 
 
 JSON = st.recursive(
@@ -215,7 +212,7 @@ def test_no_json_at_all_makes_it_raise_or_send_something_invalid(
 
 
 # -----------------------------------------------------------------------------
-# Trials of fc-eval that have begun: those whose agent a file names, and of this run alone.
+# Trials that have begun: those whose agent a file names, and as their result will name them.
 
 
 NOP, TERMINUS = ConfiguredAgent("nop", "nop"), ConfiguredAgent("terminus", None)
@@ -244,8 +241,43 @@ def test_a_trial_of_fc_eval_starts_with_the_directory_that_names_its_run_and_age
     assert slot == ["t", attempt, "terminus", "asked-for"]
 
 
+DEFAULT, CODEX = {"name": "oracle"}, {"name": "codex", "model_name": "m"}
+CODE = {"name": "package.module:Agent", "model_name": "m"}
+
+
+@pytest.mark.parametrize(
+    ("agent", "directory", "other", "begun"),
+    [
+        (DEFAULT, "t__abc1234", None, [("t", "oracle", "unknown")]),
+        (CODE, "t__abc1234", None, []),
+        (CODE, "t__abc1234", ("t", "another", CODE), [("t", "codex", "m")]),
+        (CODEX, "t__abc1234", ("org/t", "t", CODEX), [("org/t", "codex", "m")]),
+        (CODEX, "t__another", None, []),
+        (CODEX, "t__nothing", None, []),
+    ],
+    ids=[
+        *("the default agent is in the lock alone", "code has no label yet", "code has its result's label"),
+        *("a task has its result's name", "files of another trial", "no files"),
+    ],
+)
+def test_a_trial_of_harbor_has_begun_under_the_name_that_its_result_will_have(
+    tmp_path: Path, agent: Event, directory: str, other: tuple[str, str, Event] | None, begun: list[Any]
+) -> None:
+    trial, left_out = tmp_path / directory, agent == DEFAULT
+    if directory != "t__nothing":
+        config = {"trial_name": "t__abc1234", "task": {"path": "t"}}
+        write_json(trial / "config.json", config | ({} if left_out else {"agent": agent}))
+        write_json(trial / "lock.json", {"task": {"name": "t"}, "agent": agent})
+    if other:
+        task, path, of = other
+        result = a_trial_result(task, "t__xyz9876", config={"agent": of, "task": {"path": path}})
+        write_json(tmp_path / "t__xyz9876" / "result.json", result)
+    starts = [result.event for result in start_in(tmp_path, trial, ConvertOptions())]
+    assert [(start["task_id"], start["agent"], start["model"]) for start in starts] == begun
+
+
 # -----------------------------------------------------------------------------
-# An event that is too large loses its largest field, and counts.
+# What does not fit an event: the largest field, metrics that are none, and long names.
 
 
 def test_an_event_that_would_be_too_large_loses_its_largest_field_and_counts() -> None:
@@ -259,76 +291,16 @@ def test_an_event_that_would_be_too_large_loses_its_largest_field_and_counts() -
 
 
 def test_of_metrics_only_what_does_not_fit_is_left_out() -> None:
+    event = {"type": "trial_result", "run_id": "r", "task_id": "t"}
     metrics = {"reward": 0.7, "a b": 1, "ok/x": 2, "text": "1", "yes": True, "nan": math.nan}
-    event = {"type": "trial_result", "run_id": "r", "task_id": "t", "metrics": metrics}
-    fitted, reasons = fit_event(event)
-    assert fitted is not None
-    assert fitted["metrics"] == {"reward": 0.7, "ok/x": 2}
+    fitted, reasons = fit_event(event | {"metrics": metrics})
+    assert fitted == event | {"metrics": {"reward": 0.7, "ok/x": 2}}
     assert reasons["metrics"].startswith("'a b': 1, 'text': '1', 'yes': True, ...: left out.")
-    assert "metrics" not in (fit_event({**event, "metrics": {"a b": 1}})[0] or {})
+    assert fit_event(event | {"metrics": {"a b": 1}})[0] == event
     many = {f"m{number:03}": number for number in range(100)}
-    fitted, reasons = fit_event({**event, "metrics": many})
-    assert fitted is not None
-    assert list(fitted["metrics"]) == [f"m{number:03}" for number in range(64)]
+    fitted, reasons = fit_event(event | {"metrics": many})
+    assert fitted == event | {"metrics": dict(list(many.items())[:64])}
     assert "m064" in reasons["metrics"]
-
-
-def test_metrics_of_a_plan_are_no_numbers_and_stay() -> None:
-    plan = {"type": "run_started", "run_id": "r", "metrics": {"reward": {"direction": "higher"}}}
-    assert fit_event(plan) == (plan, {})
-
-
-# -----------------------------------------------------------------------------
-# Trials of harbor that have begun: named as their result will name them.
-
-
-NAME = "t__abc1234"
-DEFAULT = {"name": "oracle"}
-"""The agent that harbor runs unless the user names one."""
-
-
-def begun(job: Path, agent: dict[str, Any], name: str = NAME) -> Path:
-    """A trial whose files harbor wrote at its start; its config.json leaves out what is a default."""
-    left = {} if agent == DEFAULT else {"agent": agent}
-    write_json(job / NAME / "config.json", {"trial_name": name, "task": {"path": "t"}, **left})
-    write_json(job / NAME / "lock.json", {"task": {"name": "t"}, "agent": agent})
-    return job / NAME
-
-
-def starts_in(job: Path, trial: Path) -> list[tuple[Any, ...]]:
-    """Task, agent and model of each start."""
-    starts = [result.event for result in start_in(job, trial, ConvertOptions())]
-    return [(start["task_id"], start["agent"], start["model"]) for start in starts]
-
-
-def test_the_default_agent_is_named_by_the_lock_alone(tmp_path: Path) -> None:
-    trial = begun(tmp_path, DEFAULT)
-    assert starts_in(tmp_path, trial) == [("t", "oracle", "unknown")]
-
-
-def test_an_agent_that_is_code_is_known_from_the_first_result_on(tmp_path: Path) -> None:
-    code = {"name": "package.module:Agent", "model_name": "m"}
-    trial = begun(tmp_path, code)
-    assert starts_in(tmp_path, trial) == []
-    result = a_trial_result(name="t__xyz9876", config={"agent": code, "task": {"path": "another"}})
-    write_json(tmp_path / "t__xyz9876" / "result.json", result)
-    assert starts_in(tmp_path, trial) == [("t", "codex", "m")]
-
-
-def test_a_task_with_another_name_in_results_takes_that_name(tmp_path: Path) -> None:
-    trial = begun(tmp_path, {"name": "codex", "model_name": "m"})
-    result = a_trial_result(task="org/t", name="t__xyz9876", config={"task": {"path": "t"}})
-    write_json(tmp_path / "t__xyz9876" / "result.json", result)
-    assert starts_in(tmp_path, trial) == [("org/t", "codex", "m")]
-
-
-def test_a_trial_whose_files_are_not_there_or_of_another_has_no_start(tmp_path: Path) -> None:
-    assert starts_in(tmp_path, tmp_path / "t__nothing") == []
-    assert starts_in(tmp_path, begun(tmp_path, {"name": "codex"}, name="t__another")) == []
-
-
-# -----------------------------------------------------------------------------
-# Scores of inspect_ai as metrics: which numbers they are, and which are left out.
 
 
 @pytest.mark.parametrize(
@@ -350,9 +322,10 @@ def test_a_value_is_the_number_that_inspect_counts(value: object, number: float 
     ("scores", "kept", "said"),
     [
         ({"s": [1, 2]}, {}, ["the score 's' is a list"]),
-        ({"s": "lovely"}, {}, ["the score 's' is 'lovely', which is not a number"]),
-        ({"s": "inf"}, {}, ["the score 's' is 'inf', which is not a number"]),
-        ({"s": math.inf}, {}, ["the score 's' is inf, which is not a number"]),
+        *(
+            ({"s": value}, {}, [f"the score 's' is {shown}, which is not a number"])
+            for value, shown in (("lovely", "'lovely'"), ("inf", "'inf'"), (math.inf, "inf"))
+        ),
         ({"s": 10**400}, {}, [f"the score 's' is 1{'0' * 39}..., which is not a number"]),
         ({"s": "x" * 99}, {}, [f"the score 's' is '{'x' * 39}..., which is not a number"]),
         ({"a b": 1, "a_b": 2}, {"a_b": 1}, ["the score 'a_b' has another score's name: 'a_b'"]),
@@ -364,38 +337,25 @@ def test_a_value_is_the_number_that_inspect_counts(value: object, number: float 
         ),
     ],
 )
-def test_what_cannot_be_a_metric_is_left_out_and_said(
-    scores: dict[str, Any], kept: dict[str, float], said: list[str]
-) -> None:
+def test_what_is_no_metric_is_said(scores: dict[str, Any], kept: dict[str, float], said: list[str]) -> None:
     result = read_scores({name: {"value": value} for name, value in scores.items()})
     assert (result.metrics, result.left_out) == (kept, said)
-
-
-def test_long_names_that_differ_stay_different() -> None:
-    first, second = metric_name("n" * 99 + "a"), metric_name("n" * 99 + "b")
-    assert len(first) == len(second) == 64
-    assert first != second
-
-
-# -----------------------------------------------------------------------------
-# Long names are cut so that two never become one.
 
 
 LONG = "the same beginning of a name " * 12
 
 
 def test_long_names_are_cut_so_that_two_never_become_one(tmp_path: Path) -> None:
-    results = [
-        a_result(task_id=f"t{n}", trial_name=f"t{n}.1-of-1.run1", failure_mode=LONG + str(n)) for n in (1, 2)
-    ]
+    modes = [LONG + "1", LONG + "2", "é" * 128]
+    results = [a_result(f"t{number}", failure_mode=mode) for number, mode in enumerate(modes)]
     events, report = converted(a_run(tmp_path / "run1", results))
-    first, second = (trial["failure_mode"] for trial in trials_of(events))
+    first, second, short = (trial["failure_mode"] for trial in trials_of(events))
     assert len(first) == len(second) == MAX_NAME_CHARACTERS
     assert first != second
     assert first.startswith(LONG[:115] + "~")
-    assert [(name, "longer than 128" in reason) for _, name, reason in report.cut] == [
-        ("failure_mode", True)
-    ] * 2
+    assert short == modes[2]
+    cut = [(name, "longer than 128" in reason) for _, name, reason in report.cut]
+    assert cut == [("failure_mode", True)] * 2
     assert (report.left_out, report.unreadable) == ([], [])
 
 
@@ -403,15 +363,8 @@ def test_a_long_name_is_cut_alike_in_trials_and_in_their_plan(tmp_path: Path) ->
     run = a_run(tmp_path / "run1", [a_result()], [])
     events, _ = converted(run, agent=LONG, model=f"openai/{LONG}")
     [trial] = trials_of(events)
-    [plan] = [event for event in events if event["type"] == "run_started"]
-    assert plan["agent_models"] == [f"{trial['agent']}:{trial['model']}"]
+    assert plan_of(events)["agent_models"] == [f"{trial['agent']}:{trial['model']}"]
     assert len(trial["agent"]) == len(trial["model"]) == MAX_NAME_CHARACTERS
-
-
-def test_a_name_of_128_characters_is_sent_as_it_is(tmp_path: Path) -> None:
-    events, report = converted(a_run(tmp_path / "run1", [a_result(failure_mode="é" * 128)]))
-    assert [trial["failure_mode"] for trial in trials_of(events)] == ["é" * 128]
-    assert report.cut == []
 
 
 @given(st.text(min_size=129, max_size=300), st.text(min_size=129, max_size=300))
@@ -419,6 +372,9 @@ def test_different_long_names_stay_different(one: str, other: str) -> None:
     cut = [with_short_names({"agent": name})[0]["agent"] for name in (one, other)]
     assert (cut[0] == cut[1]) == (one == other)
     assert {len(name) for name in cut} == {MAX_NAME_CHARACTERS}
+    metrics = [metric_name("n" * 99 + name) for name in (one, other)]
+    assert [len(name) for name in metrics] == [64, 64]
+    assert (metrics[0] == metrics[1]) == (one == other)
 
 
 # -----------------------------------------------------------------------------
@@ -438,15 +394,13 @@ def test_pooled_runs_are_shards_of_one_run_with_one_plan(tmp_path: Path) -> None
     said = {name: plan.get(name) for name in ("tasks", "attempts", "agent_models", "benchmark")}
     assert said == {"tasks": ["oom"], "attempts": 6, "agent_models": ["x:unknown"], "benchmark": "core"}
     assert (plan.parts, plan.get("benchmark_version")) == ({"seen": 3, "planned": 3}, None)
-    assert rfc3339(microseconds(plan.get("started_at"))).startswith("2025-01-01T00:00:00")
+    assert str(rfc3339(microseconds(plan.get("started_at")))).startswith("2025-01-01T00:00:00")
     assert plan.finished is not None
-    assert rfc3339(microseconds(plan.finished.finished_at)).startswith("2025-02-03T00:00:00")
+    assert str(rfc3339(microseconds(plan.finished.finished_at))).startswith("2025-02-03T00:00:00")
     assert report.runs == ["a", "b", "c"]
 
 
-def test_a_pool_plans_no_attempts_if_its_tasks_differ_in_them_and_does_not_end_before_all(
-    tmp_path: Path,
-) -> None:
+def test_a_pool_plans_no_attempts_if_its_tasks_differ_and_does_not_end_before_all(tmp_path: Path) -> None:
     finished = {"n_attempts": 1, "end_time": "2025-02-01T00:00:00+00:00"}
     a_run(tmp_path / "a", [a_result(run="a")], metadata={"task_ids": ["oom"], **finished})
     a_run(tmp_path / "b", [a_result(run="b")], metadata={"task_ids": ["oom", "b"], "n_attempts": 1})
@@ -454,13 +408,11 @@ def test_a_pool_plans_no_attempts_if_its_tasks_differ_in_them_and_does_not_end_b
     assert (plan.get("tasks"), plan.attempts, plan.finished) == (["oom", "b"], None, None)
 
 
-def test_a_pool_has_a_chosen_order_and_an_incomplete_plan_as_soon_as_one_of_its_runs_has(
-    tmp_path: Path,
-) -> None:
+def test_a_pool_has_a_chosen_order_and_an_incomplete_plan_if_one_of_its_runs_has(tmp_path: Path) -> None:
     dataset = {"dataset": {"task_ids": ["oom"]}, "run_config": {"n_attempts": 1, "n_concurrent_trials": 4}}
-    harness = {"package": "terminal-bench", "version": "0.2.18"}
-    a_run(tmp_path / "a", [a_result(run="a")], lock=dataset | {"harness": harness})
-    a_run(tmp_path / "b", [a_result(run="b")], lock=dataset)
+    chosen = {"harness": {"package": "terminal-bench", "version": "0.2.18"}}
+    for name, lock in (("a", dataset | chosen), ("b", dataset)):
+        a_run(tmp_path / name, [a_result(run=name)], lock=lock)
     plan = joined_plan(converted(tmp_path, run_id="pool")[0])
     assert (plan.get("order_kind"), plan.get("plan_complete")) == ("chosen", True)
     assert (plan.get("order"), plan.get("concurrency")) == (None, None)
@@ -479,63 +431,11 @@ def test_a_pool_has_an_incomplete_plan_until_all_of_its_runs_can_be_read(tmp_pat
     half, _ = converted(tmp_path, run_id="pool")
     corrected = [event | {"revision": event.get("revision", 0) + 10**18} for event in whole]
     progress = [summarised(events)["run pool"]["progress"] for events in (half, [*half, *corrected])]
-    parts = {"parts": {"seen": 2, "planned": 2}}
+    common = {"done": 2, "parts": {"seen": 2, "planned": 2}}
     assert progress == [
-        {"done": 2, "planned": None, "plan_complete": False} | parts,
-        {"done": 2, "planned": 2, "plan_complete": True} | parts,
+        common | {"planned": None, "plan_complete": False},
+        common | {"planned": 2, "plan_complete": True},
     ]
-
-
-# -----------------------------------------------------------------------------
-# One `streamer tail`: what a directory says is published, and what the broker does not take is kept.
-
-
-def test_what_is_there_is_published_once_and_all_of_it_has_arrived_at_the_end(
-    embedded_broker: str, namespace: str, tmp_path: Path
-) -> None:
-    settings = make_topics(settings_of(embedded_broker, namespace)).model_copy(
-        update={"data_dir": tmp_path / "data"}
-    )
-    run = a_run(tmp_path / "run1", [a_result("a"), a_result("b")])
-    result = tail(settings, run, ConvertOptions(), threading.Event(), print, lambda _: None, once=True)
-    assert result.pending == 0
-    trials = [event for event in events(settings) if event["type"] == "trial_result"]
-    assert sorted(event["task_id"] for event in trials) == ["a", "b"]
-
-
-def test_what_the_broker_does_not_take_is_kept_and_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "CLOSE_SECONDS", 1.0)
-    away = Settings(bootstrap=f"127.0.0.1:{free_port()}", data_dir=tmp_path / "data")
-    run = a_run(tmp_path / "run1", [a_result("a"), a_result("b")])
-    stop = threading.Event()
-
-    def end_when_published(_: object) -> None:
-        stop.set()
-
-    said: list[str] = []
-    result = tail(away, run, ConvertOptions(), stop, said.append, end_when_published)
-    assert result.pending >= 2
-    assert any("accepts no events" in line for line in said)
-
-
-def test_a_signal_ends_the_wait_of_once_for_the_broker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "CLOSE_SECONDS", 0.0)
-    stop, waits = threading.Event(), list[float]()
-
-    def flush(_: object, seconds: float) -> bool:
-        stop.set()
-        waits.append(seconds)
-        return False
-
-    monkeypatch.setattr(TrialPublisher, "flush", flush)
-    away = Settings(bootstrap=f"127.0.0.1:{free_port()}", data_dir=tmp_path / "data")
-    run = a_run(tmp_path / "run1", [a_result("a")])
-    assert tail(away, run, ConvertOptions(), stop, print, lambda _: None, once=True).pending
-    assert waits == [session.WAIT_SECONDS]
 
 
 def test_r35_only_a_run_that_lacks_what_its_files_announce_is_interrupted() -> None:
@@ -548,3 +448,119 @@ def test_r35_only_a_run_that_lacks_what_its_files_announce_is_interrupted() -> N
     plan.finished = {"type": "run_finished", "status": "cancelled"}
     assert plan.end == plan.finished
     assert plan.notes == ["two ids are one", "3 trials announced, 1 found"]
+
+
+# -----------------------------------------------------------------------------
+# One `streamer tail`: what a directory says is published, and what the broker does not take is kept.
+
+
+@pytest.fixture
+def two_trials(tmp_path: Path) -> Path:
+    return a_run(tmp_path / "run1", [a_result("a"), a_result("b")])
+
+
+@pytest.fixture
+def away(tmp_path: Path) -> Settings:
+    """Settings of a broker that is not there."""
+    return Settings(bootstrap=f"127.0.0.1:{free_port()}", data_dir=tmp_path / "data")
+
+
+def test_what_is_there_is_published_once_and_all_of_it_has_arrived_at_the_end(
+    embedded_broker: str, namespace: str, tmp_path: Path, two_trials: Path
+) -> None:
+    settings = make_topics(settings_of(embedded_broker, namespace))
+    settings = settings.model_copy(update={"data_dir": tmp_path / "data"})
+    result = tail(settings, two_trials, ConvertOptions(), threading.Event(), print, lambda _: None, once=True)
+    assert result.pending == 0
+    assert sorted(event["task_id"] for event in trials_of(events(settings))) == ["a", "b"]
+
+
+def test_what_the_broker_does_not_take_is_kept_and_said(
+    away: Settings, two_trials: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "CLOSE_SECONDS", 1.0)
+    stop, said = threading.Event(), list[str]()
+    result = tail(away, two_trials, ConvertOptions(), stop, said.append, lambda _: stop.set())
+    assert result.pending >= 2
+    assert any("accepts no events" in line for line in said)
+
+
+def test_a_signal_ends_the_wait_of_once_for_the_broker(
+    away: Settings, two_trials: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "CLOSE_SECONDS", 0.0)
+    stop, waits = threading.Event(), list[float]()
+
+    def flush(_: object, seconds: float) -> bool:
+        stop.set()
+        waits.append(seconds)
+        return False
+
+    monkeypatch.setattr(TrialPublisher, "flush", flush)
+    assert tail(away, two_trials, ConvertOptions(), stop, print, lambda _: None, once=True).pending
+    assert waits == [session.WAIT_SECONDS]
+
+
+# -----------------------------------------------------------------------------
+# Which parts of a followed directory are read again, and when: none alone keeps the machine busy.
+
+
+PART = Path("part")
+
+
+class Parts:
+    """Parts under a clock of our own."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.pending = ReadQueue(clock=lambda: self.now)
+
+    def read(self, part: Path, seconds: float = 0.0, *, again: bool = False) -> None:
+        begun = self.now
+        self.now += seconds
+        self.pending.was_read(part, begun, again=again)
+
+
+def test_what_changed_is_read_before_what_was_found_and_a_plan_after_both() -> None:
+    parts = Parts()
+    parts.pending.changed(Path("plan"), last=True)
+    parts.pending.add(Path("found"))
+    parts.now += 1.0
+    parts.pending.changed(Path("changed"))
+    assert parts.pending.ready() == [Path("changed"), Path("found"), Path("plan")]
+
+
+def test_a_part_is_read_once_more_after_it_changed_and_then_no_more() -> None:
+    parts = Parts()
+    parts.pending.changed(PART)
+    parts.read(PART)
+    assert parts.pending.ready() == []
+    assert not parts.pending.is_quiet(PART)
+    parts.now += AGAIN_SECONDS
+    assert parts.pending.ready() == [PART]
+    assert parts.pending.is_quiet(PART)
+    parts.read(PART)
+    parts.now += 1_000.0
+    assert parts.pending.ready() == []
+
+
+def test_a_part_that_takes_long_and_changes_all_the_time_rests_between_readings() -> None:
+    parts = Parts()
+    parts.pending.changed(PART)
+    parts.read(PART, seconds=2.0)
+    parts.pending.changed(PART)
+    assert parts.pending.ready() == []
+    parts.now += 2.0 * REST
+    assert parts.pending.ready() == [PART]
+
+
+def test_a_part_that_is_being_written_is_read_until_it_is_not() -> None:
+    parts = Parts()
+    parts.pending.add(PART)
+    for _ in range(5):
+        assert parts.pending.ready() == [PART]
+        parts.read(PART, again=True)
+        assert parts.pending.ready() == []
+        parts.now += AGAIN_SECONDS
+    parts.read(PART)
+    assert parts.pending.ready() == []
