@@ -25,53 +25,47 @@ from tests.support.events import summarised
 
 FIELD = ROOT / "tests" / "data" / "field"
 
-DEMO = {"run": "demo_AbCdEfGhIjKlMnOpQrStUv", "trials": 1, "planned": 1}
+DEMO = "demo_AbCdEfGhIjKlMnOpQrStUv"
 
-CASES: dict[str, dict[str, Any]] = {
+CASES: dict[str, tuple[str, Event]] = {
     # R35: the lists of a report of SWT-bench name all instances without `completed_ids`.
-    "swe-report-without-completed-ids": {"run": "run7", "trials": 3, "resolved": 2, "planned": 3},
-    "swe-report-bom": {"run": "run7", "trials": 2, "resolved": 1, "planned": 2},
+    "swe-report-without-completed-ids": ("run7", {"trials": 3, "resolved": 2, "planned": 3}),
+    "swe-report-bom": ("run7", {"trials": 2, "resolved": 1, "planned": 2}),
     # R34: a run has the names of its directories where the report says none.
-    "swe-openhands-output-report": {
-        "run": "swe-openhands-output-report/eval_outputs",
-        "trials": 5,
-        "resolved": 2,
-        "planned": 5,
-    },
+    "swe-openhands-output-report": (
+        *("swe-openhands-output-report/eval_outputs", {"trials": 5, "resolved": 2, "planned": 5}),
+    ),
     # sb-cli: what failed on the servers has no verdict, what is pending is planned and missing.
-    "swe-sb-cli-report": {"run": "acme_run1", "trials": 4, "resolved": 2, "no_verdict": 1, "planned": 5},
-    "swe-instance-in-two-lists": {"run": "run7", "trials": 3, "resolved": 2, "unreadable": 1},
+    "swe-sb-cli-report": ("acme_run1", {"trials": 4, "resolved": 2, "no_verdict": 1, "planned": 5}),
+    "swe-instance-in-two-lists": ("run7", {"trials": 3, "resolved": 2, "unreadable": 1}),
     # R2: zero tokens were not counted; the other trial is priced.
-    "harbor-zero-tokens-cost-zero": {
-        "run": "harbor-zero-tokens-cost-zero",
-        "trials": 2,
-        "planned": None,
-        "costs": 1,
-        "total_cost": 0.000156,
-    },
+    "harbor-zero-tokens-cost-zero": (
+        "harbor-zero-tokens-cost-zero",
+        {"trials": 2, "planned": None, "costs": 1, "total_cost": 0.000156},
+    ),
     # R2: the cache is part of the input where the total is input + output.
-    "inspect-cached-input-counted-twice": DEMO | {"total_cost": 0.0015},
-    "inspect-cached-input-new-style": DEMO | {"total_cost": 0.0015},
+    "inspect-cached-input-counted-twice": (DEMO, {"trials": 1, "planned": 1, "total_cost": 0.0015}),
+    "inspect-cached-input-new-style": (DEMO, {"trials": 1, "planned": 1, "total_cost": 0.0015}),
     # R2: reasoning tokens belong to the output where the total has them apart.
-    "inspect-gemini-thinking-unpriced": DEMO | {"total_cost": 0.010625},
+    "inspect-gemini-thinking-unpriced": (DEMO, {"trials": 1, "planned": 1, "total_cost": 0.010625}),
     # Before 0.3.95 summaries have no tokens: the samples do.
-    "inspect-eval-old-summaries-lose-tokens": DEMO | {"trials": 2, "planned": 2, "total_cost": 0.0003285},
-    "inspect-eval-new-summaries": DEMO | {"trials": 2, "planned": 2, "total_cost": 0.0003285},
-    "inspect-nan-unscored": DEMO | {"trials": 3, "planned": 3, "resolved": 1, "no_verdict": 1},
+    "inspect-eval-old-summaries-lose-tokens": (DEMO, {"trials": 2, "planned": 2, "total_cost": 0.0003285}),
+    "inspect-eval-new-summaries": (DEMO, {"trials": 2, "planned": 2, "total_cost": 0.0003285}),
+    "inspect-nan-unscored": (DEMO, {"trials": 3, "planned": 3, "resolved": 1, "no_verdict": 1}),
     # R31: 1 and 0 are verdicts where inspect_ai takes their accuracy.
-    "inspect-numeric-scores-accuracy-zero": DEMO
-    | {"trials": 3, "planned": 3, "resolved": 2, "no_verdict": 0, "accuracy": 2 / 3},
+    "inspect-numeric-scores-accuracy-zero": (
+        *(DEMO, {"trials": 3, "planned": 3, "resolved": 2, "no_verdict": 0, "accuracy": 2 / 3}),
+    ),
     # An empty id names no task; the others do, cleaned.
-    "inspect-one-bad-id-drops-plan": DEMO | {"trials": 8, "planned": 8, "resolved": 8, "unreadable": 1},
+    "inspect-one-bad-id-drops-plan": (DEMO, {"trials": 8, "planned": 8, "resolved": 8, "unreadable": 1}),
     # R34: the shards of one log are one run.
-    "inspect-two-shards": {"run": "addition_RLGk3vGh7Az", "trials": 6, "resolved": 4, "planned": 6},
+    "inspect-two-shards": ("addition_RLGk3vGh7Az", {"trials": 6, "resolved": 4, "planned": 6}),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_file_of_the_field_has_the_right_numbers(case: str, tmp_path: Path) -> None:
-    run_id = CASES[case]["run"]
-    expected = {name: value for name, value in CASES[case].items() if name != "run"}
+    run_id, expected = CASES[case]
     shutil.copytree(FIELD / case, tmp_path / case)
     events, report = converted(tmp_path / case)
     run = summarised(events)[f"run {encode_id(run_id)}"]
@@ -155,6 +149,13 @@ WRITERS: dict[str, Writer] = {
 }
 WITH_COST = sorted(WRITERS.keys() - {"swe-bench", "every-eval-ever"})
 WITH_BASELINES = sorted(set(WITH_COST) - {"scylla"})
+UNCOUNTED = {"input": 0, "output": 0}
+COSTS: list[tuple[list[str], str, Event, float | None]] = [
+    *((WITH_COST, "codex", one | {"cost": 0.0}, None) for one in (UNCOUNTED, {"input": 9, "output": 2}, {})),
+    (WITH_COST, "codex", UNCOUNTED | {"cost": 0.5}, 0.5),
+    (WITH_BASELINES, "oracle", UNCOUNTED | {"cost": 0.0}, 0.0),
+    (WITH_BASELINES, "oracle", {"input": 10, "output": 10, "cost": 0.0}, None),
+]
 
 
 def one_trial(home: Path) -> Event:
@@ -168,29 +169,14 @@ def test_every_connector_is_asked_here() -> None:
     assert sorted(WRITERS) == sorted(source.name for source in SOURCES)
 
 
-@pytest.mark.parametrize("harness", WITH_COST)
-@pytest.mark.parametrize("tokens", [{"input": 0, "output": 0}, {"input": 9, "output": 2}, {}])
-def test_r2_a_cost_of_0_is_unknown_whether_tokens_were_counted_or_not(
-    tmp_path: Path, harness: str, tokens: Event
+@pytest.mark.parametrize(
+    ("harness", "agent", "usage", "cost"), [(one, *case) for of, *case in COSTS for one in of]
+)
+def test_r2_a_cost_of_0_is_unknown_but_for_a_baseline_without_tokens(
+    tmp_path: Path, harness: str, agent: str, usage: Event, cost: float | None
 ) -> None:
-    trial = one_trial(WRITERS[harness](tmp_path / "run", "t", cost=0.0, **tokens))
-    assert "cost_usd" not in trial
-    assert trial.get("input_tokens") == tokens.get("input")
-
-
-@pytest.mark.parametrize("harness", WITH_BASELINES)
-@pytest.mark.parametrize(("tokens", "cost"), [(0, 0.0), (10, None)])
-def test_r2_a_baseline_costs_nothing_only_without_tokens(
-    tmp_path: Path, harness: str, tokens: int, cost: float | None
-) -> None:
-    home = WRITERS[harness](tmp_path / "run", "t", "oracle", cost=0.0, input=tokens, output=tokens)
-    assert one_trial(home).get("cost_usd") == cost
-
-
-@pytest.mark.parametrize("harness", WITH_COST)
-def test_r2_a_cost_above_0_is_the_reported_one(tmp_path: Path, harness: str) -> None:
-    trial = one_trial(WRITERS[harness](tmp_path / "run", "t", cost=0.5, input=0, output=0))
-    assert trial["cost_usd"] == 0.5
+    trial = one_trial(WRITERS[harness](tmp_path / "run", "t", **usage, agent=agent))
+    assert (trial.get("cost_usd"), trial.get("input_tokens")) == (cost, usage.get("input"))
 
 
 @pytest.mark.parametrize("harness", ["inspect", "every-eval-ever"])
@@ -226,22 +212,13 @@ def test_r2_the_input_of_harbor_has_the_cache_in_it(tmp_path: Path, output: int 
 
 def test_no_connector_has_tokens_or_a_cost_by_a_rule_of_its_own() -> None:
     """Every connector gets these fields from `usage_of`; fc-eval's merged results have tokens of several."""
-    home = ROOT / "streamer" / "sources"
-    named = {
-        file.name: {
-            str(key.value)
-            for node in ast.walk(ast.parse(file.read_text()))
-            if isinstance(node, ast.Dict)
-            for key in node.keys
-            if isinstance(key, ast.Constant)
-        }
-        for file in home.glob("*.py")
-    }
-    fields = {"cost_usd", "cache_read_tokens", "cache_write_tokens"}
-    assert {name: sorted(keys & fields) for name, keys in named.items() if keys & fields} == {
-        "base.py": sorted(fields),
-        "fc_eval.py": ["cost_usd"],
-    }
+    fields, named = {"cost_usd", "cache_read_tokens", "cache_write_tokens"}, {}
+    for file in (ROOT / "streamer" / "sources").glob("*.py"):
+        tables = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Dict)]
+        keys = {str(key.value) for one in tables for key in one.keys if isinstance(key, ast.Constant)}
+        named[file.name] = keys & fields
+    expected = {"base.py": fields, "fc_eval.py": {"cost_usd"}}
+    assert {name: keys for name, keys in named.items() if keys} == expected
 
 
 @pytest.mark.parametrize("harness", WRITERS)
@@ -288,30 +265,21 @@ def test_a_mark_before_the_text_changes_nothing(tmp_path: Path, harness: str, en
 
 
 ENDED = "2026-01-01T00:00:00Z"
+LISTED = {"T0": {"00": {"1": "passed", "2": "failed", "3": "passed", "4": "agent_complete"}}}
 MORE: dict[str, tuple[str, Event]] = {
     "harbor": ("result.json", {"finished_at": ENDED, "n_total_trials": 3}),
     "inspect": ("2026-01-01T00-00-00_demo_T.json", {"results": {"total_samples": 3}}),
     "every-eval-ever": ("x.json", {"detailed_evaluation_results": {"total_rows": 3}}),
     "terminal-bench": ("results.json", {"n_resolved": 3, "n_unresolved": 0}),
     "fc-eval": ("results.json", {"n_resolved": 3, "n_unresolved": 0}),
-    "scylla": (
-        "checkpoint.json",
-        {
-            "status": "completed",
-            "completed_runs": {
-                "T0": {"00": {"1": "passed", "2": "failed", "3": "passed", "4": "agent_complete"}}
-            },
-        },
-    ),
+    "scylla": ("checkpoint.json", {"status": "completed", "completed_runs": LISTED}),
     "swe-bench": ("acme.run.json", {"total_instances": 3}),
 }
 """A file of each harness, and what it says where the harness counted three trials."""
 
 
 @pytest.mark.parametrize("harness", WRITERS)
-def test_r35_a_run_whose_files_announce_more_than_there_is_is_not_complete(
-    tmp_path: Path, harness: str
-) -> None:
+def test_r35_a_run_whose_files_announce_more_than_it_has_is_incomplete(tmp_path: Path, harness: str) -> None:
     home = WRITERS[harness](tmp_path / "run", "t")
     file, content = home / MORE[harness][0], MORE[harness][1]
     write_json(file, (json.loads(file.read_text()) if file.exists() else {}) | content)
