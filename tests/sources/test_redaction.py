@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
-import shutil
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from streamer.sources.base import (
-    READ_CHARACTERS,
-    VENDOR_KEYS,
-    ConvertOptions,
-    ConvertReport,
-    fit_event,
-    without_secrets,
-)
-from streamer.sources.convert import convert_part, discover
-from streamer.sources.swe_bench import SweBench
-from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
-from tests.sources.harbor import a_job, a_trial_result, summaries
-from tests.sources.swe_bench import MODEL, OTHER, REPORT, unpack_runs
+from streamer.sources.base import READ_CHARACTERS, VENDOR_KEYS, fit_event, without_secrets
+from tests.sources.harbor import a_job, a_trial_result
+from tests.sources.outcomes import agree
 
 RANDOM = "4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c4d3e2f1a0b9c"
-WHOLE = [
-    *("sk-ant-api03-", "sk-proj-", "ya29.", "github_pat_", "gsk_", "xai-", "pplx-", "nvapi-"),
-    *("lsv2_pt_", "e2b_"),
-]
+WHOLE = ["sk-ant-api03-", "sk-proj-", "ya29.", "github_pat_", "gsk_", "xai-", "pplx-", "nvapi-", "lsv2_pt_"]
+WHOLE += ["e2b_"]
 CUT = {"sk_live_": 24, "AIza": 35, "ghp_": 36, "glpat-": 20, "xoxb-": 24, "hf_": 34, "r8_": 37, "tvly-": 32}
 CUT |= {"dckr_pat_": 27, "npm_": 36}
-KEYS = [
-    *(prefix + RANDOM for prefix in WHOLE),
-    *(prefix + RANDOM[:length] for prefix, length in CUT.items()),
-    *("AKIAIOSFODNN7EXAMPLE", f"pypi-{RANDOM}{RANDOM}", f"SG.{RANDOM[:22]}.{RANDOM[:43]}"),
-]
+KEYS = [prefix + RANDOM for prefix in WHOLE] + [prefix + RANDOM[:length] for prefix, length in CUT.items()]
+KEYS += ["AKIAIOSFODNN7EXAMPLE", f"pypi-{RANDOM}{RANDOM}", f"SG.{RANDOM[:22]}.{RANDOM[:43]}"]
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -100,63 +82,40 @@ def test_other_text_stays(text: str) -> None:
     assert without_secrets(text) == text
 
 
-def an_event(**fields: object) -> dict[str, object]:
-    return {"type": "trial_result", "run_id": "r", "task_id": "t", **fields}
+def fitted(**fields: object) -> tuple[dict[str, object], list[str]]:
+    """The given fields as the event has them, and the names of the ones left out."""
+    event, reasons = fit_event({"type": "trial_result", "run_id": "r", "task_id": "t", **fields})
+    assert event is not None
+    return {name: event[name] for name in fields if name in event}, list(reasons)
 
 
 def test_messages_labels_and_artifacts_of_an_event_lose_secrets() -> None:
-    fitted, reasons = fit_event(
-        an_event(
-            message=f"  401 with {KEYS[0]}\n",
-            labels={"command": "x --password hunter2", "size": "big"},
-            artifacts=[
-                {"name": "log", "path": "t/log.txt"},
-                {"name": "trace", "url": "https://b/x?X-Amz-Signature=abcdef"},
-            ],
-        )
-    )
-    assert fitted is not None
-    assert fitted["message"] == "401 with [secret]"
-    assert fitted["labels"] == {"command": "x --password [secret]", "size": "big"}
-    assert fitted["artifacts"] == [{"name": "log", "path": "t/log.txt"}]
-    assert list(reasons) == ["artifacts"]
+    log = {"name": "log", "path": "t/log.txt"}
+    trace = {"name": "trace", "url": "https://b/x?X-Amz-Signature=abcdef"}
+    labels = {"command": "x --password hunter2", "size": "big"}
+    cleaned = {"command": "x --password [secret]", "size": "big"}
+    left = {"message": "401 with [secret]", "labels": cleaned, "artifacts": [log]}
+    found = fitted(message=f"  401 with {KEYS[0]}\n", labels=labels, artifacts=[log, trace])
+    assert found == (left, ["artifacts"])
+    assert fitted(message=" \n") == ({}, [])
 
 
 def test_a_long_message_is_cut_after_secrets_were_taken_out() -> None:
     """A key across the limit does not leave its first half."""
     long = "x" * 4050 + f" {KEYS[0]} " + "y" * 10 * READ_CHARACTERS
-    fitted, _ = fit_event(an_event(message=long))
-    assert fitted is not None
-    assert len(fitted["message"]) == 4096
-    assert "sk-ant" not in fitted["message"]
-    assert fitted["message"].endswith(f"... (cut, of {len(long):,} characters)")
-
-
-def test_an_empty_message_is_no_message() -> None:
-    fitted, reasons = fit_event(an_event(message=" \n"))
-    assert fitted == an_event()
-    assert not reasons
+    message = str(fitted(message=long)[0]["message"])
+    assert (len(message), "sk-ant" in message) == (4096, False)
+    assert message.endswith(f"... (cut, of {len(long):,} characters)")
 
 
 def test_a_connectors_message_passes_here(tmp_path: Path) -> None:
     failed = {"exception_type": "AuthenticationError", "exception_message": f"bad key {KEYS[1]}"}
-    events, report = converted(a_job(tmp_path / "job", a_trial_result(exception_info=failed)))
-    assert trials_of(events)[0]["message"] == "AuthenticationError: bad key [secret]"
-    assert not report.left_out
+    job = a_job(tmp_path / "job", a_trial_result(exception_info=failed))
+    agree({"message": ["AuthenticationError: bad key [secret]"], "left_out": []}, job)
 
 
-PIECES = (
-    "sk-",
-    "--api-key ",
-    "password ",
-    "password='",
-    "a://",
-    "-----BEGIN ",
-    "Bearer ",
-    "eyJaaaaa.",
-    "eyJ-",
-)
-PIECES += ("token= ", "token=", "--token=", "token=\\")
+PIECES = ["sk-", "--api-key ", "password ", "password='", "a://", "-----BEGIN ", "Bearer ", "eyJaaaaa."]
+PIECES += ["eyJ-", "token= ", "token=", "--token=", "token=\\"]
 
 
 def test_any_text_of_the_longest_length_is_read_within_seconds() -> None:
@@ -167,189 +126,3 @@ def test_any_text_of_the_longest_length_is_read_within_seconds() -> None:
     for text in (*texts, "".join(chance.choices(letters, k=READ_CHARACTERS))):
         without_secrets(text)
     assert time.process_time() - began < 10
-
-
-# -----------------------------------------------------------------------------
-# Runs of SWE-bench that its own functions graded and reported (see swe_bench/record.py).
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return unpack_runs(tmp_path / "home")
-
-
-def shares(fail_to_pass: float, pass_to_pass: float) -> dict[str, float]:
-    return {"fail_to_pass": fail_to_pass, "pass_to_pass": pass_to_pass}
-
-
-def by_task(events: list[Event], model: str = MODEL) -> dict[str, Event]:
-    return {event["task_id"]: event for event in trials_of(events) if event["model"] == model}
-
-
-def without_paths(events: list[Event]) -> dict[str, Event]:
-    """The trials without the paths of artifacts, which are relative to the report or to the logs."""
-    return {task: {**event, "artifacts": None} for task, event in by_task(events).items()}
-
-
-def test_the_counts_are_those_of_the_harness(home: Path) -> None:
-    report = json.loads((home / REPORT).read_text())
-    events, said = converted(home / REPORT)
-    trials = by_task(events).values()
-    modes = Counter(trial["failure_mode"] for trial in trials)
-    verdicts = Counter(trial.get("resolved") for trial in trials)
-    assert len(plan_of(events)["tasks"]) == report["total_instances"] == 12
-    assert len(trials) == report["submitted_instances"] == 11
-    assert verdicts[True] == report["resolved_instances"] == 2
-    assert verdicts[False] == report["unresolved_instances"] + report["empty_patch_instances"] == 7
-    assert verdicts[None] == modes["error"] == report["error_instances"] == 2
-    assert modes["empty_patch"] == report["empty_patch_instances"] == 2
-    assert modes["infra_failure"] == report["infra_failure_instances"] == 1
-    (summary,) = summaries(events).values()
-    assert (summary["trials"], summary["resolved"]) == (11, 2)
-    assert not said.unreadable + said.left_out
-
-
-def test_an_instance_says_how_it_ended_with_logs_and_patch_as_artifacts(home: Path) -> None:
-    trials = by_task(converted(home / REPORT)[0])
-    failed = {"message": "failed tests: tests/test_io.py::test_write", "metrics": shares(0.5, 1.0)}
-    for task, said in {
-        "astropy__astropy-1": {"resolved": True, "failure_mode": "unset", "message": None},
-        "django__django-1": failed,
-        "django__django-3": {"metrics": shares(1.0, 0.5), "resolved": False},
-        "sympy__sympy-1": {"failure_mode": "infra_failure", "message": "network_unreachable"},
-        "sympy__sympy-2": {"failure_mode": "unset", "message": "tests_timed_out", "metrics": None},
-        "requests__requests-1": {"resolved": False, "failure_mode": "empty_patch", "message": None},
-        "flask__flask-1": {"resolved": None, "failure_mode": "error"},
-    }.items():
-        assert {name: trials[task].get(name) for name in said} == said, task
-    assert trials["flask__flask-1"]["message"].endswith("error: patch failed: src/app.py:3")
-    paths = [artifact["path"] for artifact in trials["django__django-1"]["artifacts"]]
-    place = f"logs/run_evaluation/nightly/{MODEL}/django__django-1"
-    assert paths == [f"{place}/{name}" for name in ("patch.diff", "run_instance.log", "test_output.txt")]
-    assert all((home / path).is_file() for path in paths)
-
-
-def test_report_and_logs_are_one_run_and_each_trial_is_sent_once(home: Path) -> None:
-    events, report = converted(home)
-    assert report.runs == ["nightly"]
-    assert report.trials == 11 + 2
-    assert report.duplicates == 11
-    of_report = without_paths(converted(home / REPORT)[0])
-    assert without_paths(events) == of_report
-    logs = home / "logs" / "run_evaluation" / "nightly"
-    assert without_paths(converted(logs)[0]) == of_report
-    assert by_task(events, OTHER)["django__django-1"]["resolved"] is False
-
-
-def test_a_run_has_ended_once_each_model_with_logs_has_a_report(home: Path) -> None:
-    """The other model still runs in the recording."""
-    assert "run_finished" not in {event["type"] for event in converted(home)[0]}
-    shutil.rmtree(home / "logs/run_evaluation/nightly" / OTHER)
-    assert "run_finished" in {event["type"] for event in converted(home)[0]}
-
-
-def test_without_logs_the_report_alone_has_the_same_counts(home: Path) -> None:
-    with_logs = by_task(converted(home / REPORT)[0])
-    shutil.rmtree(home / "logs")
-    alone = by_task(converted(home / REPORT)[0])
-    verdicts = {task: (t.get("resolved"), t["failure_mode"]) for task, t in with_logs.items()}
-    assert {task: (t.get("resolved"), t["failure_mode"]) for task, t in alone.items()} == verdicts
-    assert alone["sympy__sympy-1"]["message"] == "network_unreachable"
-
-
-def test_a_run_that_goes_on_has_results_and_starts(home: Path) -> None:
-    (home / REPORT).unlink()
-    logs = home / "logs" / "run_evaluation" / "nightly"
-    events, _ = converted(logs)
-    assert len(trials_of(events)) == 7 + 2
-    started = {event["task_id"] for event in events if event["type"] == "trial_started"}
-    assert started == {"flask__flask-1", "flask__flask-2"}
-    assert "run_finished" not in {event["type"] for event in events}
-    assert plan_of(events)["benchmark"] == "SWE-bench/SWE-bench_Verified"
-
-
-def test_the_parts_of_a_run_have_the_events_of_the_whole(home: Path) -> None:
-    logs, options = home / "logs" / "run_evaluation" / "nightly", ConvertOptions()
-    ((run,), _, _) = discover([logs], [SweBench()], options)
-    changed = logs / MODEL / "django__django-1" / "report.json"
-    part = SweBench().part(logs, changed)
-    assert part == changed.parent
-    [event] = convert_part(run, part, options, ConvertReport())
-    assert event == by_task(converted(logs)[0])["django__django-1"]
-    assert SweBench().part(logs, logs / "run.json") is None
-    assert SweBench().part(home / REPORT, home / REPORT) is None
-
-
-@pytest.mark.parametrize("content", ["", "{"])
-def test_a_broken_report_of_an_instance_is_named_unless_the_run_lists_it_as_an_error(
-    home: Path, content: str
-) -> None:
-    """As `make_run_report` counts it. On Modal an instance with an error has an empty report."""
-    file = home / "logs/run_evaluation/nightly" / MODEL / "django__django-1" / "report.json"
-    file.write_text(content)
-    assert [reason[:28] for _, reason in converted(home / REPORT)[1].unreadable] == [
-        "django__django-1/report.json"
-    ]
-    report = json.loads((home / REPORT).read_text())
-    report["unresolved_ids"].remove("django__django-1")
-    report["error_ids"].append("django__django-1")
-    write_json(home / REPORT, report)
-    events, said = converted(home / REPORT)
-    assert (by_task(events)["django__django-1"]["failure_mode"], said.unreadable) == ("error", [])
-
-
-@pytest.mark.parametrize("content", ["{}", '{"other": {"resolved": true}}', '{"django__django-1": {}}'])
-def test_a_report_without_the_result_of_its_instance_is_reported(home: Path, content: str) -> None:
-    """Also while the run goes on, when no other file names the instance."""
-    file = home / "logs/run_evaluation/nightly" / MODEL / "django__django-1" / "report.json"
-    file.write_text(content)
-    (home / REPORT).unlink()
-    events, said = converted(home)
-    assert "django__django-1" not in by_task(events)
-    reason = "django__django-1/report.json: it has no result under `django__django-1`"
-    assert said.unreadable == [(file, reason)]
-
-
-@pytest.mark.parametrize(
-    ("lists", "reason"),
-    [
-        ({"resolved_ids": 5}, "`resolved_ids` has '5' instead of instance ids; it is left out"),
-        ({"incomplete_ids": ["a", None]}, "`incomplete_ids` has 'None' instead of instance ids"),
-        ({"error_ids": ["a"], "resolved_ids": ["a"]}, "the instance 'a' is in resolved_ids, error_ids, but"),
-    ],
-)
-def test_a_report_that_cannot_be_is_reported_and_its_plan_is_not_complete(
-    tmp_path: Path, lists: Event, reason: str
-) -> None:
-    report = {"total_instances": 1, "completed_ids": [], "empty_patch_ids": ["b"], **lists}
-    events, said = converted(write_json(tmp_path / "m.nightly.json", report))
-    assert [path.name for path, _ in said.unreadable] == ["m.nightly.json"]
-    assert said.unreadable[0].reason.startswith(reason)
-    assert plan_of(events)["plan_complete"] is False
-
-
-def test_an_instance_may_be_completed_and_an_error_and_the_infrastructures(tmp_path: Path) -> None:
-    """As `make_run_report` says of one whose own report is half written."""
-    lists = {name: ["a"] for name in ("completed_ids", "error_ids", "infra_failure_ids")}
-    events, said = converted(write_json(tmp_path / "m.nightly.json", {"total_instances": 1, **lists}))
-    assert [(t.get("resolved"), t["failure_mode"]) for t in trials_of(events)] == [(None, "infra_failure")]
-    assert not said.unreadable
-
-
-@pytest.mark.parametrize(
-    ("content", "complete"),
-    [
-        ("[]", True),
-        ('{"total_instances', True),
-        ('{"total_instances": 12, "submitted_instances": 11, "resolved_ids": ["a"', False),
-        ('{"total_instances": 1, "resolved_ids": 5}', False),
-    ],
-)
-def test_a_broken_report_of_a_run_loses_no_instance_with_logs_and_has_no_complete_plan(
-    home: Path, content: str, complete: bool
-) -> None:
-    """Where it is known as a report."""
-    (home / REPORT).write_text(content)
-    events, _ = converted(home)
-    assert len(by_task(events)) == 7
-    assert plan_of(events)["plan_complete"] is complete

@@ -22,19 +22,10 @@ def rows_in(file: Path) -> list[Event]:
 
 def a_row(sample: str = "s1", score: float = 1.0, *, correct: bool = True, **fields: Any) -> Event:
     """A row with what the schema asks for."""
-    return {
-        "schema_version": "0.3.0",
-        "evaluation_id": "bench/acme_m/1700000000",
-        "model_id": "acme/m",
-        "evaluation_name": "bench",
-        "sample_id": sample,
-        "interaction_type": "single_turn",
-        "input": {"raw": "?", "reference": ["1"]},
-        "output": {"raw": ["1"]},
-        "answer_attribution": [],
-        "evaluation": {"score": score, "is_correct": correct},
-        **fields,
-    }
+    row: Event = {"schema_version": "0.3.0", "evaluation_id": "bench/acme_m/1700000000", "model_id": "acme/m"}
+    row |= {"evaluation_name": "bench", "sample_id": sample, "interaction_type": "single_turn"}
+    row |= {"input": {"raw": "?", "reference": ["1"]}, "output": {"raw": ["1"]}, "answer_attribution": []}
+    return row | {"evaluation": {"score": score, "is_correct": correct}} | fields
 
 
 def a_file(path: Path, *rows: Event | str) -> Path:

@@ -28,24 +28,13 @@ def summaries(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
 
 def a_trial_result(task: str = "t", name: str = "t__abc1234", **fields: Any) -> Event:
     """A trial's result.json with what harbor always writes and the connector reads."""
-    return {
-        "id": f"id of {name}",
-        "task_name": task,
-        "trial_name": name,
-        "config": {"agent": {"name": "codex", "model_name": "openai/gpt-5"}},
-        "agent_info": {
-            "name": "codex",
-            "version": "1",
-            "model_info": {"name": "gpt-5", "provider": "openai"},
-        },
-        "agent_result": {"n_input_tokens": 100, "n_cache_tokens": 30, "n_output_tokens": 7, "cost_usd": 0.5},
-        "verifier_result": {"rewards": {"reward": 1.0}},
-        "exception_info": None,
-        "started_at": "2026-01-01T00:00:00Z",
-        "finished_at": "2026-01-01T00:05:00Z",
-        "step_results": None,
-        **fields,
-    }
+    agent = {"name": "codex", "version": "1", "model_info": {"name": "gpt-5", "provider": "openai"}}
+    used = {"n_input_tokens": 100, "n_cache_tokens": 30, "n_output_tokens": 7, "cost_usd": 0.5}
+    result: Event = {"id": f"id of {name}", "task_name": task, "trial_name": name, "agent_info": agent}
+    result |= {"config": {"agent": {"name": "codex", "model_name": "openai/gpt-5"}}, "agent_result": used}
+    result |= {"started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:05:00Z"}
+    result |= {"verifier_result": {"rewards": {"reward": 1.0}}, "exception_info": None, "step_results": None}
+    return result | fields
 
 
 def a_job(path: Path, *results: Event) -> Path:

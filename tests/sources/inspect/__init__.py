@@ -46,16 +46,10 @@ def the_log(folder: Path) -> Path:
 
 def a_spec(**fields: Any) -> dict[str, Any]:
     """An eval's specification with what inspect_ai always writes and the connector reads."""
-    return {
-        "task": "addition",
-        "task_id": "T1",
-        "created": "2026-01-02T03:04:05+00:00",
-        "model": "mockllm/model",
-        "dataset": {"samples": 2, "sample_ids": [1, 2], "shuffled": False},
-        "config": {"epochs": 1},
-        "scorers": [{"name": "match", "metrics": [{"name": "inspect_ai/accuracy"}]}],
-        **fields,
-    }
+    spec: dict[str, Any] = {"task": "addition", "task_id": "T1", "created": "2026-01-02T03:04:05+00:00"}
+    spec |= {"model": "mockllm/model", "config": {"epochs": 1}}
+    spec |= {"dataset": {"samples": 2, "sample_ids": [1, 2], "shuffled": False}}
+    return spec | {"scorers": [{"name": "match", "metrics": [{"name": "inspect_ai/accuracy"}]}]} | fields
 
 
 A_PLAN = {"name": "plan", "steps": [{"solver": "generate", "params": {}}]}
@@ -63,21 +57,11 @@ A_PLAN = {"name": "plan", "steps": [{"solver": "generate", "params": {}}]}
 
 def a_summary(**fields: Any) -> dict[str, Any]:
     """The summary of a sample that ended well."""
-    return {
-        "id": 1,
-        "epoch": 1,
-        "input": "1 + 1",
-        "target": "2",
-        "scores": {"match": {"value": "C"}},
-        "model_usage": {"mockllm/model": {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}},
-        "started_at": "2026-01-02T03:04:06+00:00",
-        "completed_at": "2026-01-02T03:04:08.500000+00:00",
-        "total_time": 2.5,
-        "working_time": 2.0,
-        "uuid": "u1",
-        "completed": True,
-        **fields,
-    }
+    summary: dict[str, Any] = {"id": 1, "epoch": 1, "input": "1 + 1", "target": "2", "uuid": "u1"}
+    usage = {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}
+    summary |= {"scores": {"match": {"value": "C"}}, "model_usage": {"mockllm/model": usage}}
+    summary |= {"started_at": "2026-01-02T03:04:06+00:00", "completed_at": "2026-01-02T03:04:08.500000+00:00"}
+    return summary | {"total_time": 2.5, "working_time": 2.0, "completed": True} | fields
 
 
 def a_log(path: Path, *summaries: Any, spec: Any = None, **members: Any) -> Path:
