@@ -1,10 +1,11 @@
-"""The ledger makes the log say what a directory says; the journal survives; settling waits for files."""
+"""The ledger makes the log say what a directory says. Its journal survives; settling waits for files."""
 
 from __future__ import annotations
 
 import json
+import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.settings import Settings
+from streamer.sources.base import ConvertOptions, ConvertReport, Unreadable
+from streamer.sources.files import VANISHED
 from streamer.sources.tail import (
     AlreadyFollowed,
     EventFields,
@@ -23,14 +26,12 @@ from streamer.sources.tail import (
     follow,
     followed,
     ledger_path,
+    scan,
 )
-from streamer.sources.tail.scan import Scan
 from tests.sources.builders import LOCK, a_result, a_run, a_trial_file, write_json
-from tests.support.events import a_plan, a_trial
+from tests.support import tailing
+from tests.support.events import a_plan, a_start, a_trial
 from tests.support.examples import examples
-from tests.support.tailing import Followed as Followed_of_races
-from tests.support.tailing import digests_of
-from tests.support.tailing import followed as followed_of_races
 from tests.support.worker_process import wait_for
 
 FILES = st.dictionaries(
@@ -81,8 +82,8 @@ def test_whatever_a_directory_said_before_and_however_often_its_tail_was_killed_
         if killed:
             ledger = reopened(ledger)
     log += reconciled(ledger, results_of(last))
-    wanted_digests = digests_of([plan, *(event for _, event in results_of(last))])
-    assert digests_of(log) == wanted_digests
+    wanted_digests = tailing.digests_of([plan, *(event for _, event in results_of(last))])
+    assert tailing.digests_of(log) == wanted_digests
 
 
 def test_resolved_results_are_published_once() -> None:
@@ -94,57 +95,37 @@ def test_resolved_results_are_published_once() -> None:
     assert reconciled(again, results) == [results[1][1]]
 
 
-def a_start(**fields: Any) -> EventFields:
-    event = {"type": "trial_started", "run_id": "run-1", "task_id": "t1", "agent": "terminus", "model": "m"}
-    return event | {"revision": 5} | fields
+START = a_start(task_id="t1", revision=5)
 
 
 def test_a_start_is_published_once_and_a_restart_knows_it() -> None:
-    ledger = Ledger()
-    assert list(ledger.start(directory_result(a_start(), "t1"))) == [a_start()]
-    assert list(ledger.start(directory_result(a_start(revision=9), "t1"))) == []
-    assert list(reopened(ledger).start(directory_result(a_start(), "t1"))) == []
+    ledger, first = Ledger(), directory_result(START, "t1")
+    assert list(ledger.start(first)) == [START]
+    assert list(ledger.start(directory_result(START | {"revision": 9}, "t1"))) == []
+    assert list(reopened(ledger).start(first)) == []
     ((key, path),) = reopened(ledger).begun()
     assert (key[1].task_id, path) == ("t1", "t1")
 
 
-def test_a_start_counts_for_nothing_where_a_result_stands() -> None:
-    ledger = Ledger()
-    (event,) = reconciled(ledger, results_of({"f1": ("t1", 1, 1)}))
-    start = {name: event[name] for name in ("run_id", "task_id", "agent", "model")}
-    assert list(ledger.start(directory_result({"type": "trial_started", "revision": 9, **start}, "t1"))) == []
-    assert list(ledger.begun()) == []
-
-
-def test_a_start_after_a_withdrawal_lies_above_it() -> None:
-    ledger = Ledger()
-    first = directory_result(a_start(), "t1")
+def test_a_start_lies_above_a_withdrawal_and_counts_for_nothing_where_a_result_stands() -> None:
+    ledger, first = Ledger(), directory_result(START, "t1")
     assert len(list(ledger.start(first))) == 1
     assert ledger.retract(first.key)["revision"] == 5
     assert list(reopened(ledger).retracted()) != []
     again = reopened(ledger)
     assert [event["revision"] for event in again.start(first)] == [6]
     assert list(reopened(again).start(first)) == []
+    filled = Ledger()
+    assert len(reconciled(filled, results_of({"f1": ("t1", 1, 1)}))) == 1
+    assert [*filled.start(directory_result(START | {"revision": 9}, "t1")), *filled.begun()] == []
 
 
 def test_a_plan_is_published_when_it_says_something_else() -> None:
     ledger = Ledger()
-    published = [
-        event
-        for plan in (
-            a_plan(tasks=2, revision=5),
-            a_plan(tasks=2, revision=7),
-            a_plan(tasks=3, revision=5),
-            a_plan(tasks=3, revision=4),
-        )
-        for event in ledger.plan(plan)
-    ]
+    plans = [a_plan(tasks=tasks, revision=revision) for tasks, revision in ((2, 5), (2, 7), (3, 5), (3, 4))]
+    published = [event for plan in plans for event in ledger.plan(plan)]
     assert [(event["tasks"], event["revision"]) for event in published] == [(2, 5), (3, 6)]
     assert list(reopened(ledger).plan(a_plan(tasks=3, revision=9))) == [a_plan(tasks=3, revision=6)]
-
-
-# -----------------------------------------------------------------------------
-# The ledger on disk: what is cut off counts for nothing, and a directory has one follower.
 
 
 def test_a_journal_remembers_and_a_line_that_was_cut_off_counts_for_nothing(tmp_path: Path) -> None:
@@ -164,14 +145,14 @@ def test_a_journal_remembers_and_a_line_that_was_cut_off_counts_for_nothing(tmp_
 
 
 def test_a_directory_has_one_follower(tmp_path: Path) -> None:
-    path = tmp_path / "journal.ndjson"
+    path, home = tmp_path / "journal.ndjson", tmp_path
     with (
-        LedgerFile(path, tmp_path),
+        LedgerFile(path, home),
         pytest.raises(AlreadyFollowed, match="stop it first"),
-        LedgerFile(path, tmp_path),
+        LedgerFile(path, home),
     ):
         pass
-    with LedgerFile(path, tmp_path) as journal:
+    with LedgerFile(path, home) as journal:
         assert journal.problem is None
 
 
@@ -184,58 +165,42 @@ def test_a_journal_that_cannot_be_kept_is_a_problem_and_not_the_end(tmp_path: Pa
         assert "cannot keep" in (journal.problem or "")
 
 
-def test_what_was_followed_is_remembered_with_its_pool_wherever_one_looks_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_followed_is_kept_with_its_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(data_dir=tmp_path / "data")
     monkeypatch.chdir(tmp_path)
     for pool in (None, "pool"):
         with LedgerFile(ledger_path(settings, Path("runs"), pool), Path("runs"), pool) as ledger:
             ledger.load()
     monkeypatch.chdir("/")
-    expected = {Followed(tmp_path / "runs", None), Followed(tmp_path / "runs", "pool")}
-    assert set(followed(settings)) == expected
+    assert set(followed(settings)) == {Followed(tmp_path / "runs", pool) for pool in (None, "pool")}
 
 
 @pytest.mark.parametrize(
     "first",
     [
-        *("", "[]\n", '{"followed": 1, "run_id": null}\n', "\x00\n"),
-        '{"followed": "runs"}\n',
-        '{"followed": "runs", "run_id": null}\n',
-        '{"followed": "/runs"}\n',
-        '{"followed": "/runs", "run_id": 1}\n',
+        *("", "[]\n", "\x00\n"),
+        *('{"followed": "runs"}\n', '{"followed": "runs", "run_id": null}\n', '{"followed": "/runs"}\n'),
+        *('{"followed": 1, "run_id": null}\n', '{"followed": "/runs", "run_id": 1}\n'),
     ],
 )
-def test_a_ledger_that_names_no_directory_and_pool_as_one_of_today_does_names_nothing(
-    tmp_path: Path, first: str
-) -> None:
+def test_a_ledger_without_a_directory_and_a_pool_of_today_names_nothing(tmp_path: Path, first: str) -> None:
     """Older versions wrote the directory as the user did, relative to wherever that was, and no pool."""
     settings = Settings(data_dir=tmp_path / "data")
-    path = ledger_path(settings, Path("runs"), None)
-    path.parent.mkdir(parents=True)
-    path.write_text(first)
+    write_json(ledger_path(settings, tmp_path, "pool"), first)
     assert followed(settings) == []
 
 
 def test_a_ledger_of_an_older_version_names_its_directory_once_it_is_followed_again(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data")
-    path = ledger_path(settings, tmp_path, "pool")
-    path.parent.mkdir(parents=True)
-    path.write_text(f'{{"followed": "{tmp_path}"}}\n')
+    path = write_json(ledger_path(settings, tmp_path, "pool"), f'{{"followed": "{tmp_path}"}}\n')
     with LedgerFile(path, tmp_path, "pool") as ledger:
         ledger.load()
     assert followed(settings) == [Followed(tmp_path, "pool")]
 
 
-# -----------------------------------------------------------------------------
-# A directory that changes while it is read: what was read of it is not taken for what is there.
-
-
-RESULT = {"judge_passed": True, "judge_score": 0.9, "exit_code": 0, "cost_usd": 0.25}
-TIMING = {"agent_duration_seconds": 60.0, "measured_at": "2026-01-02T10:00:00+00:00"}
-
-Reader = Callable[..., Scan]
+Event = tailing.Event
+RESULT: Event = {"judge_passed": True, "judge_score": 0.9, "exit_code": 0, "cost_usd": 0.25}
+TIMING: Event = {"agent_duration_seconds": 60.0, "measured_at": "2026-01-02T10:00:00+00:00"}
 
 
 class Meanwhile:
@@ -258,8 +223,8 @@ class Meanwhile:
     def is_done(self) -> bool:
         return not self._before and not self._after
 
-    def _around(self, read: Reader) -> Reader:
-        def reading_of(*arguments: Any) -> Scan:
+    def _around(self, read: Callable[..., scan.Scan]) -> Callable[..., scan.Scan]:
+        def reading_of(*arguments: Any) -> scan.Scan:
             while self._before:
                 self._before.pop()()
             reading = read(*arguments)
@@ -278,44 +243,42 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
 
 
 def an_experiment(path: Path) -> Path:
-    write_json(
-        path / "config" / "experiment.json", {"experiment_id": "test", "models": ["claude-sonnet-4-5"]}
-    )
+    write_json(path / "config" / "experiment.json", {"experiment_id": "test", "models": ["sonnet"]})
     write_json(path / "completed" / "T0" / "00" / "run_01" / "run_result.json", RESULT)
     return path
 
 
-def read_often(run: Path, meanwhile: Meanwhile, **more: Any) -> Followed_of_races:
+def read_often(run: Path, meanwhile: Meanwhile, **more: Any) -> tailing.Followed:
     """Read a directory until all is done that happens meanwhile, and more."""
-    following = Followed_of_races(run, **more)
+    following = tailing.Followed(run, **more)
     for _ in range(4):
         following.follower.read_whole()
     assert meanwhile.is_done
     return following
 
 
-def test_a_file_that_was_read_by_half_and_then_moved_is_never_complained_of(
-    tmp_path: Path, meanwhile: Meanwhile
-) -> None:
-    """As ProjectScylla does: the result is completed, then its directory moved to completed/."""
-    run = an_experiment(tmp_path / "run").resolve()
+def move_when_complete(run: Path, name: str, content: Event) -> Callable[[], object]:
+    """As ProjectScylla does: a file is completed, then the directory of its run moved to completed/."""
     home = run / "in_progress" / "T0" / "00" / "run_02"
-    result = write_json(home / "run_result.json", json.dumps(RESULT)[:30])
 
     def complete_and_move() -> None:
-        write_json(result, RESULT)
+        write_json(home / name, content)
         home.rename(run / "completed" / "T0" / "00" / "run_02")
 
-    meanwhile.after_reading(complete_and_move, of=result)
+    return complete_and_move
+
+
+def test_a_file_that_was_half_and_then_moved_is_no_complaint(tmp_path: Path, meanwhile: Meanwhile) -> None:
+    run = an_experiment(tmp_path / "run").resolve()
+    half = write_json(run / "in_progress/T0/00/run_02/run_result.json", json.dumps(RESULT)[:30])
+    meanwhile.after_reading(move_when_complete(run, "run_result.json", RESULT), of=half)
     following = read_often(run, meanwhile, still_seconds=0.0)
     assert following.said == []
     assert [event["attempt"] for event in following.trials] == [1, 2]
     assert following.follower.status.unreadable == {}
 
 
-def test_a_file_below_a_directory_that_was_renamed_is_never_complained_of(
-    tmp_path: Path, meanwhile: Meanwhile
-) -> None:
+def test_a_file_below_a_renamed_directory_is_no_complaint(tmp_path: Path, meanwhile: Meanwhile) -> None:
     run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK).resolve()
     broken = write_json(run / "oom" / "oom.1-of-1.run1" / "results.json", "{")
     meanwhile.after_reading(lambda: (run / "oom").rename(tmp_path / "elsewhere"), of=broken)
@@ -323,7 +286,7 @@ def test_a_file_below_a_directory_that_was_renamed_is_never_complained_of(
     assert following.said == []
 
 
-def test_a_file_that_was_completed_after_it_was_read_is_never_complained_of_whatever_its_size_and_time(
+def test_a_file_that_was_completed_after_it_was_read_is_no_complaint(
     tmp_path: Path, meanwhile: Meanwhile
 ) -> None:
     run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK).resolve()
@@ -336,9 +299,7 @@ def test_a_file_that_was_completed_after_it_was_read_is_never_complained_of_what
     assert len(following.trials) == 2
 
 
-def test_a_value_left_out_of_a_file_that_has_gone_is_not_spoken_of(
-    tmp_path: Path, meanwhile: Meanwhile
-) -> None:
+def test_a_value_left_out_of_a_file_that_has_gone_is_not_said(tmp_path: Path, meanwhile: Meanwhile) -> None:
     run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK).resolve()
     path = a_trial_file(run, a_result(total_input_tokens=-5))
     meanwhile.after_reading(lambda: a_trial_file(run, a_result()))
@@ -355,9 +316,7 @@ def test_a_value_left_out_of_a_file_that_has_gone_is_not_spoken_of(
     assert "left out" in following.said[0]
 
 
-def test_a_lock_that_was_completed_after_it_was_read_is_waited_for(
-    tmp_path: Path, meanwhile: Meanwhile
-) -> None:
+def test_a_lock_that_is_completed_after_a_reading_is_waited_for(tmp_path: Path, meanwhile: Meanwhile) -> None:
     run = a_run(tmp_path / "run1", [a_result()]).resolve()
     lock = write_json(run / "tb.lock", json.dumps(LOCK)[:20])
     meanwhile.after_reading(lambda: write_json(lock, LOCK), of=lock)
@@ -366,44 +325,32 @@ def test_a_lock_that_was_completed_after_it_was_read_is_waited_for(
     assert following.said == []
 
 
-def test_a_trial_whose_other_file_was_completed_after_it_was_read_is_not_published_without_it(
-    tmp_path: Path, meanwhile: Meanwhile
-) -> None:
+def test_a_trial_is_not_published_without_its_other_file(tmp_path: Path, meanwhile: Meanwhile) -> None:
     run = an_experiment(tmp_path / "run").resolve()
     home = run / "completed" / "T0" / "00" / "run_02"
     timing = home / "agent" / "timing.json"
     meanwhile.after_reading(lambda: write_json(timing, TIMING), of=timing)
-    with followed_of_races(run) as following:
+    with tailing.followed(run) as following:
         wait_for(lambda: following.trials, "the first trial")
         write_json(timing, "{")
         write_json(home / "run_result.json", RESULT)
         wait_for(lambda: len(following.trials) == 2 and meanwhile.is_done, "the second one")
         following.wait_until_converted()
-    assert [event.get("finished_at") for event in following.trials[1:]] == ["2026-01-02T10:00:00+00:00"]
+    assert [event.get("finished_at") for event in following.trials[1:]] == [TIMING["measured_at"]]
 
 
-def test_a_trial_that_left_while_it_was_read_is_published_from_where_it_went(
-    tmp_path: Path, meanwhile: Meanwhile
-) -> None:
+def test_a_trial_that_left_is_published_from_where_it_went(tmp_path: Path, meanwhile: Meanwhile) -> None:
     """Its result was read, and its times were no longer there."""
     run = an_experiment(tmp_path / "run").resolve()
-    home = run / "in_progress" / "T0" / "00" / "run_02"
-    write_json(home / "run_result.json", RESULT)
-
-    def move() -> None:
-        write_json(home / "agent" / "timing.json", TIMING)
-        home.rename(run / "completed" / "T0" / "00" / "run_02")
-
-    meanwhile.after_reading(move)
+    write_json(run / "in_progress/T0/00/run_02/run_result.json", RESULT)
+    meanwhile.after_reading(move_when_complete(run, "agent/timing.json", TIMING))
     following = read_often(run, meanwhile)
-    assert [event.get("finished_at") for event in following.trials[1:]] == ["2026-01-02T10:00:00+00:00"]
+    assert [event.get("finished_at") for event in following.trials[1:]] == [TIMING["measured_at"]]
 
 
-def test_a_result_that_was_elsewhere_while_one_reading_looked_is_not_withdrawn(
-    tmp_path: Path, meanwhile: Meanwhile
-) -> None:
+def test_a_result_that_was_away_for_one_reading_stays(tmp_path: Path, meanwhile: Meanwhile) -> None:
     run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK).resolve()
-    following = Followed_of_races(run)
+    following = tailing.Followed(run)
     following.follower.read_whole()
     meanwhile.before_reading(lambda: (run / "oom").rename(tmp_path / "aside"))
     meanwhile.after_reading(lambda: (tmp_path / "aside").rename(run / "oom"))
@@ -416,12 +363,177 @@ def test_a_result_that_was_elsewhere_while_one_reading_looked_is_not_withdrawn(
 
 def test_reading_it_once_waits_for_all_that_is_to_be_said_and_withdrawn(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result(), a_result("b", total_input_tokens=-5)]).resolve()
-    before = Followed_of_races(run)
+    before = tailing.Followed(run)
     before.follower.read_whole()
     write_json(run / "tb.lock", LOCK)
     broken = write_json(run / "c" / "c.1-of-1.run1" / "results.json", "[1")
-    again = Followed_of_races(run, before.ledger)
+    again = tailing.Followed(run, before.ledger)
     again.follower.run_once(threading.Event(), lambda: None)
     assert [str(broken) in line for line in sorted(again.said)] == [False, True]
     assert again.follower.status.withdrawn == 2
     assert list(again.follower.status.unreadable) == [broken]
+
+
+class Looks:
+    """Readings of one broken file under a clock of our own."""
+
+    def __init__(self, path: Path, reason: str = "not valid JSON") -> None:
+        self.now = 1000.0
+        self.said: list[str] = []
+        self.path = path
+        self.settling = scan.FileStability(
+            scan.STILL_SECONDS, clock=lambda: self.now, wall=lambda: self._written + 0.1
+        )
+        self.complaints = scan.Diagnostics(self.settling, self.said.append)
+        self._report = ConvertReport(unreadable=[Unreadable(path, reason)])
+
+    @property
+    def _written(self) -> float:
+        return os.stat(self.path).st_ctime if self.path.exists() else 0.0
+
+    def look(self, seconds: float = 1.0, meanwhile: Callable[[], object] = lambda: None) -> list[str]:
+        """A reading that takes so long and complains of the file; something happens before it ends."""
+        begun = self.settling.begin()
+        self.now += seconds
+        meanwhile()
+        self.complaints.hear(self._report, begun)
+        return self.said
+
+
+@pytest.fixture
+def looks(tmp_path: Path) -> Looks:
+    return Looks(write_json(tmp_path / "results.json", "{"))
+
+
+def test_a_complaint_is_said_when_the_file_has_been_still_for_long_and_once(looks: Looks) -> None:
+    for _ in range(5):
+        assert looks.look() == []
+        assert looks.complaints.waiting == {looks.path}
+    assert looks.look() == looks.look() == [f"{looks.path}: not valid JSON"]
+    assert looks.complaints.waiting == set()
+    assert looks.complaints.unreadable == {looks.path: "not valid JSON"}
+
+
+def test_a_file_that_changes_all_the_time_is_never_complained_of(looks: Looks) -> None:
+    for number in range(20):
+        looks.look(4.0, lambda: write_json(looks.path, "{" * (number + 2)))  # noqa: B023
+    assert looks.said == []
+
+
+def test_a_file_that_is_replaced_by_another_of_the_same_kind_starts_anew(tmp_path: Path) -> None:
+    """Written elsewhere long ago with the same size and time, then moved over it."""
+    looks = Looks(write_json(tmp_path / "results.json", "{", mtime_ns=1_000))
+    other = write_json(tmp_path / "other", "[", mtime_ns=1_000)
+    for _ in range(5):
+        looks.look()
+    looks.look(meanwhile=lambda: other.rename(looks.path))
+    assert looks.said == []
+    assert looks.look(4.0) == []
+    assert looks.look(2.0) != []
+
+
+def test_a_file_that_came_back_after_a_reading_missed_it_is_never_complained_of(tmp_path: Path) -> None:
+    """A directory above it was away for a moment, which leaves no trace in the file."""
+    looks = Looks(write_json(tmp_path / "results.json", "{}"), VANISHED)
+    for _ in range(9):
+        assert looks.look(3.0) == []
+
+
+def test_a_file_that_left_at_the_last_moment_is_not_complained_of(looks: Looks) -> None:
+    for _ in range(5):
+        looks.look()
+    assert looks.look(meanwhile=looks.path.unlink) == []
+    assert looks.look() == []
+
+
+def test_a_file_is_unstable_until_it_parses_or_stays_still(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "results.json", '{"a": ')
+    now, written = 100.0, os.stat(path).st_ctime
+    settling = scan.FileStability(5.0, clock=lambda: now, wall=lambda: written + 1.0)
+    for text, at, begun, verdict in (
+        (None, 100.0, 99.0, scan.Stability.CHANGED),
+        (None, 104.0, 103.0, scan.Stability.WRITING),
+        ('{"a": 1, ', 104.0, 103.0, scan.Stability.CHANGED),
+        (None, 108.0, 107.0, scan.Stability.WRITING),
+        (None, 109.0, 107.0, scan.Stability.STANDS),
+        ('{"a": 1}', 109.0, 108.0, scan.Stability.CHANGED),
+        (None, 110.0, 109.5, scan.Stability.FRESH),
+    ):
+        now = at
+        if text is not None:
+            path.write_text(text)
+        assert settling.judge([path], begun)[path] is verdict
+    path.unlink()
+    assert settling.judge([path], 109.9)[path] is scan.Stability.MISSING
+
+
+def test_a_file_that_was_broken_long_ago_is_not_waited_for(tmp_path: Path) -> None:
+    path, missing = write_json(tmp_path / "results.json", "{"), tmp_path / "gone"
+    later = os.stat(path).st_ctime + 60.0
+    settling = scan.FileStability(5.0, clock=lambda: 0.0, wall=lambda: later)
+    expected = {path: scan.Stability.FRESH, missing: scan.Stability.MISSING}
+    assert settling.judge([path, missing], begun=0.0) == expected
+    assert scan.unstable_paths(expected) == {missing}
+
+
+def test_changes_that_no_system_tells_of_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, stop_event: threading.Event, **options: object) -> Iterator[set[Path]]:
+        if not options["ignore_permission_denied"]:  # with it, watchfiles ignores every refusal
+            raise OSError(28, "OS file watch limit reached")
+        while not stop_event.wait(scan.TICK_SECONDS):
+            yield set()
+
+    monkeypatch.setattr("streamer.sources.tail.scan.watch", refuse)
+    run = a_run(tmp_path / "run1", [a_result()], lock=LOCK)
+    with tailing.followed(run) as following:
+        wait_for(lambda: following.trials, "what is there")
+        a_trial_file(run, a_result("b"))
+        wait_for(lambda: len(following.trials) == 2, "another result")
+    assert ["watch limit" in line for line in following.said] == [True]
+
+
+OPTIONS = ConvertOptions()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path.resolve()
+
+
+def an_index(root: Path) -> scan.RunIndex:
+    """What a reading of the whole found."""
+    index = scan.RunIndex(root, OPTIONS)
+    index.replace(scan.read_whole(root, OPTIONS).runs, 0.0)
+    return index
+
+
+def test_a_path_belongs_to_the_innermost_run_around_it(root: Path) -> None:
+    run = a_run(root / "run1", [a_result("a")])
+    index = an_index(root)
+    result = index.at(run)
+    assert result is not None
+    assert index.around(run / "a" / "anything") is result
+    assert index.around(root) is None
+    assert not index.is_new(result)
+
+
+def test_a_new_run_is_found_by_a_place_in_it_and_is_new_until_the_whole_has_it(root: Path) -> None:
+    a_run(root / "run1", [a_result("a")])
+    index = an_index(root)
+    run = a_run(root / "run2", [a_result("a", run="run2", id="another")])
+    [result] = index.look_for([run / "a"])
+    assert (result.path, index.is_new(result)) == (run, True)
+    assert index.look_for([run / "a"]) == []
+    index.replace(scan.read_whole(root, OPTIONS).runs, float("inf"))
+    assert not any(index.is_new(run) for run in index)
+    assert len(list(index)) == 2
+
+
+def test_a_reading_that_began_before_a_run_came_does_not_forget_it(root: Path) -> None:
+    index = an_index(root)
+    run = a_run(root / "run1", [a_result("a")])
+    [result] = index.look_for([run])
+    index.replace([], 0.0)
+    assert index.at(run) is result
+    index.replace([], float("inf"))
+    assert index.at(run) is None
