@@ -1,10 +1,11 @@
-"""What connectors say that runs were made with (R36), and which recorded and public runs may be compared."""
+"""Recorded releases and public runs: our totals, what they were made with (R36), and which compare."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sys
+from collections.abc import Callable, Iterator
 from itertools import combinations_with_replacement
 from pathlib import Path
 from runpy import run_path
@@ -21,6 +22,7 @@ from streamer.sources.base import made_with
 from streamer.sources.inspect import started_event
 from streamer.terminal import cli
 from tests.sources.builders import converted, unpacked
+from tests.sources.newest import Number, differences, of_harbor, of_inspect, of_swe_bench
 from tests.support.data import shared_data
 from tests.support.events import Event
 
@@ -36,22 +38,34 @@ JOB = {
     "agent_version": "1.2",
 }
 
-RELEASES = {
-    "harbor 0.1.28": ("harbor/jobs-0.1.28.tar.gz", "coins"),
-    "harbor 0.25.0": ("harbor/jobs.tar.gz", "coins"),
-    "harbor 0.26.0": ("harbor/jobs-0.26.0.tar.gz", "coins"),
-    "inspect 0.3.58": ("inspect/logs-0.3.58.tar.gz", "0.3.58"),
-    "inspect 0.3.183": ("inspect/logs-0.3.183.tar.gz", "0.3.183"),
-    "inspect 0.3.285": ("inspect/logs.tar.gz", "finished"),
-    "swe_bench 4.1.0": ("swe_bench/runs-4.1.0.tar.gz", ""),
-    "swe_bench": ("swe_bench/runs.tar.gz", ""),
-    "every_eval_ever": ("every_eval_ever/evaluations.tar.gz", "data/with-tools"),
+RELEASES: dict[str, tuple[str, str, Callable[[Path], Iterator[Number]], int]] = {
+    "harbor 0.1.28": ("harbor/jobs-0.1.28.tar.gz", "coins", lambda job: of_harbor(job.parent), 4),
+    "harbor 0.25.0": ("harbor/jobs.tar.gz", "coins", lambda job: of_harbor(job.parent), 13),
+    "harbor 0.26.0": ("harbor/jobs-0.26.0.tar.gz", "coins", lambda job: of_harbor(job.parent), 13),
+    "inspect 0.3.58": ("inspect/logs-0.3.58.tar.gz", "0.3.58", of_inspect, 4),
+    "inspect 0.3.183": ("inspect/logs-0.3.183.tar.gz", "0.3.183", of_inspect, 4),
+    "inspect 0.3.285": ("inspect/logs.tar.gz", "finished", of_inspect, 4),
+    "swe_bench 4.1.0": ("swe_bench/runs-4.1.0.tar.gz", "", of_swe_bench, 3),
+    "swe_bench": ("swe_bench/runs.tar.gz", "", of_swe_bench, 3),
+    "every_eval_ever": ("every_eval_ever/evaluations.tar.gz", "data/with-tools", lambda _: iter(()), 0),
 }
-"""The same job as the releases of each harness recorded it."""
+"""The same job as the releases of each harness recorded it, with how many totals of its own it has."""
+
+
+@pytest.mark.parametrize("release", [name for name in RELEASES if name != "every_eval_ever"])
+def test_our_totals_are_the_ones_of_each_recorded_release(tmp_path: Path, release: str) -> None:
+    archive, inside, numbers_of, count = RELEASES[release]
+    numbers = list(numbers_of(unpacked(HERE / archive, tmp_path) / inside))
+    assert (len(numbers), differences(numbers)) == (count, [])
+
+
+def test_a_number_that_differs_or_is_missing_is_said() -> None:
+    numbers = [("a", 1.0, 1.0 + 1e-14), ("b", 2, 3), ("c", 0, 0), ("d", 0.5, None)]
+    assert differences(numbers) == ["b: 2 by the harness, 3 by us", "d: 0.5 by the harness, None by us"]
 
 
 def recorded(release: str, folder: Path) -> list[Event]:
-    archive, inside = RELEASES[release]
+    archive, inside, *_ = RELEASES[release]
     return converted(unpacked(HERE / archive, folder) / inside)[0]
 
 
@@ -61,10 +75,8 @@ def compared(folder: Path, a: list[Event], b: list[Event], *options: str) -> tup
         lines = (orjson.dumps(event | {"run_id": f"{name} {event['run_id']}"}) for event in events)
         (folder / f"{name}.ndjson").write_bytes(b"\n".join(lines))
     files = [str(folder / f"{name}.ndjson") for name in "ab"]
-    agents = [
-        event for event in a if event["type"] == "trial_result" and event["agent"] not in ("nop", "oracle")
-    ]
-    label = f"{agents[0]['agent']}:{agents[0]['model']}"
+    named = (e for e in a if e["type"] == "trial_result" and e["agent"] not in ("nop", "oracle"))
+    label = "{agent}:{model}".format_map(next(named))
     compare = ["compare", "--files", *files, "--a-agent", label, "--b-agent", label]
     gate = ["gate", f"{files[0]}/{label}", "--against", f"{files[1]}/{label}"]
     said = [CliRunner().invoke(cli, [*command, *options]) for command in (compare, gate)]
@@ -86,11 +98,7 @@ SAME = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_the_same_job_recorded_twice_compares_without_allow(one: str, other: str, tmp_path: Path) -> None:
-    sides = []
-    for side, release in (("one", one), ("other", other)):
-        (tmp_path / side).mkdir()
-        sides.append(recorded(release, tmp_path / side))
-    for said in compared(tmp_path, *sides):
+    for said in compared(tmp_path, recorded(one, tmp_path / "one"), recorded(other, tmp_path / "other")):
         assert "not comparable:" not in said
         assert "left out" not in said
 
@@ -104,24 +112,36 @@ def test_the_same_directory_twice_compares_without_allow(path: Path, tmp_path: P
         assert "known of B alone" not in said
 
 
-def test_two_harbor_jobs_with_another_timeout_and_other_tasks_are_told_apart(tmp_path: Path) -> None:
-    a = recorded("harbor 0.26.0", tmp_path / "a")
-    other = tmp_path / "b" / "coins"
-    shutil.copytree(tmp_path / "a" / "coins", other)
-    results = sorted(other.glob("coin-1__*/result.json"))
+def edit(file: Path, **fields: Any) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
+def edit_job(job: Path, **config: Any) -> list[Event]:
+    """The events of a job with another configuration, which its trials repeat."""
+    edit(job / "config.json", **config)
+    for file in job.glob("*/result.json"):
+        edit(file, config=json.loads(file.read_text())["config"] | config)
+    return converted(job)[0]
+
+
+@pytest.fixture
+def other_job(tmp_path: Path) -> Path:
+    """A copy of the job that harbor 0.26 recorded."""
+    recorded("harbor 0.26.0", tmp_path / "a")
+    return shutil.copytree(tmp_path / "a" / "coins", tmp_path / "b" / "coins")
+
+
+def test_harbor_jobs_with_another_timeout_and_other_tasks_are_told_apart(
+    tmp_path: Path, other_job: Path
+) -> None:
+    a = converted(tmp_path / "a" / "coins")[0]
+    results = sorted(other_job.glob("coin-1__*/result.json"))
     assert len(results) > 2
-
-    def edit(file: Path, **fields: Any) -> None:
-        file.write_text(json.dumps(json.loads(file.read_text()) | fields))
-
     for result in results:
         edit(result, task_checksum="f" * 64)
-    for said in compared(tmp_path, a, converted(other)[0]):
+    for said in compared(tmp_path, a, converted(other_job)[0]):
         assert "task_digest differs in 1 of 5 common tasks: coin-1" in said
-    edit(other / "config.json", timeout_multiplier=2.0)
-    for file in other.glob("*/result.json"):
-        edit(file, config=json.loads(file.read_text())["config"] | {"timeout_multiplier": 2.0})
-    doubled = converted(other)[0]
+    doubled = edit_job(other_job, timeout_multiplier=2.0)
     [run] = provenance(doubled, "run_started")
     assert run["timeout_multiplier"] == "2.0"
     assert not any("timeout_multiplier" in one for one in provenance(doubled, "trial_result"))
@@ -132,90 +152,67 @@ def test_two_harbor_jobs_with_another_timeout_and_other_tasks_are_told_apart(tmp
         assert "not comparable:" not in said
 
 
-def test_harbor_says_which_errors_the_job_makes_count_otherwise(tmp_path: Path) -> None:
+def test_harbor_says_which_errors_the_job_makes_count_otherwise(tmp_path: Path, other_job: Path) -> None:
     """Harbor 0.26 leaves the rewards of such trials out of its means."""
-    a = recorded("harbor 0.26.0", tmp_path / "a")
-    other = tmp_path / "b" / "coins"
-    shutil.copytree(tmp_path / "a" / "coins", other)
-    policy = {"AgentTimeoutError": {"should_retry": None, "should_grade": None, "has_valid_reward": False}}
-    for file in other.glob("*/result.json"):
-        result = json.loads(file.read_text())
-        result["config"]["override_error_policy"] = policy
-        file.write_text(json.dumps(result))
-    config = json.loads((other / "config.json").read_text())
-    (other / "config.json").write_text(json.dumps(config | {"override_error_policy": policy}))
-    events = converted(other)[0]
+    policy = {"should_retry": None, "should_grade": None, "has_valid_reward": False}
+    events = edit_job(other_job, override_error_policy={"AgentTimeoutError": policy})
     [run] = provenance(events, "run_started")
     assert run["error_policy"] == "AgentTimeoutError=has_valid_reward=False"
     assert not any("error_policy" in one for one in provenance(events, "trial_result"))
+    a = converted(tmp_path / "a" / "coins")[0]
     assert any("alone: error_policy" in said for said in compared(tmp_path, a, events))
 
 
 def test_harbor_says_of_a_trial_what_differs_from_its_job(tmp_path: Path) -> None:
     events = recorded("harbor 0.26.0", tmp_path)
-    assert provenance(events, "run_started") == [
-        {
-            "concurrency": "4",
-            "harness_version": "0.26.0",
-            "resources": "as the task says",
-            "timeout_multiplier": "1.0",
-        }
-    ]
+    made = {"concurrency": "4", "harness_version": "0.26.0", "resources": "as the task says"}
+    assert provenance(events, "run_started") == [made | {"timeout_multiplier": "1.0"}]
     of_agents = {event["agent"]: event["provenance"] for event in events if event["type"] == "trial_result"}
     assert of_agents["scripted"] == JOB | {"timeout": "agent=0.5"}
     assert of_agents["nop"] == JOB | {"agent_version": "1.0.0", "timeout": "as the task says"}
 
 
-def test_inspect_says_limits_judge_packages_and_how_answers_were_generated() -> None:
-    spec = {
-        "task": "t",
-        "task_version": "1-A",
-        "model": "openai/gpt-5",
-        "dataset": {"name": "openai/gsm8k"},
-        "config": {"message_limit": 50, "time_limit": 600, "max_samples": 8, "token_limit": None},
-        "packages": {"inspect_ai": "0.3.285", "inspect_evals": "0.3.1"},
-        "model_generate_config": {"temperature": 0.0, "seed": 7, "system_message": "a secret"},
-        "model_args": {"api_key": "sk-proj-4f9a8b7c6d5e4f3a2b1c"},
-        "model_roles": {"grader": {"model": "anthropic/claude-opus-4-5"}},
-        "sandbox": {"type": "docker", "config": "/elsewhere/compose.yaml"},
-    }
-    assert started_event(spec, {})["provenance"] == {
-        "dataset": "openai/gsm8k",
-        "dataset_version": "1-A",
-        "harness_version": "0.3.285",
-        "packages": "inspect_evals=0.3.1",
-        "limits": "message=50,time=600",
-        "judge": "anthropic/claude-opus-4-5",
-        "environment": "docker",
-        "concurrency": "8",
-        "temperature": "0.0",
-        "seed": "7",
-    }
+WHOLE = {
+    "task_version": "1-A",
+    "model": "openai/gpt-5",
+    "dataset": {"name": "openai/gsm8k"},
+    "config": {"message_limit": 50, "time_limit": 600, "max_samples": 8, "token_limit": None},
+    "packages": {"inspect_ai": "0.3.285", "inspect_evals": "0.3.1"},
+    "model_generate_config": {"temperature": 0.0, "seed": 7, "system_message": "a secret"},
+    "model_args": {"api_key": "sk-proj-4f9a8b7c6d5e4f3a2b1c"},
+    "model_roles": {"grader": {"model": "anthropic/claude-opus-4-5"}},
+    "sandbox": {"type": "docker", "config": "/elsewhere/compose.yaml"},
+}
+MADE_WITH: Event = {"dataset": "openai/gsm8k", "dataset_version": "1-A", "harness_version": "0.3.285"}
+MADE_WITH |= {"packages": "inspect_evals=0.3.1", "limits": "message=50,time=600", "temperature": "0.0"}
+MADE_WITH |= {"judge": "anthropic/claude-opus-4-5", "environment": "docker", "concurrency": "8", "seed": "7"}
+
+
+def tokens(kind: str) -> Event:
+    return {"config": {"token_limit": 1000, "token_limit_type": kind}}
 
 
 @pytest.mark.parametrize(
-    ("config", "limits"),
+    ("spec", "made"),
     [
-        pytest.param({"max_messages": 30}, "message=30", id="until October 2024"),
-        pytest.param({"turn_limit": 9}, "turn=9", id="turns"),
+        pytest.param(WHOLE, MADE_WITH, id="all, and no secret"),
+        pytest.param({"config": {"max_messages": 30}}, {"limits": "message=30"}, id="until October 2024"),
+        pytest.param({"config": {"turn_limit": 9}}, {"limits": "turn=9"}, id="turns"),
+        pytest.param(tokens("output"), {"limits": "token=1000,token_type=output"}, id="output only"),
+        pytest.param(tokens("all"), {"limits": "token=1000"}, id="as if unset"),
+        pytest.param({"config": dict.fromkeys(tokens("")["config"])}, {"limits": "none"}, id="no limit"),
+        pytest.param({"model_roles": {"grader": {"model": "a"}}}, {"judge": "a"}, id="one judge"),
+        # versions after 0.3.260 allow several models for one role
+        pytest.param({"model_roles": {"grader": [{"model": "a"}]}}, {"judge": "a"}, id="one in a list"),
         pytest.param(
-            {"token_limit": 1000, "token_limit_type": "output"},
-            "token=1000,token_type=output",
-            id="output only",
+            {"model_roles": {"grader": [{"model": "a"}, {"model": "b"}, 7]}},
+            {"judge": "a,b"},
+            id="two judges",
         ),
-        pytest.param({"token_limit": 1000, "token_limit_type": "all"}, "token=1000", id="as if unset"),
-        pytest.param({"token_limit": None, "token_limit_type": None}, "none", id="none"),
     ],
 )
-def test_the_limits_of_inspect_are_those_of_every_release(config: Event, limits: str) -> None:
-    assert started_event({"task": "t", "config": config}, {})["provenance"] == {"limits": limits}
-
-
-@pytest.mark.parametrize("role", [{"model": "a"}, [{"model": "a"}], [{"model": "a"}, {"model": "b"}, 7]])
-def test_the_judges_of_inspect_are_all_models_of_its_roles(role: Any) -> None:
-    """Versions after 0.3.260 allow several models for one role."""
-    made = started_event({"task": "t", "model_roles": {"grader": role}}, {})["provenance"]
-    assert made == {"judge": "a,b" if len(role) == 3 else "a"}
+def test_inspect_says_limits_judges_packages_and_how_it_generated(spec: Event, made: Event) -> None:
+    assert started_event({"task": "t"} | spec, {})["provenance"] == made
 
 
 def test_the_hook_takes_every_limit_and_role_of_inspect(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,37 +233,33 @@ def test_the_hook_takes_every_limit_and_role_of_inspect(monkeypatch: pytest.Monk
     assert hook["_roles"](SimpleNamespace()) == {"model_roles": {}}
 
 
-def test_others_say_what_their_files_have(tmp_path: Path) -> None:
-    orchestrator, droid = (provenance(converted(path)[0], "run_started") for path in PUBLIC)
-    core = {"dataset": "terminal-bench-core", "dataset_version": "0.1.1", "timeout": "as the task says"}
-    assert orchestrator == [core | {"concurrency": "25", "harness_version": "0.2.7"}]
-    assert droid == [core | {"concurrency": "2", "harness_version": "0.2.17", "timeout_multiplier": "1.0"}]
-    assert provenance(converted(SCYLLA)[0], "run_started") == [
-        {
-            "dataset": "https://github.com/mvillmow/Hello-World",
-            "dataset_version": "7fd1a60b01f91b314f59955a4e4d4e80d8edf11d",
-            "timeout": "300",
-            "limits": "turns=none",
-            "judge": "claude-opus-4-5-20251101,claude-sonnet-4-5-20250929,claude-haiku-4-5",
-            "concurrency": "6",
-        }
-    ]
-    for release, expected in {
-        "swe_bench": {"dataset": "SWE-bench/SWE-bench_Verified", "split": "test"},
-        "every_eval_ever": {
-            "dataset": "with-tools",
-            "harness_version": "inspect inspect_ai:0.3.285",
-            "platform": "openai",
-        },
-    }.items():
-        assert provenance(recorded(release, tmp_path / release), "run_started") == [expected]
+INSPECT = "inspect inspect_ai:0.3.285"
+DRYRUN = {"dataset": "https://github.com/mvillmow/Hello-World", "timeout": "300", "limits": "turns=none"}
+DRYRUN |= {"dataset_version": "7fd1a60b01f91b314f59955a4e4d4e80d8edf11d", "concurrency": "6"}
+DRYRUN |= {"judge": "claude-opus-4-5-20251101,claude-sonnet-4-5-20250929,claude-haiku-4-5"}
+CORE = {"dataset": "terminal-bench-core", "dataset_version": "0.1.1", "timeout": "as the task says"}
+
+
+@pytest.mark.parametrize(
+    ("run", "made"),
+    [
+        (PUBLIC[0], CORE | {"concurrency": "25", "harness_version": "0.2.7"}),
+        (PUBLIC[1], CORE | {"concurrency": "2", "harness_version": "0.2.17", "timeout_multiplier": "1.0"}),
+        (SCYLLA, DRYRUN),
+        ("swe_bench", {"dataset": "SWE-bench/SWE-bench_Verified", "split": "test"}),
+        ("every_eval_ever", {"dataset": "with-tools", "platform": "openai", "harness_version": INSPECT}),
+    ],
+    ids=["terminal-bench 0.2.7", "terminal-bench 0.2.17", "scylla", "swe_bench", "every_eval_ever"],
+)
+def test_others_say_what_their_files_have(tmp_path: Path, run: Path | str, made: Event) -> None:
+    events = recorded(run, tmp_path) if isinstance(run, str) else converted(run)[0]
+    assert provenance(events, "run_started") == [made]
 
 
 def test_provenance_has_no_secret_and_is_cut() -> None:
     token = "ghp_" + "a1B2c3D4e5F6" * 3
-    made = made_with(
-        {"dataset": f"https://me:{token}@example.org/x", "packages": {"a": "1" * 300}, "seed": ""}
-    )
+    secret = f"https://me:{token}@example.org/x"
+    made = made_with({"dataset": secret, "packages": {"a": "1" * 300}, "seed": ""})
     assert made is not None
     assert token not in str(made)
     cut = made_with({"dataset": "x" * 240 + f" {token}"})
@@ -278,10 +271,6 @@ def test_provenance_has_no_secret_and_is_cut() -> None:
     assert made_with({"dataset": "openai/gsm8k"}) == {"dataset": "openai/gsm8k"}
 
 
-# -----------------------------------------------------------------------------
-# The public runs of Terminal-Bench: which pairs are refused, and why.
-
-
 def test_no_pair_of_the_public_runs_is_refused(tmp_path: Path) -> None:
     """All are of one version of the dataset, and none of their files says anything else that forbids it."""
     pairs = list(refused_pairs(tmp_path, runs=4))
@@ -290,13 +279,11 @@ def test_no_pair_of_the_public_runs_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_two_public_runs_with_a_lock_are_comparable(tmp_path: Path) -> None:
-    """Of one dataset version; the older lock has no timeout multiplier yet, which is said."""
-    for name, path in zip("ab", PUBLIC, strict=True):
-        (tmp_path / f"{name}.ndjson").write_bytes(b"\n".join(map(orjson.dumps, converted(path)[0])))
-    done = CliRunner().invoke(
-        cli, ["compare", "--files", *(str(tmp_path / f"{name}.ndjson") for name in "ab"), "--json"]
-    )
-    answer = json.loads(done.stdout)
+    """Both have one dataset version; the older lock has no timeout multiplier yet, which is said."""
+    files = [tmp_path / f"{name}.ndjson" for name in "ab"]
+    for file, path in zip(files, PUBLIC, strict=True):
+        file.write_bytes(b"\n".join(map(orjson.dumps, converted(path)[0])))
+    answer = json.loads(CliRunner().invoke(cli, ["compare", "--files", *map(str, files), "--json"]).stdout)
     assert [name for name in answer["refused"] if name != "tasks"] == []
     assert "known of B alone: timeout_multiplier" in answer["words"]
     assert "harness_version 0.2.7 against 0.2.17" in answer["words"]

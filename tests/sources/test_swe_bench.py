@@ -289,20 +289,18 @@ def test_a_report_is_converted_as_it_should(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "logged", "model", "run"),
+    ("model", "run", "logged"),
     [
-        ("gpt-4.1.test.json", None, "gpt-4.1", "test"),
-        ("gpt-4.1.v1.2.json", "v1.2/gpt-4.1", "gpt-4.1", "v1.2"),
-        ("model.run.json", None, "model", "run"),
-        ("OpenHands__m-4.5.eval_output.swebench.json", None, "OpenHands__m-4.5", "eval_output.swebench"),
+        ("gpt-4.1", "test", False),
+        ("gpt-4.1", "v1.2", True),
+        ("model", "run", False),
+        ("OpenHands__m-4.5", "eval_output.swebench", False),
     ],
 )
-def test_model_and_run_are_told_apart_by_the_logs_else_at_the_last_dot(
-    tmp_path: Path, name: str, logged: str | None, model: str, run: str
-) -> None:
-    file = write_json(tmp_path / name, {"total_instances": 0})
+def test_logs_tell_model_and_run_apart_else_a_dot(tmp_path: Path, model: str, run: str, logged: bool) -> None:
+    file = write_json(tmp_path / f"{model}.{run}.json", {"total_instances": 0})
     if logged:
-        (tmp_path / "logs" / "run_evaluation" / logged).mkdir(parents=True)
+        (tmp_path / "logs" / "run_evaluation" / run / model).mkdir(parents=True)
     place = place_of(file, ConvertOptions())
     assert (place.model, place.run) == (model, run)
 

@@ -24,12 +24,15 @@ from tests.sources.builders import (
     trials_of,
     write_json,
 )
+from tests.sources.outcomes import agree
 from tests.support.data import shared_data
 from tests.support.events import folded
 from tests.support.peers import newer_python, peer_environment, run_in_peer
 from tests.support.rows import read_rows, terminal_bench_row_to_event
 
 FROM_ROW = frozenset(a_result()) | {"uuid"}
+ONE = [("run1", "", "oom", 1)]
+BOTH = [("run1", "", "b", 1), *ONE]
 
 
 def rows_by_run() -> dict[str, list[dict[str, Any]]]:
@@ -70,33 +73,27 @@ def test_real_directories_say_what_their_rows_say() -> None:
             assert event == terminal_bench_row_to_event(row)
 
 
-def test_every_real_run_gives_the_expected_counts_with_and_without_its_run_file(tmp_path: Path) -> None:
-    expected = json.loads((shared_data() / "terminal_bench" / "expected.json").read_bytes())["runs"]
-    for run_path, rows in rows_by_run().items():
-        path = rebuilt(tmp_path, run_path, rows)
-        for key, only in (("from_trial_files", True), ("from_run_file", False)):
-            if key not in expected[run_path]:
-                continue
-            events, report = converted(path, trial_files_only=only)
-            assert counts(trials_of(events)) == {
-                name: expected[run_path][key][name] for name in counts([])
-            }, f"{run_path} {key}"
-            assert not report.duplicates
-
-
-def test_every_real_submission_pooled_gives_the_expected_counts(tmp_path: Path) -> None:
+def test_every_real_run_and_submission_gives_the_expected_counts(tmp_path: Path) -> None:
+    """With and without its run file; the runs of a submission are pooled."""
     expected = json.loads((shared_data() / "terminal_bench" / "expected.json").read_bytes())
-    by_run = rows_by_run()
-    folders = {rebuilt(tmp_path, run_path, rows).parent for run_path, rows in by_run.items()}
-    for folder in folders:
-        shards = {rows[0]["run"] for rows in by_run.values() if rows[0]["submission"] == folder.name}
-        for key, only in (("submissions_from_trial_files", True), ("submissions_from_all_rows", False)):
-            if folder.name not in expected[key]:
-                continue
-            trials = trials_of(converted(folder, run_id=folder.name, trial_files_only=only)[0])
-            assert counts(trials) == {name: expected[key][folder.name][name] for name in counts([])}
+    runs = {rebuilt(tmp_path, run_path, rows): run_path for run_path, rows in rows_by_run().items()}
+    kinds = {"from_trial_files": True, "from_run_file": False}
+    pools = {"submissions_from_trial_files": True, "submissions_from_all_rows": False}
+    for path, run_path in runs.items():
+        for key in kinds.keys() & expected["runs"][run_path].keys():
+            events = agree({"duplicates": 0}, path, trial_files_only=kinds[key])
+            assert counts(trials_of(events)) == told(expected["runs"][run_path][key]), f"{run_path} {key}"
+    for folder in {path.parent for path in runs}:
+        shards = {path.name for path in runs if path.parent == folder}
+        for key in [key for key in pools if folder.name in expected[key]]:
+            trials = trials_of(converted(folder, run_id=folder.name, trial_files_only=pools[key])[0])
+            assert counts(trials) == told(expected[key][folder.name])
             assert {trial["run_id"] for trial in trials} == {folder.name}
             assert {trial["shard"] for trial in trials} == shards
+
+
+def told(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {name: numbers[name] for name in counts([])}
 
 
 def counts(trials: list[dict[str, Any]]) -> dict[str, Any]:
@@ -131,17 +128,16 @@ def test_r35_a_verdict_that_differs_in_the_run_file_is_said_and_does_not_count(t
     events, report = converted(a_run(tmp_path / "run1", trials, others))
     assert [trial.get("resolved") for trial in trials_of(events)] == [True, None, True]
     [remark] = report.remarks.values()
-    assert (remark.trials, sorted(remark.details)) == (
-        2,
-        ["a.1-of-1.run1: is_resolved is True, not False", "b.1-of-1.run1: is_resolved is None, not True"],
-    )
+    differing = ["a.1-of-1.run1: is_resolved is True, not False"]
+    differing += ["b.1-of-1.run1: is_resolved is None, not True"]
+    assert (remark.trials, sorted(remark.details)) == (2, differing)
 
 
 def test_a_broken_trial_file_is_made_good_by_the_run_file(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result()], [a_result()])
     file = write_json(run / "oom" / "oom.1-of-1.run1" / "results.json", '{"task_id": "oom", "is_res')
     events, report = converted(run)
-    assert slots_of(events) == [("run1", "", "oom", 1)]
+    assert slots_of(events) == ONE
     assert [path for path, _ in report.unreadable] == [file]
 
 
@@ -164,9 +160,7 @@ def test_the_directory_names_the_run_whatever_the_metadata_says(tmp_path: Path) 
         ("oom", "oom." + "9" * 5000 + "-of-1", (1, None)),
     ],
 )
-def test_the_attempt_is_read_from_the_trial_name(
-    task: str, name: str, expected: tuple[int, str | None]
-) -> None:
+def test_the_attempt_is_in_a_trials_name(task: str, name: str, expected: tuple[int, str | None]) -> None:
     assert attempt_and_run(task, name) == expected
 
 
@@ -179,47 +173,38 @@ def test_the_attempt_is_read_from_the_trial_name(
         ({}, None, ("given-agent", "given")),
     ],
 )
-def test_agent_and_model_options_name_only_what_the_files_leave_null(
+def test_options_name_only_what_the_files_leave_null(
     tmp_path: Path, lock_agent: dict[str, Any], agent_name: str | None, expected: tuple[str, str]
 ) -> None:
-    run = a_run(
-        tmp_path / "run1", [a_result()], lock={"agent": lock_agent}, metadata={"agent_name": agent_name}
-    )
-    events, _ = converted(run, agent="given-agent", model="given")
-    (trial,) = trials_of(events)
-    assert (trial["agent"], trial["model"]) == expected
-    assert plan_of(events)["agent_models"] == [":".join(expected)]
+    metadata = {"agent_name": agent_name}
+    run = a_run(tmp_path / "run1", [a_result()], lock={"agent": lock_agent}, metadata=metadata)
+    agent, model = expected
+    events = agree({"agent": [agent], "model": [model]}, run, agent="given-agent", model="given")
+    assert plan_of(events)["agent_models"] == [f"{agent}:{model}"]
 
 
 def test_agent_and_model_are_unknown_if_nothing_names_them(tmp_path: Path) -> None:
-    events, _ = converted(a_run(tmp_path / "run1", [a_result()], []))
-    (trial,) = trials_of(events)
-    assert (trial["agent"], trial["model"]) == ("unknown", "unknown")
+    run = a_run(tmp_path / "run1", [a_result()], [])
+    events = agree({"agent": ["unknown"], "model": ["unknown"]}, run)
     assert plan_of(events).keys() == {"type", "run_id", "harness", "revision", "plan_complete"}
 
 
 def test_a_run_that_goes_on_is_not_finished(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", metadata={"dataset_size": 80, "n_attempts": 2, "end_time": None})
-    events, report = converted(run)
-    assert [event["type"] for event in events] == ["run_started"]
-    assert (events[0]["tasks"], events[0]["attempts"]) == (80, 2)
-    assert report.runs == ["run1"]
+    events = agree({"types": ["run_started"], "tasks": [80], "runs": ["run1"]}, run)
+    assert events[0]["attempts"] == 2
 
 
 @pytest.mark.parametrize("tasks", [{"task_ids": ["oom", "b"]}, {"dataset_size": 2}])
-def test_r35_an_ended_run_without_its_results_says_the_trials_that_it_planned(
-    tmp_path: Path, tasks: Event
-) -> None:
+def test_r35_an_ended_run_without_results_says_what_it_planned(tmp_path: Path, tasks: Event) -> None:
     metadata = {"n_attempts": 2, "accuracy": 0.5, "end_time": "2026-01-01T00:00:00Z"} | tasks
     run = a_run(tmp_path / "run1", [a_result()], metadata=metadata)
-    events, report = converted(run)
-    assert report.notes == ["run run1: 4 trials with a result announced, 1 found"]
-    assert events[-1]["status"] == "interrupted"
+    said = ["run run1: 4 trials with a result announced, 1 found"]
+    agree({"notes": said, "ends": ["interrupted"]}, run)
     both = [a_result(), a_result("b")]
     write_json(run / "results.json", {"results": both, "n_resolved": 2, "n_unresolved": 0})
-    for only in (False, True):
-        events, report = converted(run, trial_files_only=only)
-        assert (len(trials_of(events)), report.notes) == (1 if only else 2, [])
+    for only, trials in ((False, 2), (True, 1)):
+        agree({"trials": trials, "notes": []}, run, trial_files_only=only)
 
 
 @pytest.mark.parametrize("name", ["droid_7_results.json", "droid_7__results.json", "droid_7.json"])
@@ -232,16 +217,17 @@ def test_a_run_file_without_a_directory_is_a_run_named_after_it(tmp_path: Path, 
 def test_a_run_file_beside_its_directory_adds_only_what_the_directory_lacks(tmp_path: Path) -> None:
     a_run(tmp_path / "run1", [a_result()], metadata={})
     write_json(tmp_path / "run1_results.json", {"results": [a_result(), a_result("b")], "n_resolved": 2})
-    events, report = converted(tmp_path)
-    assert slots_of(events) == [("run1", "", "b", 1), ("run1", "", "oom", 1)]
-    assert not report.duplicates
+    assert slots_of(agree({"duplicates": 0}, tmp_path)) == BOTH
 
 
 def test_the_run_file_inside_a_directory_can_be_named_alone(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result()], [a_result("b")], lock={"agent": {"name": "nop"}})
-    events, _ = converted(run / "results.json")
-    assert slots_of(events) == [("run1", "", "b", 1)]
-    assert trials_of(events)[0]["agent"] == "nop"
+    """And so can a part of it; a path that is named twice is read once."""
+    results = [a_result(), a_result("b")]
+    run = a_run(tmp_path / "run1", results, [a_result("c")], lock={"agent": {"name": "nop"}})
+    for given, task in ((run / "results.json", "c"), (run / "b", "b")):
+        expected: Event = {"run_id": ["run1"], "task_id": [task], "agent": ["nop"], "unreadable": []}
+        agree(expected, given)
+    agree({"trials": 3, "duplicates": 0}, run / "b", tmp_path, run)
 
 
 def test_a_run_without_any_run_level_file_is_known_by_its_layout(tmp_path: Path) -> None:
@@ -252,33 +238,19 @@ def test_a_run_without_any_run_level_file_is_known_by_its_layout(tmp_path: Path)
         assert len(trials_of(events)) == (2 if run.is_relative_to(path) else 1)
 
 
-def test_part_of_a_run_is_converted_under_the_name_of_the_run(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], [a_result("c")], metadata={"agent_name": "x"})
-    events, report = converted(run / "b")
-    assert [(e["run_id"], e["task_id"], e["agent"]) for e in trials_of(events)] == [("run1", "b", "x")]
-    assert not report.unreadable
-
-
-def test_a_path_named_twice_is_read_once(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], [])
-    events, report = converted(run / "b", tmp_path, run)
-    assert len(trials_of(events)) == 2
-    assert not report.duplicates
-
-
 def test_files_in_log_directories_are_not_results(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result()], [])
     for name in ("sessions", "panes", "agent-logs"):
         write_json(run / "oom" / "oom.1-of-1.run1" / name / "results.json", a_result("b"))
-    assert slots_of(converted(run)[0]) == [("run1", "", "oom", 1)]
+    assert slots_of(converted(run)[0]) == ONE
 
 
 def test_an_fc_eval_run_is_read_without_its_sub_trials_on_request(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result()], [])
     write_json(run / "oom" / "oom.1-of-1.run1.agent-1-nop" / "results.json", a_result(id="sub"))
     write_json(run / "fc.lock", {"agent": {"name": "openhands"}})
-    (trial,) = trials_of(converted(run, harness="terminal-bench")[0])
-    assert (trial["trial_id"], trial["agent"]) == ("id of oom.1-of-1.run1", "openhands")
+    expected: Event = {"trial_id": ["id of oom.1-of-1.run1"], "agent": ["openhands"]}
+    agree(expected, run, harness="terminal-bench")
 
 
 RESUMING = """
