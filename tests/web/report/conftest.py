@@ -15,7 +15,6 @@ from tests.web.report.reporting import DATA
 
 @pytest.fixture
 def settings(redis_server: RedisServer, embedded_broker: str, namespace: str) -> Settings:
-    """A Redis and a broker."""
     return Settings(
         redis=redis_server.url, namespace=namespace, bootstrap=embedded_broker, embedded=True, partitions=2
     )
@@ -23,14 +22,12 @@ def settings(redis_server: RedisServer, embedded_broker: str, namespace: str) ->
 
 @pytest.fixture
 async def feed(settings: Settings) -> AsyncIterator[Feed]:
-    """What is fed into them."""
     async with Feed(settings, log=True) as feed:
         yield feed
 
 
 @pytest.fixture
 def environment(settings: Settings) -> dict[str, str]:
-    """The settings for a command."""
     return {
         "STREAMER_REDIS": settings.redis,
         "STREAMER_BOOTSTRAP": settings.bootstrap,

@@ -44,8 +44,8 @@ HOSTILE_HEADS = [HOSTILE[0], HOSTILE[1], *HOSTILE[8:12]]
 MEASURED: dict[str, Any] = {
     "tests": {"status": "ok", "passed": 3, "failed": 0, "error": 0, "skipped": 0, "total": 3},
     "benchmarks": {
-        "m.f": {"agent/nop": 3.0, "oracle/nop": 2.0},
-        "m.g": {"agent/nop": 0.5, "oracle/nop": 1.5},
+        name: {"agent/nop": agent, "oracle/nop": oracle}
+        for name, agent, oracle in (("m.f", 3.0, 2.0), ("m.g", 0.5, 1.5))
     },
 }
 
@@ -87,24 +87,11 @@ def hostile_events() -> list[Event]:
     """Every hostile text in every place that takes one."""
     labels = {HOSTILE[1]: HOSTILE[0]}
     metrics = {f"m{at}": {"label": label} for at, label in enumerate(HOSTILE_HEADS)}
-    events = [a_plan(run_id=RUN, display_name=HOSTILE[0], labels=labels, harness=HOSTILE[1], metrics=metrics)]
-    for name in HOSTILE:
-        events.append(
-            a_trial(
-                run_id=RUN,
-                shard=name,
-                task_id=name,
-                agent=name,
-                model=name,
-                tier=name,
-                subtest=name,
-                failure_mode=name,
-                resolved=False,
-                metrics=dict.fromkeys(metrics, 0.5),
-                finished_at="2026-01-02T03:04:05Z",
-            )
-        )
-    return events
+    plan = a_plan(run_id=RUN, display_name=HOSTILE[0], labels=labels, harness=HOSTILE[1], metrics=metrics)
+    fields = ("shard", "task_id", "agent", "model", "tier", "subtest", "failure_mode")
+    own = {"run_id": RUN, "resolved": False, "metrics": dict.fromkeys(metrics, 0.5)}
+    own["finished_at"] = "2026-01-02T03:04:05Z"
+    return [plan, *(a_trial(**dict.fromkeys(fields, name), **own) for name in HOSTILE)]
 
 
 DATA: dict[str, Callable[[], RunData]] = {

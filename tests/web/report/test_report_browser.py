@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from streamer.web.report import RunData, as_html
 from tests.support.events import a_plan, a_trial
-from tests.web.browsing import a_page, fits
+from tests.web.browsing import a_page, agents_of, fits
 from tests.web.report.reporting import HOSTILE, folded, hostile_events, mixed_events, tiered
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -58,7 +58,7 @@ def test_the_pages_own_charts_are_drawn_from_the_file_alone(report: Open) -> Non
         page.locator(".matrix").focus()
         cell = re.compile(r"^claude-code.+ of 2 passed, cost \$\d")
         expect(page.locator("#matrix-cell")).to_contain_text(cell)
-        agents = page.get_by_role("region", name="Agents of this run")
+        agents = agents_of(page)
         heading = agents.get_by_role("columnheader", name="Cost", exact=True)
         heading.get_by_role("button").click()
         expect(heading).to_have_attribute("aria-sort", "ascending")
@@ -122,9 +122,7 @@ def test_a_cell_of_the_matrix_leads_to_its_trials_also_by_its_address(report: Op
         assert page.locator("img").count() == 0
 
 
-def test_a_cell_opens_nothing_where_the_file_cannot_have_all_trials(
-    report: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_opens_nothing_if_the_file_lacks_trials(report: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.web.report.MAX_OPENED", 1)
     with report(folded([a_trial(), a_trial(task_id="other")])) as page:
         expect(page.locator("#matrix")).to_contain_text("Too many trials to open them here; CSV has all.")
