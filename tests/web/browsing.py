@@ -9,7 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -23,10 +23,10 @@ from streamer.schemas.wire import decode
 from streamer.settings import Settings
 from streamer.storage.outbox import Outgoing, ThreadedPublisher
 from tests.operate.stack import running
+from tests.support.cli import found_by
 from tests.support.events import Event, a_trial
 from tests.support.worker_process import wait_for
 
-SCREENSHOTS = Path("build") / "screenshots"
 LOOK_SECONDS = 20
 START = datetime.now(UTC) - timedelta(hours=9)
 WIDTHS = [pytest.param(width, marks=pytest.mark.in_turn(2)) for width in (360, 1280)]
@@ -81,43 +81,37 @@ def a_stack(directory: Path, **settings: Any) -> Iterator[Settings]:
 
 
 class WebProcess:
-    """`python -m streamer.web` on a port that stays the same over restarts."""
+    """`python -m streamer.web` on a port that stays the same over restarts; `settings` are the stack's."""
 
     def __init__(self, settings: Settings, directory: Path) -> None:
         self.port = free_port()
+        self.settings = settings
         self.log = directory / "web.log"
         clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
-        where = {"STREAMER_BOOTSTRAP": settings.bootstrap, "STREAMER_REDIS": settings.redis}
-        self._environment = clean | where | {"STREAMER_NAMESPACE": settings.namespace}
-        self._environment |= {"STREAMER_EMBEDDED": "true"}
+        self._environment = clean | found_by(settings)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        """Where the page is."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """Process id."""
         assert self._process is not None, "start() first"
         return self._process.pid
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
         with self.log.open("ab") as log:
             command = [sys.executable, "-m", "streamer.web", str(self.port)]
             self._process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
         wait_for(self._answers, "the web server answers")
 
     def stop(self) -> None:
-        """End it in good order."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(20)
 
     def resident_bytes(self) -> int:
-        """Memory that it holds."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -194,9 +188,21 @@ def a_page(browser: Browser, *tolerated: str, **context: Any) -> Iterator[Page]:
     assert not wrong, wrong
 
 
+def a_copier(browser: Browser) -> AbstractContextManager[Page]:
+    """A page that may write to the clipboard, which `copied` reads."""
+    return a_page(browser, permissions=["clipboard-read", "clipboard-write"])
+
+
+def copied(page: Page) -> str:
+    return str(page.evaluate("() => navigator.clipboard.readText()"))
+
+
 def fits(page: Page) -> bool:
-    """Whether the page does not scroll sideways."""
     return bool(page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"))
+
+
+def agents_of(page: Page) -> Locator:
+    return page.get_by_role("region", name="Agents of this run")
 
 
 def field(page: Page, title: str) -> Locator:

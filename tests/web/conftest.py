@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
+from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
 from streamer.web.log import TrialLog
 from tests.client.publish.publishing import PARTITIONS, make_topics
@@ -31,14 +32,20 @@ def logged(settings: Settings, embedded_broker: str) -> Settings:
 
 
 @pytest.fixture
+def own_broker() -> Iterator[Broker]:
+    """A broker of the test's own, which may stop it."""
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
 def serving(settings: Settings) -> Iterator[Serving]:
-    """A server without a token."""
     with Serving(settings) as serving:
         yield serving
 
 
 @pytest.fixture
-def answering(logged: Settings) -> Iterator[Serving]:
+def api(logged: Settings) -> Iterator[Serving]:
     """The same, with a log."""
     with Serving(logged) as serving:
         yield serving
@@ -46,27 +53,23 @@ def answering(logged: Settings) -> Iterator[Serving]:
 
 @pytest.fixture
 def topics(logged: Settings) -> Settings:
-    """The topics of a worker."""
     return make_topics(logged.model_copy(update={"partitions": PARTITIONS}))
 
 
 @pytest.fixture
 def publishing(topics: Settings) -> Iterator[Serving]:
-    """A server to publish to."""
     with Serving(topics) as serving:
         yield serving
 
 
 @pytest.fixture
 async def feed(settings: Settings) -> AsyncIterator[Feed]:
-    """A feed into Redis alone."""
     async with Feed(settings) as feed:
         yield feed
 
 
 @pytest.fixture
-async def logging_feed(logged: Settings) -> AsyncIterator[Feed]:
-    """A feed into Redis and the log."""
+async def log_feed(logged: Settings) -> AsyncIterator[Feed]:
     async with Feed(logged, log=True) as feed:
         yield feed
 
@@ -120,7 +123,6 @@ def sized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
 
 @pytest.fixture
 async def watch() -> AsyncIterator[Watch]:
-    """Make a viewer."""
     viewers: list[Viewer] = []
 
     def make(serving: Serving, path: str = PATH) -> Viewer:

@@ -121,6 +121,9 @@ def hostile_names(now: datetime) -> Iterator[Event]:
             yield a_trial(run_id=HOSTILE, **names, resolved=False, score=0.5, finished_at=now.isoformat())
 
 
+SETS = (one_running, six_half_done, hostile_names, thirty_agents)
+"""All of them, as of a moment."""
+
+
 def lines_of(events: Iterator[Event]) -> list[bytes]:
-    """Events as lines of JSON."""
     return [json.dumps(event).encode() for event in events]

@@ -7,27 +7,21 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
 from streamer.client.readers import StateReader
+from streamer.folding.fold import Pipeline
+from streamer.schemas.summaries import RunSummary
 from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
 from streamer.storage.outbox import Outgoing, ThreadedPublisher
-from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
-from tests.web.browsing import WebProcess, a_browser, a_stack, live, publish
-from tests.web.page_sets import (
-    HOSTILE,
-    ONE,
-    SIX,
-    THIRTY,
-    hostile_names,
-    lines_of,
-    one_running,
-    six_half_done,
-    thirty_agents,
-)
+from tests.support.events import records, summaries
+from tests.support.simulated import TIERED_RUN, simulate
+from tests.web.browsing import WebProcess, a_browser, a_page, a_stack, counted, live, publish
+from tests.web.page_sets import HOSTILE, ONE, SETS, SIX, THIRTY, TRIALS_OF_THIRTY
 
 NOW = datetime.now(UTC).replace(second=0, microsecond=0)
 START = NOW - timedelta(hours=3, minutes=2)
@@ -62,23 +56,28 @@ FOR_DOCS = (
 def feed(settings: Settings, batch: int = BATCH) -> None:
     """Publish most of a simulated benchmark, so many events at a time; each time the worker counts them."""
     lines = [line for line in simulate(seed=5, start=START) if _is_in_time(line)]
+    expected = Pipeline()
     with ThreadedPublisher(settings) as publisher, StateReader(settings) as reader:
         for start in range(0, len(lines), batch):
             for line in lines[start : start + batch]:
-                event = decode(line)
-                publisher.send(Outgoing.of(event, line))
+                publisher.send(Outgoing.of(decode(line), line))
             publisher.flush()
-            counted = _counted(lines[: start + batch])
-            for run_id, trials in counted.items():
-                reader.wait_for(run_id, lambda run, n=trials: run.progress.done >= n, timeout_seconds=30)  # type: ignore[misc]
+            expected.fold(records(lines[start : start + batch]))
+            for name, summary in summaries(expected).items():
+                if name.startswith("run "):
+                    done = summary["progress"]["done"]
+                    reader.wait_for(summary["run_id"], partial(_has_done, done), timeout_seconds=30)
+
+
+def _has_done(trials: int, run: RunSummary) -> bool:
+    return run.progress.done >= trials
 
 
 def feed_sets(settings: Settings) -> None:
     """The sets of runs that the page is tried with, as of the moment of the pictures."""
-    for events in (one_running, six_half_done, hostile_names, thirty_agents):
-        publish(settings, lines_of(events(NOW)))
-    with StateReader(settings) as reader:
-        reader.wait_for(THIRTY, lambda run: run.progress.done == 10_080, timeout_seconds=120)
+    for events in SETS:
+        publish(settings, events(NOW))
+    counted(settings, TRIALS_OF_THIRTY, THIRTY)
 
 
 def _is_in_time(line: bytes) -> bool:
@@ -88,40 +87,21 @@ def _is_in_time(line: bytes) -> bool:
     return event.type != "trial_result" or (event.finished_at is not None and event.finished_at < UNTIL)
 
 
-def _counted(lines: Sequence[bytes]) -> dict[str, int]:
-    """Slots that these events fill at least, by run; a retraction may empty one again."""
-    slots: dict[str, set[tuple[object, ...]]] = {}
-    for line in lines:
-        event = decode(line)
-        if not isinstance(event, Reason) and event.type == "trial_result":
-            slot = (event.task_id, event.attempt, event.agent, event.model, event.tier, event.subtest)
-            slots.setdefault(event.run_id, set()).add(slot)
-    return {run: len(result) - (run == PLAIN_RUN) for run, result in slots.items()}
-
-
 def take(browser: Browser, url: str, out: Path, expected: Sequence[str] | None = None) -> list[Path]:
-    """Screenshots `VIEW-LOOK.png` into a folder; `wanted`: only these names."""
+    """Screenshots `VIEW-LOOK.png` into a folder; `expected`: only these names."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
     for look, (scheme, width, height) in LOOKS.items():
-        context = browser.new_context(
-            color_scheme="dark" if scheme == "dark" else "light",
-            viewport={"width": width, "height": height},
-            timezone_id="UTC",
-            locale="en-GB",
-        )
-        for view in (*VIEWS, "trial"):
-            name = f"{view}-{look}"
-            if expected is None or name in expected:
-                page = context.new_page()
-                page.clock.set_fixed_time(NOW)
-                _show(page, url, view)
-                page.screenshot(
-                    path=out / f"{name}.png", full_page=view not in ("trial", "trials", "compare")
-                )
-                written.append(out / f"{name}.png")
-                page.close()
-        context.close()
+        size, place = {"width": width, "height": height}, {"timezone_id": "UTC", "locale": "en-GB"}
+        with a_page(browser, "", color_scheme=scheme, viewport=size, **place) as page:
+            page.clock.set_fixed_time(NOW)
+            for view in (*VIEWS, "trial"):
+                file = out / f"{view}-{look}.png"
+                if expected is None or file.stem in expected:
+                    page.goto("about:blank")
+                    _show(page, url, view)
+                    page.screenshot(path=file, full_page=view not in ("trial", "trials", "compare"))
+                    written.append(file)
     return written
 
 
@@ -131,18 +111,18 @@ def _show(page: Page, url: str, view: str) -> None:
     if view == "unknown":
         expect(page.get_by_role("alert").first).to_be_visible()
         return
-    expect(page.locator("tbody tr").first).to_be_visible()
+    rows = page.locator("tbody tr")
+    expect(rows.first).to_be_visible()
     if view in ("six", "thirty"):
-        expect(page.locator("tbody tr").filter(has_text=re.compile(r"\d-\d")).first).to_be_visible()
+        expect(rows.filter(has_text=re.compile(r"\d-\d")).first).to_be_visible()
+    if view in ("six", "thirty", "board"):
         expect(page.locator(".plot")).to_have_attribute("data-points", re.compile(r"^\d{2,}$"))
     if view == "board":
-        expect(page.locator(".plot")).to_have_attribute("data-points", re.compile(r"^\d{2,}$"))
         expect(page.locator("svg.scatter .point").first).to_be_visible()
     if view == "trial":
         page.get_by_label("Outcome").select_option("no_verdict")
         expect(page.locator(".pager")).to_contain_text("that fit")
-        listed = page.get_by_role("region", name="Trials of this run")
-        listed.locator("tbody a.link").first.click()
+        page.get_by_role("region", name="Trials of this run").locator("tbody a.link").first.click()
         expect(page.get_by_role("dialog")).to_contain_text("Effort")
 
 

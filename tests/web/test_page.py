@@ -18,7 +18,7 @@ from tests.support.cli import found_by, streamer
 from tests.support.events import Event, a_plan, a_trial
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN
 from tests.support.worker_process import wait_for
-from tests.web.browsing import WebProcess, a_page, counted, field, fits, live, publish, trials
+from tests.web.browsing import WebProcess, a_page, agents_of, counted, field, fits, live, publish, trials
 from tests.web.feeding import fed
 from tests.web.serving import Serving
 
@@ -29,89 +29,82 @@ def points(page: Page) -> int:
     return int(page.locator(".plot").get_attribute("data-points") or 0)
 
 
-def test_the_list_of_runs_grows_and_leads_to_a_run(page: Page, web: WebProcess, stack: Settings) -> None:
-    page.goto(web.url)
-    live(page)
-    publish(stack, [a_plan(run_id="fresh", tasks=4, display_name="Fresh run")])
-    page.get_by_role("link", name="Fresh run").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Fresh run")
-
-
-def test_the_board_moves_and_the_chart_grows_as_trials_come(
-    page: Page, web: WebProcess, stack: Settings
-) -> None:
-    publish(stack, trials("moving", 0, 2))
+def test_the_board_moves_and_the_chart_grows_as_trials_come(page: Page, web: WebProcess) -> None:
+    publish(web.settings, trials("moving", 0, 2))
     page.goto(f"{web.url}/#/run/moving")
-    board = page.get_by_role("region", name="Agents of this run")
+    board = agents_of(page)
     expect(board.get_by_role("row").nth(1)).to_contain_text("100.0")
     before = points(page)
     for number in range(2, 8):
-        publish(stack, trials("moving", number, number + 1, resolved=False))
+        publish(web.settings, trials("moving", number, number + 1, resolved=False))
         expect(board.get_by_role("row").nth(1)).to_contain_text(f"{100 * 2 / (number + 1):.1f}")
     wait_for(lambda: points(page) >= before + 3, "the chart has grown")
-    publish(stack, trials("moving", 0, 1, agent="newcomer"))
+    publish(web.settings, trials("moving", 0, 1, agent="newcomer"))
     expect(board.get_by_text("newcomer:gpt-5")).to_be_visible()
     expect(page.locator(".legend button")).to_have_count(2)
 
 
-def test_a_failure_that_was_run_again_is_remarked_below_the_name_of_the_run(
-    page: Page, web: WebProcess, stack: Settings
-) -> None:
-    publish(stack, trials("again", 0, 2, resolved=False))
+def test_a_failure_that_was_run_again_is_remarked_below_the_name(page: Page, web: WebProcess) -> None:
+    publish(web.settings, trials("again", 0, 2, resolved=False))
     page.goto(f"{web.url}/#/run/again")
-    expect(page.get_by_role("region", name="Agents of this run")).to_contain_text("0.0")
-    expect(page.locator(".head")).not_to_contain_text("plain failure")
-    publish(stack, trials("again", 0, 1, revision=1))
-    expect(page.locator(".head")).to_contain_text("1 trial passed after a plain failure: if they crashed")
+    expect(agents_of(page)).to_contain_text("0.0")
+    head = page.locator(".head")
+    expect(head).not_to_contain_text("plain failure")
+    publish(web.settings, trials("again", 0, 1, revision=1))
+    expect(head).to_contain_text("1 trial passed after a plain failure: if they crashed")
 
 
-def test_nothing_is_lost_when_the_server_restarts(page: Page, stack: Settings, tmp_path: Path) -> None:
+def test_a_server_that_is_away_leaves_the_last_numbers_in_grey_and_nothing_is_lost(
+    page: Page, stack: Settings, tmp_path: Path
+) -> None:
     with WebProcess(stack, tmp_path) as web:
         publish(stack, trials("resumed", 0, 3))
         page.goto(f"{web.url}/#/run/resumed")
-        board = page.get_by_role("region", name="Agents of this run")
+        board, banner, main = agents_of(page), page.locator(".banner"), page.locator("main")
         expect(board).to_contain_text("100.0")
         web.stop()
         expect(page.locator("#live")).to_have_attribute("data-state", "lost")
+        for words in ("Start it again with `streamer up` or `streamer serve`", "Numbers below are from"):
+            expect(banner).to_contain_text(words)
+        expect(main).to_have_class("stale")
+        expect(board.locator("tbody tr").first).to_be_visible()
         publish(stack, trials("resumed", 3, 12, resolved=False))
         web.start()
         live(page)
+        expect(banner).not_to_be_visible()
+        expect(main).not_to_have_class("stale")
         expect(board.get_by_role("row").nth(1)).to_contain_text("25.0")
         expect(page.locator(".tile").first).to_contain_text("12")
         publish(stack, trials("resumed", 12, 15, resolved=False))
         expect(board.get_by_role("row").nth(1)).to_contain_text("20.0")
-        expect(page.locator(".legend b")).to_have_text("20.0\u00a0%")
         fresh = page.context.new_page()
         fresh.goto(f"{web.url}/#/run/resumed")
-        expect(fresh.locator(".legend b")).to_have_text("20.0\u00a0%")
+        for one in (page, fresh):
+            expect(one.locator(".legend b")).to_have_text("20.0\u00a0%")
         wait_for(lambda: points(page) >= points(fresh) >= 2, "both pages have drawn the history")
 
 
-def test_a_chart_says_that_it_is_loading_switches_metric_and_groups_and_names_who_is_on_the_frontier(
+def test_a_chart_says_that_it_is_loading_switches_metric_and_groups_and_names_the_frontier(
     page: Page, web: WebProcess, simulated: None
 ) -> None:
     held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route(re.compile("/curves$"), hold, times=1)
+    page.route(re.compile("/curves$"), lambda route: held.append(route), times=1)
     with page.expect_request(re.compile("/curves$")):
         page.goto(f"{web.url}/#/run/{TIERED_RUN}")
-    note = page.locator(".chart-note")
+    note, lines = page.locator(".chart-note"), page.locator(".legend button")
     expect(note).to_have_text("Loading the curves…")
     held[0].continue_()
     expect(note).to_contain_text("Along: time, UTC.")
-    expect(page.locator(".legend button")).to_have_count(3)
+    expect(lines).to_have_count(3)
     page.get_by_role("button", name="Tiers", exact=True).click()
-    expect(page.locator(".legend button")).to_have_count(7)
+    expect(lines).to_have_count(7)
     page.get_by_label("Metric").select_option("composite_score")
     drawn = re.compile("^Composite by the trials' own times, 7 lines")
     expect(page.locator(".plot")).to_have_attribute("aria-label", drawn)
     scatter = page.locator("svg.scatter")
     expect(scatter).to_have_attribute("aria-label", re.compile("On the frontier, cheapest first: .+"))
     expect(scatter.locator(".point")).to_have_count(3)
-    assert page.locator("svg.scatter path.front").count() == 1
+    expect(scatter.locator("path.front")).to_have_count(1)
 
 
 def test_tiers_have_grade_uplift_spread_and_variances(page: Page, web: WebProcess, simulated: None) -> None:
@@ -127,15 +120,12 @@ def test_tiers_have_grade_uplift_spread_and_variances(page: Page, web: WebProces
     expect(page.locator("svg.spread")).to_have_count(21)
 
 
-def test_a_run_without_tiers_and_judge_shows_grades_when_they_are_ticked(
-    page: Page, web: WebProcess, stack: Settings
-) -> None:
-    publish(stack, trials("ungraded", 0, 3))
+def test_a_run_without_tiers_and_judge_shows_grades_when_they_are_ticked(page: Page, web: WebProcess) -> None:
+    publish(web.settings, trials("ungraded", 0, 3))
     page.goto(f"{web.url}/#/run/ungraded")
-    board = page.get_by_role("region", name="Agents of this run")
+    board, marks = agents_of(page), page.get_by_text(GRADE_MARKS)
     expect(board).to_contain_text("100.0 %")
     expect(board).not_to_contain_text("Grade")
-    marks = page.get_by_text(GRADE_MARKS)
     expect(marks).to_be_hidden()
     page.get_by_label("Grades").check()
     expect(board).to_contain_text("Grade")
@@ -143,15 +133,12 @@ def test_a_run_without_tiers_and_judge_shows_grades_when_they_are_ticked(
     assert page.url.endswith("?grades=1")
 
 
-def test_without_a_judge_nothing_shows_a_composite_and_grades_rest_on_the_pass_rate(
-    page: Page, web: WebProcess, stack: Settings
-) -> None:
-    publish(stack, trials("unjudged", 0, 3, tier="T0"))
-    publish(stack, trials("unjudged", 0, 2, tier="T0", agent="other", resolved=False))
+def test_without_a_judge_grades_rest_on_the_pass_rate_alone(page: Page, web: WebProcess) -> None:
+    failed = trials("unjudged", 0, 2, tier="T0", agent="other", resolved=False)
+    publish(web.settings, trials("unjudged", 0, 3, tier="T0") + failed)
     page.goto(f"{web.url}/#/run/unjudged")
-    board = page.get_by_role("region", name="Agents of this run")
     expect(page.get_by_text("grade: by pass rate.")).to_be_visible()
-    expect(board).not_to_contain_text("Composite")
+    expect(agents_of(page)).not_to_contain_text("Composite")
     for choice in ("Metric", "Quality"):
         select = field(page, choice)
         expect(select).to_have_value("pass_rate")
@@ -159,15 +146,14 @@ def test_without_a_judge_nothing_shows_a_composite_and_grades_rest_on_the_pass_r
     for words in ("All agents", "within tiers"):
         expect(page.locator(".tiles")).to_contain_text(words)
     page.get_by_role("link", name="Tiers", exact=True).click()
-    tiers = page.get_by_role("region", name="Tiers of this run")
     for words in ("grade: by pass rate.", EXPLAINED[SO_FAR]):
         expect(page.locator(".notes")).to_contain_text(words)
     expect(page.locator("svg.spread")).to_have_count(1)
-    assert "Composite" not in (tiers.text_content() or "")
+    expect(page.get_by_role("region", name="Tiers of this run")).not_to_contain_text("Composite")
     page.get_by_role("link", name="Trials", exact=True).click()
     listed = page.get_by_role("region", name="Trials of this run")
     expect(listed.get_by_role("row")).to_have_count(6)
-    assert "Composite" not in (listed.text_content() or "")
+    expect(listed).not_to_contain_text("Composite")
     listed.get_by_role("link", name="task-0").first.click()
     drawer = page.get_by_role("dialog")
     expect(drawer).to_contain_text("Pass rate")
@@ -185,13 +171,13 @@ def test_without_a_judge_nothing_shows_a_composite_and_grades_rest_on_the_pass_r
     ],
 )
 def test_the_page_names_the_state_of_a_run_as_the_command_line_does(
-    page: Page, web: WebProcess, stack: Settings, planned: int | None, ended: bool, age: timedelta, word: str
+    page: Page, web: WebProcess, planned: int | None, ended: bool, age: timedelta, word: str
 ) -> None:
     run = f"state-{word}"
     at = (datetime.now(UTC) - age).isoformat()
     plan = {"tasks": planned, "attempts": 1} if planned else {}
     events = [a_plan(run_id=run, revision=1, started_at=at, **plan), a_trial(run_id=run, finished_at=at)]
-    publish(stack, events + [{"type": "run_finished", "run_id": run, "finished_at": at}] * ended)
+    publish(web.settings, events + [{"type": "run_finished", "run_id": run, "finished_at": at}] * ended)
     page.goto(web.url)
     line = page.get_by_role("row").filter(has=page.get_by_role("link", name=run))
     expect(line.locator(f".state-{word}")).to_have_text(word)
@@ -199,9 +185,7 @@ def test_the_page_names_the_state_of_a_run_as_the_command_line_does(
     expect(page.locator(f".head .state-{word}")).to_have_text(word)
 
 
-def test_trials_are_filtered_paged_and_opened_with_the_reason(
-    page: Page, web: WebProcess, simulated: None
-) -> None:
+def test_trials_are_filtered_paged_and_say_why(page: Page, web: WebProcess, simulated: None) -> None:
     page.goto(f"{web.url}/#/run/{TIERED_RUN}/trials")
     expect(page).to_have_title(re.compile("^100 % Demo: prompt tiers · streamer$"))
     listed = page.get_by_role("region", name="Trials of this run")
@@ -262,9 +246,8 @@ def costly(stack: Settings) -> None:
 
 
 def test_a_budget_stands_in_the_address_and_goes_along(sized: Page, web: WebProcess, costly: None) -> None:
-    page = sized
+    page, cost = sized, sized.locator(".tile").filter(has_text="Cost")
     page.goto(f"{web.url}/#/run/{RUN}?budget=6")
-    cost = page.locator(".tile").filter(has_text="Cost")
     expect(cost).to_contain_text(re.compile(r"forecast: the budget of \$6.00 is passed about \d\d:\d\d UTC"))
     assert fits(page)
     budget = page.get_by_label("Budget, $")
@@ -277,7 +260,7 @@ def test_a_budget_stands_in_the_address_and_goes_along(sized: Page, web: WebProc
     for part in ("Trials", "Compare"):
         page.get_by_role("navigation", name="Parts").get_by_role("link", name=part).click()
         expect(cost).to_contain_text("forecast: the budget of $100.00 is not passed")
-    assert page.locator(".error").count() == 0
+    expect(page.locator(".error")).to_have_count(0)
     page.get_by_role("combobox", name="Run B").select_option(RUN)
     assert fits(page)
     page.goto(f"{web.url}/#/run/{RUN}")
@@ -309,25 +292,27 @@ def a_run(run_id: str, letters: str, day: int, **fields: Any) -> list[Event]:
     at = f"2026-01-0{day}T00:00:00Z"
     plan = {"tasks": TASKS, "attempts": 1, "order": TASKS, "order_kind": "shuffled", "started_at": at}
     fields |= {"run_id": run_id, "finished_at": at, "agent": f"<b>{run_id}", "model": "m"}
-    results = [
-        a_trial(
-            task_id=task, resolved=letter == "+", failure_mode={"-": "agent_timeout"}.get(letter), **fields
-        )
-        for task, letter in zip(TASKS, letters, strict=False)
+    verdicts: dict[str, dict[str, Any]] = {
+        "+": {"resolved": True},
+        "-": {"resolved": False, "failure_mode": "agent_timeout"},
+    }
+    ended = zip(TASKS, letters, strict=False)
+    return [
+        a_plan(run_id=run_id, **plan),
+        *(a_trial(task_id=task, **verdicts[letter], **fields) for task, letter in ended),
     ]
-    return [a_plan(run_id=run_id, **plan), *results]
 
 
 @pytest.fixture(scope="module")
-def environment(stack: Settings) -> dict[str, str]:
-    """What a command needs to find three runs: two have ended, and `later` goes on."""
+def compared(stack: Settings) -> Settings:
+    """Three runs on the stack: two have ended, and `later` goes on."""
     events = a_run("base", "+" * 20, 1, cost_usd=1.0, metrics={"wait": 2.0})
     events += a_run("later", "-" * 12, 2)
     events += a_run("worse", "-+" * 10, 3, cost_usd=3.0, metrics={"wait": 2.0})
     publish(stack, events)
     counted(stack, 12, "later")
     counted(stack, 20, "base", "worse")
-    return found_by(stack)
+    return stack
 
 
 @pytest.mark.parametrize(
@@ -338,9 +323,9 @@ def environment(stack: Settings) -> dict[str, str]:
     ],
 )
 def test_the_page_says_what_the_command_prints(
-    sized: Page, web: WebProcess, environment: dict[str, str], other: str, told: str
+    sized: Page, web: WebProcess, compared: Settings, other: str, told: str
 ) -> None:
-    done = streamer("compare", "base", other, environment=environment)
+    done = streamer("compare", "base", other, environment=found_by(compared))
     printed = done.stdout.decode().partition("\n\n")[0].splitlines()
     assert any(line.startswith(told) for line in printed), done
     sized.goto(f"{web.url}/#/compare?a=base&b={other}")
@@ -349,7 +334,7 @@ def test_the_page_says_what_the_command_prints(
 
 
 def test_intervals_stand_at_the_end_and_not_before_and_tasks_of_one_side_alone_are_named(
-    sized: Page, web: WebProcess, environment: dict[str, str]
+    sized: Page, web: WebProcess, compared: Settings
 ) -> None:
     sized.goto(f"{web.url}/#/compare?a=base&b=worse")
     totals = sized.get_by_role("region", name="Totals")
@@ -366,9 +351,7 @@ def test_intervals_stand_at_the_end_and_not_before_and_tasks_of_one_side_alone_a
     expect(sized.locator("details[open] li")).to_have_text(TASKS[12:])
 
 
-def test_flips_are_grouped_and_lead_to_the_trials_that_failed(
-    sized: Page, web: WebProcess, environment: dict[str, str]
-) -> None:
+def test_flips_are_grouped_and_lead_to_the_trials(sized: Page, web: WebProcess, compared: Settings) -> None:
     sized.goto(f"{web.url}/#/compare?a=worse&b=base")
     groups = sized.get_by_role("region", name="Tasks that only one side passes").locator("tbody tr")
     expect(groups).to_have_count(1)
@@ -386,19 +369,19 @@ def test_flips_are_grouped_and_lead_to_the_trials_that_failed(
 
 
 def test_sides_that_were_made_in_different_ways_are_judged_at_the_press_of_a_button(
-    sized: Page, web: WebProcess, stack: Settings, environment: dict[str, str]
+    sized: Page, web: WebProcess, compared: Settings
 ) -> None:
     events = a_run("slower", "-+" * 10, 4, provenance={"timeout": "900"})
-    publish(stack, events + a_run("faster", "+" * 20, 5, provenance={"timeout": "600"}))
-    counted(stack, 20, "slower", "faster")
+    publish(web.settings, events + a_run("faster", "+" * 20, 5, provenance={"timeout": "600"}))
+    counted(web.settings, 20, "slower", "faster")
     sized.goto(f"{web.url}/#/compare?a=faster&b=slower")
     said, ahead = sized.locator(".said"), "ahead on tasks like these: sign test"
     expect(said).to_contain_text("timeout 600 against 900")
     expect(said).not_to_contain_text(ahead)
     button = sized.get_by_role("button", name="Judge them anyway")
     button.click()
-    expect(said).to_contain_text(ahead)
-    expect(said).to_contain_text("timeout 600 against 900")
+    for words in (ahead, "timeout 600 against 900"):
+        expect(said).to_contain_text(words)
     expect(button).to_have_count(0)
     assert "allow=timeout" in sized.url
     assert fits(sized)
@@ -408,12 +391,10 @@ def test_sides_that_were_made_in_different_ways_are_judged_at_the_press_of_a_but
     assert "allow=timeout" not in sized.url
 
 
-def test_a_run_against_itself_begins_with_two_of_its_agents(
-    page: Page, web: WebProcess, stack: Settings, environment: dict[str, str]
-) -> None:
+def test_a_run_against_itself_has_two_agents(page: Page, web: WebProcess, compared: Settings) -> None:
     pairs = (("nop", "nop"), ("b", "m"), ("c", "m"))
-    publish(stack, [a_trial(run_id="pair", task_id="t00", agent=agent, model=m) for agent, m in pairs])
-    counted(stack, 3, "pair")
+    publish(web.settings, [a_trial(run_id="pair", task_id="t00", agent=agent, model=m) for agent, m in pairs])
+    counted(web.settings, 3, "pair")
     page.goto(f"{web.url}/#/compare?a=base&b=later")
     for side in "AB":
         page.get_by_role("combobox", name=f"Run {side}").select_option("pair")
@@ -437,11 +418,9 @@ FORMULACODE = [
 ]
 
 
-def test_a_trial_that_fell_back_says_why_and_lists_its_benchmarks(
-    logged: Settings, answering: Serving, page: Page
-) -> None:
+def test_a_trial_that_fell_back_says_why_with_benchmarks(logged: Settings, api: Serving, page: Page) -> None:
     fed(logged, FORMULACODE, log=True)
-    page.goto(f"{answering.url}/#/run/run-1/trials")
+    page.goto(f"{api.url}/#/run/run-1/trials")
     broken = page.get_by_role("row").filter(has_text="broken")
     expect(broken).to_contain_text("fell back")
     broken.get_by_role("link").click()
@@ -455,11 +434,9 @@ def test_a_trial_that_fell_back_says_why_and_lists_its_benchmarks(
     expect(page.get_by_role("columnheader", name="Speedup")).to_be_visible()
 
 
-def test_many_runs_stand_on_pages_and_are_found_by_a_search(
-    logged: Settings, answering: Serving, page: Page
-) -> None:
+def test_many_runs_stand_on_pages_and_are_searched(logged: Settings, api: Serving, page: Page) -> None:
     fed(logged, [a_plan(run_id=f"run {number:03}", tasks=4) for number in range(230)])
-    page.goto(answering.url)
+    page.goto(api.url)
     live(page)
     rows, pager = page.locator("tbody tr"), page.locator(".pager")
     expect(rows).to_have_count(100)
@@ -488,16 +465,14 @@ def test_many_runs_stand_on_pages_and_are_found_by_a_search(
     expect(rows).to_have_count(10)
     page.get_by_role("searchbox").fill("nothing")
     expect(page.get_by_text("No run fits.")).to_be_visible()
-    page.goto(f"{answering.url}/#/compare?a=run+001&b=run+002")
+    page.goto(f"{api.url}/#/compare?a=run+001&b=run+002")
     expect(page.get_by_role("combobox", name="Run A")).to_have_value("run 001")
 
 
-def test_a_label_narrows_the_list_of_runs_beside_a_search_and_can_be_dropped(
-    logged: Settings, answering: Serving, page: Page
-) -> None:
+def test_a_label_narrows_the_runs_beside_a_search(logged: Settings, api: Serving, page: Page) -> None:
     teams = ("x", "a&b=c d%", "a&b=c d%")
     fed(logged, [a_plan(run_id=f"run {n}", tasks=4, labels={"team": team}) for n, team in enumerate(teams)])
-    page.goto(f"{answering.url}/#/?search=run+")
+    page.goto(f"{api.url}/#/?search=run+")
     live(page)
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(3)
@@ -515,15 +490,13 @@ def test_a_label_narrows_the_list_of_runs_beside_a_search_and_can_be_dropped(
     expect(page.get_by_role("link", name="Without the label")).to_be_visible()
 
 
-def test_speedup_and_advantage_are_drawn_over_event_time(
-    logged: Settings, answering: Serving, page: Page
-) -> None:
+def test_speedup_and_advantage_are_drawn_over_event_time(logged: Settings, api: Serving, page: Page) -> None:
     fed(logged, FORMULACODE, log=True)
-    history = answering.get("/api/runs/run-1/history?kind=agent_model").json()
-    agent = answering.get("/api/runs/run-1/agents").json()[0]["formulacode"]
+    history = api.get("/api/runs/run-1/history?kind=agent_model").json()
+    agent = api.get("/api/runs/run-1/agents").json()[0]["formulacode"]
     assert history[-1]["mean_speedup"] == agent["mean_speedup"] > 1.0
     assert history[-1]["agent_advantage"] == agent["agent_advantage"]
-    page.goto(f"{answering.url}/#/run/run-1")
+    page.goto(f"{api.url}/#/run/run-1")
     live(page)
     for metric, title in (("mean_speedup", "Speedup"), ("agent_advantage", "Advantage")):
         page.get_by_label("Metric").select_option(metric)

@@ -1,4 +1,4 @@
-"""The page shows hostile names as text."""
+"""The page shows hostile texts as text, tables without a mouse, colours, and metrics that harnesses name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from streamer.web.protocols.connections import content_security_policy
 from tests.security.test_hostile_ids import PIECES
 from tests.support.cli import found_by, streamer
 from tests.support.events import Event, a_plan, a_trial, summarised
-from tests.web.browsing import WebProcess, a_page, counted, field, fits, opened, publish, trials
+from tests.web.browsing import WebProcess, a_page, agents_of, counted, field, fits, opened, publish, trials
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -58,31 +58,23 @@ SAVED = {
 
 def a_result(text: str, run_id: str = RUN_OF_TEXTS, agent: str | None = None) -> Event:
     """A result with the text in every field that takes texts."""
-    artifacts = [
-        {"name": text, "url": f"https://logs.example/{quote(text)}"},
-        {"name": text, "path": "a.log"},
-    ]
-    ids = dict.fromkeys(
-        ("task_id", "model", "tier", "subtest", "failure_mode", "trial_name", "message"), text
-    )
+    places = ({"url": f"https://logs.example/{quote(text)}"}, {"path": "a.log"})
+    names = ("task_id", "model", "tier", "subtest", "failure_mode", "trial_name", "message")
     return a_trial(
         run_id=run_id,
         agent=agent or text,
-        **ids,
+        **dict.fromkeys(names, text),
         resolved=False,
         cost_usd=1.0,
         score=0.5,
         labels={"l": text, text[:64]: "v"},
         metrics=dict.fromkeys((f"m{number}" for number in range(len(ATTACKS))), 1.0),
-        artifacts=artifacts,
+        artifacts=[{"name": text, **place} for place in places],
     )
 
 
-TEXTS = [
-    text
-    for text in (*ATTACKS, *PIECES, *ODD)
-    if not isinstance(decode(json.dumps(a_result(text)).encode()), Reason)
-]
+EVERY_TEXT = (*ATTACKS, *PIECES, *ODD)
+TEXTS = [text for text in EVERY_TEXT if not isinstance(decode(json.dumps(a_result(text)).encode()), Reason)]
 JS = STATIC / "js"
 PARTS = re.findall(r"(\w+):", re.findall(r"const TABS = {(.*)}", (JS / "run.js").read_text("utf-8"))[0])
 VIEWS = list(dict.fromkeys(["", *re.findall(r'kind === "(\w+)"', (JS / "main.js").read_text("utf-8"))]))
@@ -108,21 +100,18 @@ HARM = r"""() => {
 @pytest.fixture(scope="module")
 def texts(stack: Settings) -> str:
     """A run whose texts are all hostile; two agents have each of its tasks. A second run is like it."""
+    named = enumerate(("\u202e", *ATTACKS))
     plan = a_plan(
         display_name=ATTACKS[3],
         benchmark=ATTACKS[0],
         labels={text[:64]: text for text in ATTACKS},
-        metrics={
-            f"m{at}": {"label": text, "unit": text[:32]} for at, text in enumerate(("\u202e", *ATTACKS))
-        },
+        metrics={f"m{at}": {"label": text, "unit": text[:32]} for at, text in named},
         ledger={"name": ATTACKS[0], "baseline": f"{ATTACKS[1]}/{ATTACKS[1]}:{ATTACKS[1]}"},
     )
-    runs = (RUN_OF_TEXTS, ATTACKS[0])
-    publish(stack, [plan | {"run_id": run} for run in runs])
-    publish(
-        stack, [a_result(text, run, agent) for run in runs for text in TEXTS for agent in (text, TEXTS[0])]
-    )
-    counted(stack, 2 * len(TEXTS) - 1, *runs)
+    for run in (RUN_OF_TEXTS, ATTACKS[0]):
+        results = [a_result(text, run, agent) for text in TEXTS for agent in (text, TEXTS[0])]
+        publish(stack, [plan | {"run_id": run}, *results])
+    counted(stack, 2 * len(TEXTS) - 1, RUN_OF_TEXTS, ATTACKS[0])
     return RUN_OF_TEXTS
 
 
@@ -131,17 +120,21 @@ def harmless(page: Page) -> None:
     assert page.evaluate(HARM) == []
 
 
+def shown_harmless(page: Page, part: str = "main") -> None:
+    """Wait for the texts in this part of the page, and look for harm."""
+    expect(page.locator(part)).to_contain_text("window.owned", timeout=30_000)
+    harmless(page)
+
+
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.in_turn(4)
-def test_hostile_texts_are_harmless_and_fit_in_every_view(
-    page: Page, web: WebProcess, texts: str, view: str
-) -> None:
+def test_hostile_texts_are_harmless_in_every_view(page: Page, web: WebProcess, texts: str, view: str) -> None:
     parts = [f"run/{quote(texts, safe='')}/{part}" for part in PARTS]
     views = {"run": parts, "leaders": [view, "leaders?metric=metrics/m0"]}.get(view, [view])
     for address, width in product(views, (1280, 360)):
         page.set_viewport_size({"width": width, "height": 740})
         opened(page, web, f"#/{address}")
-        expect(page.locator("main")).to_contain_text("window.owned", timeout=30_000)
+        shown_harmless(page)
         expect(page.locator("main")).not_to_contain_text("Loading")
         harmless(page)
         assert fits(page), address
@@ -150,16 +143,21 @@ def test_hostile_texts_are_harmless_and_fit_in_every_view(
         harmless(page)
         match address.rpartition("/")[2]:
             case "board":
-                shown = page.get_by_role("region", name="Agents of this run").text_content() or ""
-                assert [one for one in TEXTS if visible(agent_model_label(one, one)) not in shown] == []
+                labels = [agent_model_label(text, text) for text in TEXTS]
+                assert unseen(page, "Agents of this run", labels) == []
                 for title in ("Metric", "Quality"):
                     field(page, title).select_option("metrics/m0")
                 harmless(page)
             case "tiers":
-                shown = page.get_by_role("region", name="Tiers of this run").text_content() or ""
-                assert [one for one in TEXTS if visible(one) not in shown] == []
+                assert unseen(page, "Tiers of this run", TEXTS) == []
             case "trials":
                 open_trials(page)
+
+
+def unseen(page: Page, region: str, texts: list[str]) -> list[str]:
+    """The texts that do not stand in a region of the page."""
+    shown = page.get_by_role("region", name=region).text_content() or ""
+    return [text for text in texts if visible(text) not in shown]
 
 
 def open_trials(page: Page) -> None:
@@ -176,28 +174,15 @@ def open_trials(page: Page) -> None:
 
 def test_every_view_and_part_is_looked_at_with_most_texts() -> None:
     assert len(TEXTS) >= len(ATTACKS) + len(PIECES) / 2
-    assert (VIEWS, PARTS) == (
-        ["", "run", "leaders", "compare"],
-        ["board", "tiers", "tasks", "trials", "compare"],
-    )
+    assert VIEWS == ["", "run", "leaders", "compare"]
+    assert PARTS == ["board", "tiers", "tasks", "trials", "compare"]
 
 
-def test_no_path_of_the_api_gives_hostile_texts_as_a_page(
-    page: Page, web: WebProcess, texts: str, tmp_path: Path
-) -> None:
+def test_the_api_gives_no_text_as_a_page(page: Page, web: WebProcess, texts: str, tmp_path: Path) -> None:
     """JSON and files stay what they are, and the one page that the API makes is harmless."""
-    page.goto(web.url)
-    trial = page.evaluate(
-        "(path) => fetch(path).then((answer) => answer.json())", f"/api/runs/{quote(texts, safe='')}/trials"
-    )
-    names = {
-        "run": texts,
-        "trial": trial["trials"][0]["id"],
-        "artifact": "0",
-        "label": ATTACKS[0][:64],
-        "name": "x",
-        "task": texts,
-    }
+    trials = page.context.request.get(f"{web.url}/api/runs/{quote(texts, safe='')}/trials").json()["trials"]
+    names = {"run": texts, "trial": trials[0]["id"], "artifact": "0", "label": ATTACKS[0][:64]}
+    names |= {"name": "x", "task": texts}
     kinds = {}
     for path in [operation.path for operation in OPERATIONS] + [*DOWNLOADS, PLAYER_PATH]:
         filled = re.sub(r"{(\w+)}", lambda part: quote(str(names[part[1]]), safe=""), path)
@@ -208,15 +193,12 @@ def test_no_path_of_the_api_gives_hostile_texts_as_a_page(
         if kinds[path] == "text/html":
             (tmp_path / "page.html").write_bytes(answer.body())
             page.goto((tmp_path / "page.html").as_uri())
-            expect(page.locator("body")).to_contain_text("window.owned")
-            harmless(page)
+            shown_harmless(page, "body")
     assert [path for path, kind in kinds.items() if kind == "text/html"] == ["/api/leaderboards.html"]
 
 
 @pytest.mark.parametrize("path", SHEETS)
-def test_hostile_texts_are_harmless_in_every_page_that_the_server_draws(
-    page: Page, web: WebProcess, texts: str, path: str
-) -> None:
+def test_drawn_pages_make_hostile_texts_harmless(page: Page, web: WebProcess, texts: str, path: str) -> None:
     """Its policy is that of the page, which lets no script of a text run."""
     named = quote(texts, safe="")
     filled = path.format(name=quote(ATTACKS[0], safe=""), task=named, run=named)
@@ -226,17 +208,14 @@ def test_hostile_texts_are_harmless_in_every_page_that_the_server_draws(
     assert answer is not None
     assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, "text/html")
     assert answer.headers["content-security-policy"] == content_security_policy()
-    expect(page.locator("main")).to_contain_text("window.owned")
-    harmless(page)
+    shown_harmless(page)
     if "{name}" in path or "{task}" in path:
         page.locator("main tbody a").first.click()
         expect(page.get_by_role("heading", level=1)).to_have_text(ATTACKS[3])
         harmless(page)
 
 
-def test_saved_files_with_hostile_texts_are_harmless(
-    page: Page, web: WebProcess, stack: Settings, texts: str, tmp_path: Path
-) -> None:
+def test_saved_files_make_texts_harmless(page: Page, web: WebProcess, texts: str, tmp_path: Path) -> None:
     package = STATIC.parents[1]
     texts_of = {path: path.read_text("utf-8") for path in package.rglob("*.py")}
     writers = [path for path, code in texts_of.items() if re.search(r"(?<!def )one_file\(|def as_html", code)]
@@ -244,22 +223,22 @@ def test_saved_files_with_hostile_texts_are_harmless(
     for number, command in enumerate(SAVED.values()):
         file = tmp_path / f"{number}.html"
         given = [{"RUN": texts, "OTHER": ATTACKS[0], "FILE": str(file)}.get(word, word) for word in command]
-        done = streamer(*given, environment=found_by(stack))
+        done = streamer(*given, environment=found_by(web.settings))
         assert file.exists(), done
         page.goto(file.as_uri())
-        expect(page.locator("body")).to_contain_text("window.owned")
-        harmless(page)
+        shown_harmless(page, "body")
 
 
 # -----------------------------------------------------------------------------
 # Tables without a mouse, and the page in the dark.
 
 
-def test_columns_sort_by_keyboard_and_rows_without_a_value_come_last_in_both_directions(
-    page: Page, web: WebProcess, stack: Settings
-) -> None:
+def test_columns_sort_by_keyboard_with_unknown_values_last(page: Page, web: WebProcess) -> None:
     costs = {"cheap": 1.0, "dear": 2.0, "unknown": None}
-    publish(stack, [a_trial(run_id="unpriced", agent=agent, cost_usd=cost) for agent, cost in costs.items()])
+    publish(
+        web.settings,
+        [a_trial(run_id="unpriced", agent=agent, cost_usd=cost) for agent, cost in costs.items()],
+    )
     page.goto(f"{web.url}/#/run/unpriced")
     rows = page.locator("tbody").first.locator("tr")
     expect(rows).to_have_count(3)
@@ -272,8 +251,8 @@ def test_columns_sort_by_keyboard_and_rows_without_a_value_come_last_in_both_dir
         assert [re.split("[:/]", row)[0] for row in rows.all_text_contents()] == agents.split()
 
 
-def test_focus_stays_where_it_is_when_a_column_appears(page: Page, web: WebProcess, stack: Settings) -> None:
-    publish(stack, trials("columns", 0, 3))
+def test_focus_stays_where_it_is_when_a_column_appears(page: Page, web: WebProcess) -> None:
+    publish(web.settings, trials("columns", 0, 3))
     page.goto(f"{web.url}/#/run/columns")
     heading, row = page.get_by_role("columnheader", name="Cost", exact=True), page.locator("tbody tr").first
     sorting = heading.get_by_role("button")
@@ -281,7 +260,7 @@ def test_focus_stays_where_it_is_when_a_column_appears(page: Page, web: WebProce
     for focused, number in ((sorting, 3), (opening, 4)):
         name = f"named-{number}"
         focused.focus()
-        publish(stack, trials("columns", number, number + 1, metrics={name: 1.0}))
+        publish(web.settings, trials("columns", number, number + 1, metrics={name: 1.0}))
         expect(page.get_by_role("columnheader", name=name)).to_be_visible()
         expect(focused).to_be_focused()
     sorting.focus()
@@ -290,9 +269,7 @@ def test_focus_stays_where_it_is_when_a_column_appears(page: Page, web: WebProce
         expect(heading).to_have_attribute("aria-sort", order)
 
 
-def test_colours_follow_the_system_until_somebody_chooses(
-    browser: Browser, web: WebProcess, simulated: None
-) -> None:
+def test_colours_follow_the_system_at_first(browser: Browser, web: WebProcess, simulated: None) -> None:
     with a_page(browser, color_scheme="dark") as page:
         page.goto(web.url)
         root = page.locator("html")
@@ -314,8 +291,6 @@ PLAN = {
     "hostile": {"label": "<b>label</b>", "unit": "<b>unit</b>"},
     "never": {},
 }
-
-
 NAMES = ["latency", "reward/style", "hostile", "price", "unplanned", "constructor"]
 """In the order of their columns: the planned ones first, then those with more trials."""
 
@@ -338,38 +313,34 @@ def run(stack: Settings) -> str:
     return "named"
 
 
-def summaries(kind: str) -> list[dict[str, Any]]:
-    result = summarised(json.loads(event) for event in events_of_page_named("named"))
+def summaries(kind: str, events: list[Event] | list[bytes] | None = None) -> list[dict[str, Any]]:
+    """The summaries of one kind of these events; by default, of the run that the page shows."""
+    result = summarised(events or events_of_page_named("named"))
     return [summary for key, summary in result.items() if key.startswith(f"{kind} ")]
 
 
 def test_charts_offer_all_named_metrics_and_begin_with_those_of_the_terminal() -> None:
     many = a_plan(metrics={"m8": {"unit": "seconds", "direction": "lower"}})
-    counted = [a_trial(task_id=f"t{n}", metrics={f"m{k}": 1.0 for k in range(n + 1)}) for n in range(9)]
-    frequent = summarised([many, *counted])
-    agents = [summary for key, summary in frequent.items() if key.startswith("agent_model ")]
+    results = [a_trial(task_id=f"t{n}", metrics={f"m{k}": 1.0 for k in range(n + 1)}) for n in range(9)]
+    agents = summaries("agent_model", [many, *results])
     for groups in (agents, summaries("agent_model"), summaries("tier"), []):
         columns = named_of(groups)
         assert columns[:6] == [column for column in with_named(AGENTS, groups).columns if column.outside]
-        assert {column.name for column in columns} == {
-            f"metrics/{name}" for group in groups for name in group["metrics"]
-        }
-    assert [name for name, _ in charts_of(agents, [], "pass_rate")["qualities"]][2:] == [
-        column.name for column in named_of(agents)
-    ]
+        named = {f"metrics/{name}" for group in groups for name in group["metrics"]}
+        assert {column.name for column in columns} == named
+    qualities = [name for name, _ in charts_of(agents, [], "pass_rate")["qualities"]]
+    assert qualities[2:] == [column.name for column in named_of(agents)]
 
 
-def test_boards_have_columns_and_are_sorted_by_the_primary_metric(
-    page: Page, web: WebProcess, run: str
-) -> None:
+def test_boards_have_columns_and_sort_by_the_primary_metric(page: Page, web: WebProcess, run: str) -> None:
     page.goto(f"{web.url}/#/run/{run}")
-    board = page.get_by_role("region", name="Agents of this run")
-    expect(board.locator("thead th[data-id='metrics/latency']")).to_have_attribute("aria-sort", "ascending")
-    expect(board.locator("thead th[data-id='metrics/latency']")).to_have_text("Time to answer")
-    expect(board.locator("thead th[data-id='metrics/never']")).to_have_count(0)
-    rows = board.locator("tbody tr")
-    expect(rows.first).to_contain_text("terminus:gpt-5")
-    for text in ("90 s", "0.75", "$0.5000", "7.5"):
+    board = agents_of(page)
+    heads, rows = board.locator("thead th"), board.locator("tbody tr")
+    latency = heads.and_(page.locator("[data-id='metrics/latency']"))
+    expect(latency).to_have_attribute("aria-sort", "ascending")
+    expect(latency).to_have_text("Time to answer")
+    expect(heads.and_(page.locator("[data-id='metrics/never']"))).to_have_count(0)
+    for text in ("terminus:gpt-5", "90 s", "0.75", "$0.5000", "7.5"):
         expect(rows.first).to_contain_text(text)
     board.get_by_role("button", name="Pass rate").click()
     expect(rows.first).to_contain_text("slow:gpt-5")
@@ -383,15 +354,18 @@ def test_trials_have_columns_of_their_values(page: Page, web: WebProcess, run: s
     page.goto(f"{web.url}/#/run/{run}/trials")
     table = page.get_by_role("region", name="Trials of this run")
     heads = table.locator("thead th")
-    expect(heads.filter(has_text="Time to answer")).to_have_attribute("data-id", "metrics/latency")
+    latency = heads.filter(has_text="Time to answer")
+    expect(latency).to_have_attribute("data-id", "metrics/latency")
+    expect(latency.get_by_role("button")).to_have_count(0)
     ids = heads.evaluate_all("heads => heads.map((one) => one.dataset.id)")
-    at = ids.index("duration_seconds") if "duration_seconds" in ids else ids.index("cost_usd")
-    assert ids[at + 1 : at + 7] == [f"metrics/{name}" for name in NAMES]
-    expect(heads.filter(has_text="Time to answer").get_by_role("button")).to_have_count(0)
-    first = table.locator("tbody tr").filter(has_text="terminus:gpt-5").first.locator("th, td")
-    second = table.locator("tbody tr").filter(has_text="slow:gpt-5").first.locator("th, td")
-    assert first.all_text_contents()[at + 1 : at + 7] == ["90 s", "0.75", "2", "$0.5000", "7.5", "–"]
-    assert second.all_text_contents()[at + 1 : at + 7] == ["3 min", "0.25", "–", "–", "–", "1"]
+    at = 1 + ids.index("duration_seconds" if "duration_seconds" in ids else "cost_usd")
+    assert ids[at : at + 6] == [f"metrics/{name}" for name in NAMES]
+    for agent, values in (
+        ("terminus:gpt-5", ["90 s", "0.75", "2", "$0.5000", "7.5", "–"]),
+        ("slow:gpt-5", ["3 min", "0.25", "–", "–", "–", "1"]),
+    ):
+        cells = table.locator("tbody tr").filter(has_text=agent).first.locator("th, td")
+        assert cells.all_text_contents()[at : at + 6] == values
 
 
 def test_the_columns_of_trials_follow_the_rules_of_the_commands() -> None:
@@ -400,7 +374,7 @@ def test_the_columns_of_trials_follow_the_rules_of_the_commands() -> None:
     assert with_values_of(TRIALS, summaries("agent_model")) == with_values(TRIALS, rows, PLAN)
 
 
-def test_charts_offer_named_metrics(page: Page, web: WebProcess, stack: Settings, run: str) -> None:
+def test_charts_offer_named_metrics(page: Page, web: WebProcess, run: str) -> None:
     page.goto(f"{web.url}/#/run/{run}")
     metric, quality = field(page, "Metric"), field(page, "Quality")
     metric.select_option("metrics/latency")
@@ -416,20 +390,18 @@ def test_charts_offer_named_metrics(page: Page, web: WebProcess, stack: Settings
     best = page.locator("svg.scatter .point:not(.dominated)")
     expect(best).to_have_count(1)
     expect(best).to_contain_text("terminus:gpt-5: time to answer 90 s, mean cost $0.5000, on the frontier")
-    publish(stack, trials(run, 5, 6, tier="T0", metrics={"latency": 30.0}))
+    publish(web.settings, trials(run, 5, 6, tier="T0", metrics={"latency": 30.0}))
     expect(page.locator(".legend b")).to_have_text(["3 min", "75 s"])
 
 
-def test_charts_show_the_primary_metric_under_its_name_once_it_is_known(
-    page: Page, web: WebProcess, stack: Settings
-) -> None:
+def test_charts_show_the_primary_metric_once_it_is_known(page: Page, web: WebProcess) -> None:
     started = a_plan(run_id="awaited", primary_metric="composite_score", judged=True)
-    publish(stack, [started, *trials("awaited", 1, 3, score=None)])
+    publish(web.settings, [started, *trials("awaited", 1, 3, score=None)])
     page.goto(f"{web.url}/#/run/awaited")
     quality = field(page, "Quality")
     expect(quality).to_have_value("pass_rate")
     expect(page.locator("svg.scatter .point")).to_contain_text("pass rate")
-    publish(stack, trials("awaited", 3, 6, score=0.5))
+    publish(web.settings, trials("awaited", 3, 6, score=0.5))
     expect(page.locator("svg.scatter .point")).to_contain_text("composite")
     expect(quality).to_have_value("composite_score")
     expect(field(page, "Metric")).to_have_value("composite_score")

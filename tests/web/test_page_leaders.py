@@ -14,7 +14,7 @@ from streamer.settings import Settings
 from tests.support.board_runs import a_night
 from tests.web.browsing import WebProcess, publish
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("nights")]
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +22,8 @@ def nights(stack: Settings) -> None:
     """Two nights of `tb` and a third that goes on; one run of another benchmark."""
     plan: dict[str, Any] = {
         "attempts": 1,
-        "metrics": {"reward": {"label": "Reward"}},
         "labels": {"team": "red"},
+        "metrics": {"reward": {"label": "Reward"}},
     }
     runs = [
         a_night("n1", 1, {"best": "+" * 10, "mid": "++" + "-" * 8}, **plan),
@@ -39,15 +39,11 @@ def board(page: Page, title: str) -> Locator:
 
 
 def heads(table: Locator) -> list[str]:
-    titles = table.locator("thead th").evaluate_all(
-        "heads => heads.map((head) => head.firstChild.textContent)"
-    )
-    return [title.strip() for title in titles]
+    titles = "heads => heads.map((head) => head.firstChild.textContent.trim())"
+    return list(table.locator("thead th").evaluate_all(titles))
 
 
-def test_a_board_shows_interval_place_and_change_and_the_unfinished_run_below(
-    page: Page, web: WebProcess, nights: None
-) -> None:
+def test_a_board_shows_interval_place_and_change_and_runs_below(page: Page, web: WebProcess) -> None:
     page.goto(f"{web.url}/#/leaders")
     rows = board(page, "tb: pass rate").locator("tbody tr")
     expect(rows).to_have_count(3)
@@ -67,9 +63,7 @@ def test_a_board_shows_interval_place_and_change_and_the_unfinished_run_below(
     expect(page).to_have_url(f"{web.url}/#/run/n2")
 
 
-def test_an_answer_that_takes_longer_than_the_page_waits_to_ask_again_is_shown(
-    page: Page, web: WebProcess, nights: None
-) -> None:
+def test_an_answer_that_takes_longer_than_the_page_waits_is_shown(page: Page, web: WebProcess) -> None:
     def late(route: Route) -> None:
         time.sleep(7)  # the page asks again every 5 s
         route.continue_()
@@ -79,26 +73,28 @@ def test_an_answer_that_takes_longer_than_the_page_waits_to_ask_again_is_shown(
     expect(board(page, "tb: pass rate").locator("tbody tr")).to_have_count(3, timeout=10_000)
 
 
-def test_filters_are_in_the_address_and_survive_a_reload(page: Page, web: WebProcess, nights: None) -> None:
+def test_filters_are_in_the_address_and_survive_a_reload(page: Page, web: WebProcess) -> None:
     page.goto(f"{web.url}/#/leaders")
-    expect(page.locator("section.board")).to_have_count(2)
-    page.get_by_label("Benchmark").select_option("tb")
+    boards, benchmark = page.locator("section.board"), page.get_by_label("Benchmark")
+    label = page.get_by_label("Label")
+    expect(boards).to_have_count(2)
+    benchmark.select_option("tb")
     expect(page).to_have_url(f"{web.url}/#/leaders?metric=pass_rate&benchmark=tb")
-    expect(page.locator("section.board")).to_have_count(1)
+    expect(boards).to_have_count(1)
     page.reload()
-    expect(page.get_by_label("Benchmark")).to_have_value("tb")
-    expect(page.locator("section.board")).to_have_count(1)
-    page.get_by_label("Label").fill("team=blue")
-    page.get_by_label("Label").press("Enter")
+    expect(benchmark).to_have_value("tb")
+    expect(boards).to_have_count(1)
+    label.fill("team=blue")
+    label.press("Enter")
     expect(page).to_have_url(f"{web.url}/#/leaders?metric=pass_rate&benchmark=tb&label=team%3Dblue")
     expect(page.locator(".boards")).to_have_text("No agent is on this board.")
-    page.get_by_label("Label").fill("team")
-    page.get_by_label("Label").press("Enter")
+    label.fill("team")
+    label.press("Enter")
     assert page.evaluate("document.querySelector('input[type=search]').validity.patternMismatch")
     expect(page).to_have_url(re.compile("label=team%3Dblue$"))
 
 
-def test_benchmarks_are_mixed_only_when_asked(page: Page, web: WebProcess, nights: None) -> None:
+def test_benchmarks_are_mixed_only_when_asked(page: Page, web: WebProcess) -> None:
     page.goto(f"{web.url}/#/leaders")
     page.get_by_label("Benchmark").select_option(label="all, mixed")
     expect(page).to_have_url(f"{web.url}/#/leaders?metric=pass_rate&all_benchmarks=true")
@@ -109,7 +105,7 @@ def test_benchmarks_are_mixed_only_when_asked(page: Page, web: WebProcess, night
     expect(page.get_by_label("Benchmark")).to_have_value("mixed")
 
 
-def test_a_named_metric_says_why_there_are_no_places(page: Page, web: WebProcess, nights: None) -> None:
+def test_a_named_metric_says_why_there_are_no_places(page: Page, web: WebProcess) -> None:
     page.goto(f"{web.url}/#/leaders?metric=metrics/reward&benchmark=tb")
     reward = board(page, "tb: Reward")
     expect(reward.locator("tbody tr").first).to_contain_text("best:m")
@@ -118,9 +114,7 @@ def test_a_named_metric_says_why_there_are_no_places(page: Page, web: WebProcess
     expect(reward.locator("tbody tr").first.locator("td .note")).to_contain_text("[")
 
 
-def test_the_boards_are_downloaded_as_one_html_file_that_opens_alone(
-    page: Page, web: WebProcess, nights: None, tmp_path: Path
-) -> None:
+def test_the_boards_are_one_html_file_that_opens_alone(page: Page, web: WebProcess, tmp_path: Path) -> None:
     page.goto(f"{web.url}/#/leaders?metric=pass_rate")
     expect(page.locator("section.board")).to_have_count(2)
     with page.expect_download() as download:

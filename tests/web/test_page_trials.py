@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from streamer.settings import Settings
-from tests.support.events import a_plan, a_trial
-from tests.web.browsing import a_page, field, fits, publish
+from tests.support.events import a_plan, a_trial, an_end
+from tests.web.browsing import a_copier, a_page, copied, field, fits, publish
 from tests.web.page_sets import large_matrix
 from tests.web.serving import Serving
 from tests.web.trial_files import HOSTILE, LINK, RUN, events, make_run
@@ -41,53 +41,51 @@ def open_trial(page: Page, url: str, task: str = "task-1") -> Locator:
 
 
 def test_a_trial_opens_to_its_message_and_each_of_its_files(sized: Page, url: str) -> None:
+    def file(name: str) -> None:
+        drawer.get_by_role("button", name=name).click()
+
     drawer = open_trial(sized, url)
     row = sized.get_by_role("region", name="Trials of this run").locator("tbody tr")
     expect(row).to_contain_text("task-1.1-of-1.files-run")
     expect(row.locator("time").first).to_have_attribute("datetime", "2026-01-02T03:05:00Z")
     expect(drawer.locator(".why pre")).to_contain_text(f"Timeout after 300 s {SHOWN}")
     expect(drawer).to_contain_text("task-1.1-of-1.files-run")
-    drawer.get_by_role("button", name="trajectory.json").click()
-    expect(drawer.locator(".steps li")).to_have_count(3)
-    expect(drawer.locator(".steps")).to_contain_text(f"I look {SHOWN}")
-    expect(drawer.locator(".steps li.failed")).to_have_count(1)
-    expect(drawer.locator(".steps pre").filter(has_text="boom")).not_to_be_visible()
+    file("trajectory.json")
+    steps, boom = drawer.locator(".steps"), drawer.locator(".steps pre").filter(has_text="boom")
+    expect(steps.locator("li")).to_have_count(3)
+    expect(steps).to_contain_text(f"I look {SHOWN}")
+    expect(steps.locator("li.failed")).to_have_count(1)
+    expect(boom).not_to_be_visible()
     drawer.get_by_label("Search the steps").fill("boom")
-    expect(drawer.locator(".steps li:visible")).to_have_count(1)
-    expect(drawer.locator(".steps pre").filter(has_text="boom")).to_be_visible()
-    drawer.get_by_role("button", name="agent.log").click()
+    expect(steps.locator("li:visible")).to_have_count(1)
+    expect(boom).to_be_visible()
+    file("agent.log")
     expect(drawer.locator(".log .ink-1")).to_have_text("red")
     expect(drawer.locator(".log")).to_contain_text(SHOWN)
-    drawer.get_by_role("button", name="fix.patch").click()
+    file("fix.patch")
     expect(drawer.locator(".log .added")).to_have_text("+new\n")
-    drawer.get_by_role("button", name="link.log").click()
+    file("link.log")
     expect(drawer.get_by_role("alert")).to_contain_text("Other files are not shown")
     link = drawer.get_by_role("link", name="elsewhere")
     expect(link).to_have_attribute("href", LINK)
     expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
-    assert drawer.locator("img, script").count() == 0
-    assert "owned" not in sized.title()
-    assert fits(sized)
+    assert (drawer.locator("img, script").count(), "owned" in sized.title(), fits(sized)) == (0, False, True)
 
 
 def test_a_late_answer_leaves_the_trial_alone_that_was_opened_since(page: Page, url: str) -> None:
     page.goto(f"{url}/#/run/{RUN}/trials?sort=task")
-    stored: list[Route] = []
-
-    def hold(route: Route) -> None:
-        stored.append(route)
-
-    page.route(re.compile("/trials/[0-9a-f]{24}$"), hold, times=1)
-    drawer = page.get_by_role("dialog")
-    links = page.locator("tbody a.link")
-    with page.expect_request(re.compile("/trials/[0-9a-f]{24}$")):
+    held: list[Route] = []
+    one_trial = re.compile("/trials/[0-9a-f]{24}$")
+    page.route(one_trial, lambda route: held.append(route), times=1)
+    drawer, links = page.get_by_role("dialog"), page.locator("tbody a.link")
+    with page.expect_request(one_trial):
         links.filter(has_text="task-1").click()
     expect(drawer).to_contain_text("Loading…")
     drawer.get_by_role("button", name="Close").click()
     links.filter(has_text="task-2").click()
     expect(drawer.locator("#drawer-title")).to_have_text("task-2")
-    with page.expect_response(re.compile("/trials/[0-9a-f]{24}$")) as late:
-        stored[0].continue_()
+    with page.expect_response(one_trial) as late:
+        held[0].continue_()
     late.value.finished()
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     expect(drawer.locator("#drawer-title")).to_have_text("task-2")
@@ -169,9 +167,7 @@ def test_a_cell_of_the_matrix_opens_its_trials_by_keys(sized: Page, url: str) ->
     assert fits(sized)
 
 
-def test_a_trial_and_the_matrix_lead_to_the_task_over_all_runs_and_that_back_to_the_trials(
-    sized: Page, url: str
-) -> None:
+def test_a_trial_and_the_matrix_lead_to_the_task_over_all_runs_and_back(sized: Page, url: str) -> None:
     heading, rows = sized.get_by_role("heading", level=1), sized.locator("main tbody tr")
     open_trial(sized, url).get_by_role("link", name="over all runs").click()
     expect(heading).to_have_text("Task task-1")
@@ -191,17 +187,14 @@ def test_a_trial_and_the_matrix_lead_to_the_task_over_all_runs_and_that_back_to_
 
 def test_links_to_trials_open_in_a_tab_of_their_own(page: Page, url: str) -> None:
     page.goto(f"{url}/#/run/{RUN}/trials?sort=task")
-    trial = page.get_by_role("region", name="Trials of this run").locator("tbody a.link", has_text="task-1")
-    group = page.get_by_role("region", name="Why trials failed").locator("tbody a.link").first
+    trials = page.get_by_role("region", name="Trials of this run").locator("tbody a.link")
     with page.context.expect_page() as opened:
-        trial.click(modifiers=["Control"])
+        trials.filter(has_text="task-1").click(modifiers=["Control"])
     expect(opened.value.locator("#drawer-title")).to_have_text("task-1")
-    with page.context.expect_page() as listed:
-        group.click(button="middle")
-    expect(listed.value.locator(".pager")).to_contain_text("1–7 of 7 that fit, of 9")
+    opened.value.close()
+    group = page.get_by_role("region", name="Why trials failed").locator("tbody a.link").first
+    listed_in_a_tab(page, group, "1–7 of 7 that fit, of 9")
     expect(page.get_by_role("dialog")).not_to_be_visible()
-    for tab in (opened.value, listed.value):
-        tab.close()
 
 
 def test_a_cell_of_the_matrix_is_a_link_that_opens_in_a_tab_of_its_own(page: Page, url: str) -> None:
@@ -210,19 +203,24 @@ def test_a_cell_of_the_matrix_is_a_link_that_opens_in_a_tab_of_its_own(page: Pag
     expect(box).to_have_attribute("data-cells", "9")
     expect(cell).not_to_be_visible()  # the cell at hand has no trial yet
     box.focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
+    for _ in range(2):
+        page.keyboard.press("ArrowDown")
     expect(cell).to_have_attribute("href", re.compile(r"/trials\?agent=other%3Agpt-5&task=task-3$"))
-    with page.context.expect_page() as opened:
-        cell.click(button="middle")
-    expect(opened.value.locator(".pager")).to_contain_text("1–1 of 1 that fit, of 9")
-    opened.value.close()
+    listed_in_a_tab(page, cell, "1–1 of 1 that fit, of 9")
     place = cell.bounding_box()
     assert place
     page.mouse.move(place["x"] + 30, place["y"] - 10)  # the next agent, the task before
     expect(cell).to_have_attribute("href", re.compile("agent=terminus%3Agpt-5&task=task-2$"))
     cell.click()
     expect(page.locator(".pager")).to_contain_text("1–1 of 1 that fit, of 9")
+
+
+def listed_in_a_tab(page: Page, link: Locator, shown: str) -> None:
+    """Open a link to trials in a tab of its own."""
+    with page.context.expect_page() as opened:
+        link.click(button="middle")
+    expect(opened.value.locator(".pager")).to_contain_text(shown)
+    opened.value.close()
 
 
 def test_an_old_link_to_a_part_of_a_run_as_of_a_time_keeps_the_part(page: Page, url: str) -> None:
@@ -258,20 +256,16 @@ def test_of_sixty_agents_and_five_hundred_tasks_only_what_is_in_sight_is_drawn(p
 
 @pytest.mark.parametrize(
     ("judged", "ended", "mode", "awaited"),
-    [
-        (True, False, None, 1),
-        (True, True, None, 0),
-        (False, False, None, 0),
-        (True, False, "crash", 0),  # which no judge scores
-    ],
+    [(True, False, None, 1), (True, True, None, 0), (False, False, None, 0), (True, False, "crash", 0)],
 )
 def test_a_judges_score_is_awaited_only_where_it_is_expected(
     page: Page, url: str, stack: Settings, judged: bool, ended: bool, mode: str | None, awaited: int
 ) -> None:
+    """No judge scores a crash."""
     run = f"judge-{judged}-{ended}-{mode}"
     told = [a_plan(run_id=run, judged=judged, tasks=2, attempts=1)]
     told.append(a_trial(run_id=run, resolved=False, failure_mode=mode))
-    end = {"type": "run_finished", "run_id": run, "finished_at": "2026-01-02T03:04:05Z"}
+    end = an_end(run_id=run, finished_at="2026-01-02T03:04:05Z")
     told += [end | {"scores_pending": False}] * ended  # without it a declared judge may still come (R13)
     publish(stack, told)
     page.goto(f"{url}/#/run/{run}/trials")
@@ -281,16 +275,14 @@ def test_a_judges_score_is_awaited_only_where_it_is_expected(
     expect(drawer.get_by_text("The judge's score is still awaited.")).to_have_count(awaited)
 
 
-def test_an_agents_name_leads_to_its_trials_and_the_link_to_a_view_is_copied(
-    browser: Browser, url: str
-) -> None:
-    with a_page(browser, permissions=["clipboard-read", "clipboard-write"]) as page:
+def test_an_agents_name_leads_to_its_trials_and_a_view_is_copied(browser: Browser, url: str) -> None:
+    with a_copier(browser) as page:
         page.goto(f"{url}/#/run/{RUN}")
         page.get_by_role("link", name="other:gpt-5").click()
         expect(page.locator(".pager")).to_contain_text("1–4 of 4 that fit, of 9")
         page.get_by_role("button", name="Copy a link to this view").click()
         expect(page.locator("#copied")).to_have_text("copied")
-        assert page.evaluate("() => navigator.clipboard.readText()") == page.url
+        assert copied(page) == page.url
         for ending in ("CSV", "Parquet"):
             with page.expect_download() as kept:
                 page.get_by_role("link", name=ending).click()

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-from tests.support.events import a_plan, a_trial
+from tests.support.events import Event, a_plan, a_trial
 
 RUN = "files-run"
 HOSTILE = "<img src=x onerror=document.title='owned'>\u202e"
 SECRET = "outside the run"
 
+OUTPUT = {"source_call_id": "c", "content": "Traceback (most recent call last):\nboom"}
+CALL = {"tool_call_id": "c", "function_name": "bash", "arguments": {"keystrokes": "pytest\n"}}
+LOOKING = {"message": f"I look {HOSTILE}", "tool_calls": [CALL], "observation": {"results": [OUTPUT]}}
 TRAJECTORY = {
     "schema_version": "ATIF-v1.5",
     "steps": [
         {"step_id": 1, "source": "user", "message": "make the tests pass"},
-        {
-            "step_id": 2,
-            "source": "agent",
-            "message": f"I look {HOSTILE}",
-            "tool_calls": [
-                {"tool_call_id": "c", "function_name": "bash", "arguments": {"keystrokes": "pytest\n"}}
-            ],
-            "observation": {
-                "results": [{"source_call_id": "c", "content": "Traceback (most recent call last):\nboom"}]
-            },
-        },
+        {"step_id": 2, "source": "agent", **LOOKING},
         {"step_id": 3, "source": "agent", "message": "done"},
     ],
 }
@@ -40,21 +32,18 @@ FILES = {
     "agent.cast": CAST,
 }
 LINK = "https://logs.example/trial?a=1&b=2"
-REFUSED = {
-    "link": "link.log",
-    "folder": "folder/outside.txt",
-    "binary": "core.log",
-    "gone": "gone.log",
-    "directory": "sub",
-}
+TRIAL = "task-1/task-1.1-of-1.files-run"
+REFUSED = ("link.log", "folder/outside.txt", "core.log", "gone.log", "sub")
+"""A link, a file behind a link, one that is no text, one that is gone, and a directory."""
 
 
 def make_run(folder: Path) -> Path:
     """The directory of the run; returns the one above it, which a user names."""
-    trial = folder / "runs" / RUN / "task-1" / "task-1.1-of-1.files-run"
+    run = folder / "runs" / RUN
+    trial = run / TRIAL
     trial.mkdir(parents=True)
-    (folder / "runs" / RUN / "run_metadata.json").write_text(json.dumps({"run_id": RUN}))
-    (folder / "runs" / RUN / "tb.lock").write_text("{}")
+    (run / "run_metadata.json").write_text(json.dumps({"run_id": RUN}))
+    (run / "tb.lock").write_text("{}")
     (trial / "results.json").write_text(json.dumps({"task_id": "task-1", "is_resolved": False}))
     for name, content in FILES.items():
         (trial / name).write_text(content)
@@ -66,34 +55,23 @@ def make_run(folder: Path) -> Path:
     return folder / "runs"
 
 
-def events() -> list[dict[str, Any]]:
+def events() -> list[Event]:
     """A plan, one trial with all files, and more that failed alike."""
-    home = "task-1/task-1.1-of-1.files-run"
-    places = [*FILES, *REFUSED.values()]
-    artifacts = [{"name": name, "path": f"{home}/{name}"} for name in places]
+    artifacts = [{"name": name, "path": f"{TRIAL}/{name}"} for name in (*FILES, *REFUSED)]
     artifacts.append({"name": "elsewhere", "url": LINK})
-    first = a_trial(
-        run_id=RUN,
-        task_id="task-1",
-        resolved=False,
-        failure_mode="agent_timeout",
-        message=f"Timeout after 300 s {HOSTILE}\nsecond line",
-        artifacts=artifacts,
-        trial_name="task-1.1-of-1.files-run",
-        labels={"language": "c"},
-        started_at="2026-01-02T03:00:00Z",
-        finished_at="2026-01-02T03:05:00Z",
-    )
+    times = {"started_at": "2026-01-02T03:00:00Z", "finished_at": "2026-01-02T03:05:00Z"}
+    said = {"message": f"Timeout after 300 s {HOSTILE}\nsecond line", "labels": {"language": "c"}}
+    failed = {"run_id": RUN, "resolved": False, "failure_mode": "agent_timeout"}
     more = [
-        a_trial(
-            run_id=RUN,
-            task_id=f"task-{number}",
-            agent="other" if number % 2 else "terminus",
-            resolved=number == 9,
-            failure_mode="unset" if number == 9 else "agent_timeout",
-            message=None if number == 9 else f"Killed after {number} s in /app/run-{number}/x.py",
-            finished_at=f"2026-01-02T03:0{number}:00Z",
-        )
+        failed
+        | {
+            "task_id": f"task-{number}",
+            "agent": "other" if number % 2 else "terminus",
+            "message": f"Killed after {number} s in /app/run-{number}/x.py",
+            "finished_at": f"2026-01-02T03:0{number}:00Z",
+        }
         for number in range(2, 10)
     ]
-    return [a_plan(run_id=RUN, tasks=9, attempts=1), first, *more]
+    more[-1] |= {"resolved": True, "failure_mode": "unset", "message": None}
+    first = a_trial(**failed, **times, **said, artifacts=artifacts, trial_name="task-1.1-of-1.files-run")
+    return [a_plan(run_id=RUN, tasks=9, attempts=1), first, *(a_trial(**fields) for fields in more)]
