@@ -33,15 +33,10 @@ class StandingClock:
 
 
 class Feed:
-    """Folds events; `log` says whether they and the scored trials go to the log too.
+    """Folds events; with a `log` they and the scored trials go there too, or these alone without `events`.
 
-    Args:
-        settings: where Redis is, and the broker.
-        log: whether there is a log.
-        events: whether the log has a topic of events.
-        epoch: of the fold.
-        start: time of the first portion's records; each portion is a minute after the one before. None: the
-            folded records have no time, and those of the log the time of writing.
+    `start` is the time of the first portion's records; each portion is a minute after the one before. None:
+    the folded records have no time, and those of the log the time of writing.
     """
 
     def __init__(
@@ -117,11 +112,9 @@ class Feed:
         return {place_of(summary): summary["digest"] for summary in summaries}
 
     def run_ids(self) -> list[str]:
-        """Every run that was folded."""
         return self.pipeline.runs()
 
     def current(self, run_id: str) -> RunUpdate:
-        """Everything of a run as it stands."""
         if not self.pipeline.knows(run_id):
             return RunUpdate(run_id)
         run = self.pipeline.run(run_id)

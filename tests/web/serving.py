@@ -28,20 +28,11 @@ class Answer:
         self.body = response.read()
 
     def json(self) -> Any:
-        """The body as JSON."""
         return json.loads(self.body)
 
 
 class Serving:
-    """One server; use it as a context manager.
-
-    Args:
-        settings: where Redis and the broker are.
-        port: None: a free one.
-        artifacts: directories whose files may be shown.
-        connections: limits of the server; None: as they are by default.
-        options: of `create_app`.
-    """
+    """One server, as a context manager; `artifacts` are directories to show, `options` go to `create_app`."""
 
     def __init__(
         self,
@@ -63,12 +54,10 @@ class Serving:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def web(self) -> Web:
-        """What the running server draws on."""
         assert self._web is not None, "it has not started"
         return self._web
 
@@ -81,7 +70,6 @@ class Serving:
         self.stop()
 
     def stop(self) -> None:
-        """End in good order."""
         if self._server is not None:
             self._server.should_exit = True
         self._thread.join(DEADLINE_SECONDS)

@@ -1,8 +1,9 @@
-"""The events in a body: every element as it was written, and the worker's own judgement of it."""
+"""Events that come by HTTP: read as they were written, judged as the worker judges, published or refused."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import re
@@ -12,7 +13,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,36 +24,25 @@ from aiokafka.errors import InvalidTimestampError, MessageSizeTooLargeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.client import StateReader
 from streamer.folding.fold import Pipeline
+from streamer.operate.health import read_rejections
 from streamer.operate.local.broker import Broker
 from streamer.operate.local.processes import free_port
 from streamer.schemas.wire import Record
 from streamer.settings import Settings
-from streamer.storage.kafka import Names, administering, create_topic, partition_count
+from streamer.storage.kafka import Names, administering, create_topic, partition_count, partition_of
 from streamer.storage.log import read_topic
 from streamer.storage.outbox import NotStored, Outgoing
 from streamer.web.models import RETRY_SECONDS
 from streamer.web.protocols import intake as event_intake
-from streamer.web.protocols.intake import (
-    MAX_BODY_BYTES,
-    MAX_EVENT_BYTES,
-    MAX_EVENTS,
-    MAX_PENDING_BYTES,
-    BodyKind,
-    BodyTooLarge,
-    EventIntake,
-    NotPublished,
-    RefusedForGood,
-    RefusedForSize,
-    UnreadableBody,
-    read_events,
-)
+from streamer.web.protocols.intake import MAX_BODY_BYTES, MAX_EVENT_BYTES, BodyKind, EventIntake, read_events
 from tests.client.publish.publishing import PARTITIONS, arrived, make_topics
 from tests.house.repository import ROOT
 from tests.support.events import a_trial
 from tests.support.servers import pause
-from tests.support.worker_process import wait_for
-from tests.web.serving import Serving
+from tests.support.worker_process import WorkerProcess, wait_for
+from tests.web.serving import Answer, Serving
 
 TEXTS = st.text(st.sampled_from('ab"\\[]{},: \n\u00e9\U0001f600'), max_size=8)
 VALUES = st.recursive(
@@ -75,9 +64,7 @@ EVENTS = st.sampled_from(
 
 
 @given(st.lists(VALUES, max_size=6), st.sampled_from([None, 2]), st.booleans())
-def test_the_elements_of_an_array_are_found_as_they_were_written(
-    values: list[object], indent: int | None, escaped: bool
-) -> None:
+def test_elements_of_arrays_stay_as_written(values: list[object], indent: int | None, escaped: bool) -> None:
     body = json.dumps(values, indent=indent, ensure_ascii=escaped).encode()
     read = read_events(BodyKind.JSON, body)
     assert [json.loads(record.value) for record in read.records] == values
@@ -103,7 +90,7 @@ def test_what_is_named_as_rejected_is_what_the_worker_rejects(lines: list[bytes]
 def test_any_bytes_are_read_or_refused_and_nothing_is_lost(kind: BodyKind, body: bytes) -> None:
     try:
         read = read_events(kind, body)
-    except UnreadableBody:
+    except event_intake.UnreadableBody:
         assert kind is BodyKind.JSON
         return
     assert read.answer.accepted + read.answer.rejected == len(read.records)
@@ -113,8 +100,9 @@ def test_any_bytes_are_read_or_refused_and_nothing_is_lost(kind: BodyKind, body:
 
 
 def test_an_event_has_its_run_as_key_and_an_invalid_one_has_none() -> None:
-    event, none = b'{"type": "run_finished", "run_id": "r\\u00e9"}', b'{"type": "x", "run_id": "r"}'
-    read = read_events(BodyKind.LINES, event + b"\n" + none)
+    read = read_events(
+        BodyKind.LINES, b'{"type": "run_finished", "run_id": "r\\u00e9"}\n{"type": "x", "run_id": "r"}'
+    )
     assert [record.key for record in read.records] == ["ré".encode(), None]
 
 
@@ -142,7 +130,7 @@ def test_there_is_a_limit_to_the_number_of_events(
     monkeypatch.setattr(event_intake, "MAX_EVENTS", 1000)
     end = b"]" if kind is BodyKind.JSON else b""
     assert read_events(kind, most + end).answer.rejected == 1000
-    with pytest.raises(BodyTooLarge, match="more than 1,000 events"):
+    with pytest.raises(event_intake.BodyTooLarge, match="more than 1,000 events"):
         read_events(kind, most + one_more + end)
 
 
@@ -150,21 +138,24 @@ def test_there_is_a_limit_to_the_number_of_events(
 # Bodies wait for the broker in limited memory; a broker that is away is said, and found again.
 
 
-@pytest.fixture
-def own_broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
+def at_broker(settings: Settings, broker: Broker) -> Settings:
+    where = {"bootstrap": broker.bootstrap, "embedded": True, "partitions": PARTITIONS}
+    return settings.model_copy(update=where)
 
 
 @pytest.fixture
 def own(own_broker: Broker, settings: Settings) -> Settings:
-    where = {"bootstrap": own_broker.bootstrap, "embedded": True, "partitions": PARTITIONS}
-    return make_topics(settings.model_copy(update=where))
+    return make_topics(at_broker(settings, own_broker))
 
 
 @pytest.fixture
 def on_kafka(kafka_bootstrap: str, settings: Settings) -> Settings:
     return settings.model_copy(update={"bootstrap": kafka_bootstrap, "partitions": PARTITIONS})
+
+
+def events_of(settings: Settings) -> str:
+    """The topic of events."""
+    return Names(settings.namespace).trial_events
 
 
 def body_of(number: int, size: int = 0) -> bytes:
@@ -173,9 +164,9 @@ def body_of(number: int, size: int = 0) -> bytes:
     return event + b"\n" * max(1, size - len(event))
 
 
-def tasks(settings: Settings) -> set[str]:
-    records = read_topic(settings, Names(settings.namespace).trial_events)
-    return {json.loads(record.value or b"")["task_id"] for record in records}
+def said(answer: Answer) -> tuple[int, str | None, str]:
+    """Status, the time to come again, and why."""
+    return answer.status, answer.headers.get("retry-after"), answer.json()["detail"]
 
 
 def create(settings: Settings, limits: dict[str, str]) -> None:
@@ -183,14 +174,13 @@ def create(settings: Settings, limits: dict[str, str]) -> None:
 
     async def creating() -> None:
         async with administering(settings) as admin:
-            name = Names(settings.namespace).trial_events
-            await create_topic(admin, name, PARTITIONS, 1, limits)
-            await partition_count(admin, name)
+            await create_topic(admin, events_of(settings), PARTITIONS, 1, limits)
+            await partition_count(admin, events_of(settings))
 
     asyncio.run(creating())
 
 
-def test_while_the_broker_is_slow_memory_is_limited_and_the_rest_is_told_to_come_again(
+def test_a_slow_broker_limits_memory_and_the_rest_must_come_again(
     own: Settings, own_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_intake, "PATIENCE_SECONDS", 120.0)
@@ -199,53 +189,50 @@ def test_while_the_broker_is_slow_memory_is_limited_and_the_rest_is_told_to_come
         pause(own_broker.child.pid)
         waiting = [threads.submit(serving.post, body_of(number, MAX_BODY_BYTES)) for number in range(1, 5)]
         pending = serving.web.intake
-        wait_for(lambda: pending.pending_bytes == MAX_PENDING_BYTES, "four whole bodies fill the memory")
-        refused = serving.post(body_of(5))
-        assert (refused.status, refused.headers["retry-after"]) == (429, "2")
-        assert "64 MiB" in refused.json()["detail"]
+        wait_for(
+            lambda: pending.pending_bytes == event_intake.MAX_PENDING_BYTES,
+            "four whole bodies fill the memory",
+        )
+        status, again, why = said(serving.post(body_of(5)))
+        assert (status, again, "64 MiB" in why) == (429, "2", True)
         assert serving.get("/api/runs").status == 200
         own_broker.child.signal(signal.SIGCONT)
         assert [future.result().status for future in waiting] == [200] * 4
         assert serving.post(body_of(6)).status == 200
-    assert tasks(own) == {f"task-{number}" for number in (0, 1, 2, 3, 4, 6)}
+    assert set(arrived(own)) == {f"task-{number}" for number in (0, 1, 2, 3, 4, 6)}
 
 
-def test_a_broker_that_does_not_acknowledge_in_time_is_a_503_and_the_next_body_finds_it_again(
+def test_a_broker_that_does_not_acknowledge_in_time_is_a_503_and_found_again(
     own: Settings, own_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_intake, "PATIENCE_SECONDS", 1.0)
     with Serving(own) as serving:
         assert serving.post(body_of(0)).status == 200
         pause(own_broker.child.pid)
-        answer = serving.post(body_of(1))
-        assert (answer.status, answer.headers["retry-after"]) == (503, "2")
-        assert "no acknowledgement within 1 s" in answer.json()["detail"]
-        assert "Send the same body again" in answer.json()["detail"]
+        status, again, why = said(serving.post(body_of(1)))
+        assert (status, again, "no acknowledgement within 1 s" in why) == (503, "2", True)
+        assert "Send the same body again" in why
         own_broker.child.signal(signal.SIGCONT)
         wait_for(lambda: serving.post(body_of(1)).status == 200, "the broker is found again")
         assert serving.web.intake.pending_bytes == 0
-    assert tasks(own) == {"task-0", "task-1"}
+    assert set(arrived(own)) == {"task-0", "task-1"}
 
 
 def test_without_a_broker_every_body_is_a_503_until_there_is_one(settings: Settings) -> None:
     broker = Broker()
-    where = {"bootstrap": broker.bootstrap, "embedded": True, "partitions": PARTITIONS}
-    settings = settings.model_copy(update=where)
+    settings = at_broker(settings, broker)
     with Serving(settings) as serving:
-        answer = serving.post(body_of(0))
-        assert (answer.status, answer.headers["retry-after"]) == (503, "2")
-        assert broker.bootstrap in answer.json()["detail"]
+        status, again, why = said(serving.post(body_of(0)))
+        assert (status, again, broker.bootstrap in why) == (503, "2", True)
         with broker:
-            answer = serving.post(body_of(0))
-            assert (answer.status, "does not exist" in answer.json()["detail"]) == (503, True)
+            status, _, why = said(serving.post(body_of(0)))
+            assert (status, "does not exist" in why) == (503, True)
             make_topics(settings)
             assert serving.post(body_of(0)).status == 200
-            assert tasks(settings) == {"task-0"}
+            assert set(arrived(settings)) == {"task-0"}
 
 
-def test_a_client_that_leaves_before_the_end_of_its_body_gives_its_room_back(
-    own: Settings, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_client_that_leaves_early_frees_its_room(own: Settings, caplog: pytest.LogCaptureFixture) -> None:
     head = b"POST /api/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
     with Serving(own) as serving:
         with socket.create_connection(("127.0.0.1", serving.port)) as half:
@@ -253,43 +240,30 @@ def test_a_client_that_leaves_before_the_end_of_its_body_gives_its_room_back(
             wait_for(lambda: serving.web.intake.pending_bytes == 1000, "there is room for the body")
         wait_for(lambda: serving.web.intake.pending_bytes == 0, "the room is free again")
     assert caplog.text == ""
-    assert tasks(own) == set()
+    assert set(arrived(own)) == set()
 
 
-class SlowLink:
-    """In place of a connection: counts the bodies that are on their way."""
+async def test_few_bodies_are_on_their_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No body times out behind others."""
+    on_their_way, most, stored = 0, 0, list[Outgoing]()
 
-    now = most = 0
-    broken = False
-
-    def __init__(self, settings: Settings) -> None:
-        self.records: list[Outgoing] = []
-
-    async def start(self) -> None: ...
-
-    async def publish(self, records: list[Outgoing], patience_seconds: float) -> list[int]:
-        SlowLink.now += 1
-        SlowLink.most = max(SlowLink.most, SlowLink.now)
+    async def publish(records: list[Outgoing], patience_seconds: float) -> list[int]:
+        nonlocal on_their_way, most
+        on_their_way += 1
+        most = max(most, on_their_way)
         await asyncio.sleep(0)
-        self.records += records
-        SlowLink.now -= 1
+        stored.extend(records)
+        on_their_way -= 1
         return list(range(len(records)))
 
-    async def stop(self) -> None: ...
-
-
-async def test_few_bodies_are_on_their_way_at_once_so_that_none_times_out_behind_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(event_intake, "EventOutbox", SlowLink)
+    link = SimpleNamespace(broken=False, start=AsyncMock(), stop=AsyncMock(), publish=publish)
+    monkeypatch.setattr(event_intake, "EventOutbox", lambda settings: link)
     intake = EventIntake(Settings())
     bodies = [[Outgoing(b"%d" % run, b"%d" % n) for n in range(3)] for run in range(50)]
     await asyncio.gather(*(intake.publish(body) for body in bodies))
-    assert SlowLink.most == event_intake.MAX_BODIES
-    link = await intake._connected()
-    assert isinstance(link, SlowLink)
+    assert most == event_intake.MAX_BODIES
     for body in bodies:
-        assert [record for record in link.records if record.key == body[0].key] == body
+        assert [record for record in stored if record.key == body[0].key] == body
     await intake.close()
 
 
@@ -298,19 +272,18 @@ def test_an_event_that_the_broker_refuses_for_its_size_is_a_413(on_kafka: Settin
     create(on_kafka, {"max.message.bytes": "2000"})
     with Serving(on_kafka) as serving:
         assert serving.post(body_of(0)).status == 200
-        answer = serving.post(os.urandom(4000).hex().encode())  # does not compress below the limit
-        assert (answer.status, "max.message.bytes" in answer.json()["detail"]) == (413, True)
+        status, _, why = said(
+            serving.post(os.urandom(4000).hex().encode())
+        )  # does not compress below the limit
+        assert (status, "max.message.bytes" in why) == (413, True)
 
 
 @pytest.mark.kafka
-def test_events_that_the_broker_refuses_for_good_are_a_422_without_a_time_to_come_again(
-    on_kafka: Settings,
-) -> None:
+def test_events_that_the_broker_refuses_for_good_are_a_422_for_good(on_kafka: Settings) -> None:
     create(on_kafka, {"message.timestamp.before.max.ms": "0"})  # the first is older when all are packed
     with Serving(on_kafka) as serving:
-        answer = serving.post(body_of(0) * 4_000)
-    assert (answer.status, answer.headers.get("retry-after")) == (422, None)
-    assert "Compare the clocks" in answer.json()["detail"]
+        status, again, why = said(serving.post(body_of(0) * 4_000))
+    assert (status, again, "Compare the clocks" in why) == (422, None, True)
 
 
 @pytest.mark.parametrize("refused", [MessageSizeTooLargeError(), InvalidTimestampError()])
@@ -321,10 +294,10 @@ async def test_where_some_events_may_be_sent_again_the_whole_body_may(
     link = SimpleNamespace(broken=False, publish=AsyncMock(return_value=[0, NotStored(refused)]))
     intake = EventIntake(settings)
     monkeypatch.setattr(intake, "_connected", AsyncMock(return_value=link))
-    with pytest.raises((RefusedForSize, RefusedForGood)):
+    with pytest.raises((event_intake.RefusedForSize, event_intake.RefusedForGood)):
         await intake.publish([])
     link.publish.return_value.append(NotStored(TimeoutError("no acknowledgement")))
-    with pytest.raises(NotPublished, match="no acknowledgement"):
+    with pytest.raises(event_intake.NotPublished, match="no acknowledgement"):
         await intake.publish([])
 
 
@@ -349,6 +322,11 @@ def trial(number: int, **fields: Any) -> dict[str, Any]:
     return a_trial(task_id=f"task-{number}", **fields)
 
 
+def counted(last: int) -> dict[str, int]:
+    """Each of so many tasks once."""
+    return {f"task-{number}": 1 for number in range(last)}
+
+
 @pytest.fixture
 def spill(tmp_path: Path) -> Path:
     return tmp_path / "spill.ndjson"
@@ -357,19 +335,15 @@ def spill(tmp_path: Path) -> Path:
 def test_the_curl_line_publishes(topics: Settings, publishing: Serving, tmp_path: Path) -> None:
     if shutil.which("curl") is None:
         pytest.skip("SKIPPED LOUDLY: there is no curl, so the line of docs/http.md was not run. Install it")
-    lines = [json.dumps(trial(number)) for number in range(3)]
-    (tmp_path / "events.ndjson").write_text("\n".join(lines))
+    (tmp_path / "events.ndjson").write_text("\n".join(json.dumps(trial(number)) for number in range(3)))
     assert CURL.count(DOCUMENTED) == 1
     command = CURL.replace(DOCUMENTED, publishing.url)
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout in TEXT
-    assert arrived(topics) == {"task-0": 1, "task-1": 1, "task-2": 1}
+    assert (done.returncode, done.stderr, done.stdout in TEXT) == (0, "", True)
+    assert arrived(topics) == counted(3)
 
 
-def test_the_python_runs_as_a_program_of_its_own(
-    topics: Settings, publishing: Serving, tmp_path: Path, spill: Path
-) -> None:
+def test_the_python_runs_alone(topics: Settings, publishing: Serving, tmp_path: Path, spill: Path) -> None:
     program = (CLASS + USE).replace(DOCUMENTED, publishing.url)
     command = [sys.executable, "-I", "-S", "-W", "error", "-c", program]  # the standard library alone
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
@@ -378,9 +352,7 @@ def test_the_python_runs_as_a_program_of_its_own(
     assert spill.read_bytes() == b""
 
 
-def test_while_the_server_is_away_events_wait_in_the_file_and_are_sent_afterwards(
-    topics: Settings, spill: Path
-) -> None:
+def test_while_the_server_is_away_events_wait_in_the_file(topics: Settings, spill: Path) -> None:
     port = free_port()
     events = an_object(f"http://127.0.0.1:{port}", spill)
     with Serving(topics, port):
@@ -390,16 +362,14 @@ def test_while_the_server_is_away_events_wait_in_the_file_and_are_sent_afterward
         events.publish(trial(number))
     assert len(spill.read_text().split()) >= 399
     assert events.send() is False
-    assert arrived(topics) == {"task-0": 1}
+    assert arrived(topics) == counted(1)
     with Serving(topics, port):
         assert events.send() is True
     assert spill.read_bytes() == b""
-    assert arrived(topics) == {f"task-{number}": 1 for number in range(400)}
+    assert arrived(topics) == counted(400)
 
 
-def test_a_server_that_ends_before_its_answer_costs_no_event(
-    own: Settings, own_broker: Broker, spill: Path
-) -> None:
+def test_a_server_that_ends_unanswered_costs_no_event(own: Settings, own_broker: Broker, spill: Path) -> None:
     port = free_port()
     events = an_object(f"http://127.0.0.1:{port}", spill)
     with Serving(own, port) as serving, ThreadPoolExecutor(1) as thread:
@@ -427,7 +397,7 @@ def test_the_next_process_sends_what_the_last_one_left_half_lines_too(
     events.publish(trial(1))
     assert events.send() is True
     assert capsys.readouterr().out.startswith("rejected: not_json")
-    result = read_topic(topics, Names(topics.namespace).trial_events)
+    result = read_topic(topics, events_of(topics))
     assert sorted(record.key or b"-" for record in result) == [b"-", b"run-1", b"run-1"]
 
 
@@ -439,13 +409,11 @@ def test_it_waits_as_long_as_the_server_asks_for(serving: Serving, spill: Path) 
     assert json.loads(spill.read_bytes())["task_id"] == "task-0"
 
 
-def test_many_events_go_in_several_batches_and_none_twice(
-    topics: Settings, publishing: Serving, spill: Path
-) -> None:
+def test_many_events_go_in_batches_and_none_twice(topics: Settings, publishing: Serving, spill: Path) -> None:
     lines = [json.dumps(trial(number, trial_name="x" * 1000)) for number in range(3_000)]
     spill.write_text("\n".join(lines))
     assert an_object(publishing.url, spill).send() is True
-    assert arrived(topics) == {f"task-{number}": 1 for number in range(3_000)}
+    assert arrived(topics) == counted(3_000)
 
 
 def test_a_refusal_that_will_not_pass_is_raised_and_keeps_the_events(topics: Settings, spill: Path) -> None:
@@ -454,11 +422,137 @@ def test_a_refusal_that_will_not_pass_is_raised_and_keeps_the_events(topics: Set
             an_object(serving.url, spill, token="wrong").publish(trial(0))
         assert json.loads(spill.read_bytes())["task_id"] == "task-0"
         assert an_object(serving.url, spill, token="staple-correct-horse").send() is True
-    assert arrived(topics) == {"task-0": 1}
+    assert arrived(topics) == counted(1)
 
 
 def test_the_python_has_thirty_lines_and_the_limits_on_the_page_are_those_of_the_code() -> None:
     assert len(CLASS.splitlines()) <= 30
-    body, event, waiting = (most // 2**20 for most in (MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_PENDING_BYTES))
-    assert f"Limits: {body} MiB, {MAX_EVENTS:,} events, and {event} MiB per event" in TEXT
+    body, event, waiting = (
+        most // 2**20 for most in (MAX_BODY_BYTES, MAX_EVENT_BYTES, event_intake.MAX_PENDING_BYTES)
+    )
+    assert f"Limits: {body} MiB, {event_intake.MAX_EVENTS:,} events, and {event} MiB per event" in TEXT
     assert f"{waiting} MiB of events are waiting" in TEXT
+
+
+# -----------------------------------------------------------------------------
+# Events that come by HTTP: what lands in the log, what the client learns, and what is refused.
+
+NOT_JSON = b'{"type": "trial_result", "run_id": "run-1"'
+NO_TASK = b'{"type":  "trial_result", "run_id": "run-1", "note": "\xc3\xa9"}'
+NOT_UTF8 = b'{"type": "run_finished", "run_id": "\xff"}'
+NO_PROFILE = b'{"type": "run_started", "run_id": "run-1", "grading_profile": "none-such"}'
+NO_RUN = b'{"type": "trial_result", "task_id": "t", "agent": "\xe2\x80\xae\x1b[31m"}'
+
+
+def event_line(**fields: Any) -> bytes:
+    return json.dumps(a_trial(**fields)).encode()
+
+
+def in_the_log(settings: Settings) -> list[tuple[bytes | None, bytes | None]]:
+    """(key, value) of each event, partition by partition."""
+    return [(one.key, one.value) for one in read_topic(settings, events_of(settings))]
+
+
+def test_acknowledged_events_are_in_order_in_their_partition(topics: Settings, publishing: Serving) -> None:
+    lines = [event_line(run_id=f"run-{n % 3}", task_id=f"t{n}") for n in range(300)]
+    answer = publishing.post(b"\r\n".join(lines))
+    said = {"accepted": 300, "rejected": 0, "rejections": [], "ignored": {}, "remarks": []}
+    assert (answer.status, answer.json()) == (200, said)
+    result = list(read_topic(topics, events_of(topics)))
+    for run in ("run-0", "run-1", "run-2"):
+        of_run = [one for one in result if one.key == run.encode()]
+        assert [one.value for one in of_run] == [value for value in lines if run.encode() in value]
+        assert {one.partition for one in of_run} == {partition_of(run, PARTITIONS)}
+
+
+def test_an_array_is_published_as_written_and_an_object_is_one(topics: Settings, publishing: Serving) -> None:
+    lines, array = "application/x-ndjson", "application/json"
+    first, second = event_line(task_id="a, b]"), b'{ "type":"run_finished",  "run_id":"run-1" }'
+    for body, kind, events in (
+        *((b"", lines, 0), (b"\n\n", lines, 0), (b"[]", array, 0)),
+        (b" [" + first + b" ,\n" + second + b"] ", "application/json; charset=UTF-8", 2),
+        (event_line(), array, 1),
+    ):
+        answer = publishing.post(body, kind)
+        assert (answer.status, answer.json()["accepted"]) == (200, events), (body, kind)
+    assert in_the_log(topics) == [(b"run-1", value) for value in (first, second, event_line())]
+
+
+def test_invalid_lines_are_named_and_kept(topics: Settings, publishing: Serving, tmp_path: Path) -> None:
+    invalid = [NOT_JSON, NO_TASK, NOT_UTF8, NO_PROFILE, NO_RUN, b"[]", b"x" * MAX_EVENT_BYTES]
+    body = b"\n".join([event_line(), *invalid, b"", event_line(task_id="task-2", revision=1)])
+    with WorkerProcess(tmp_path, of_worker(topics)) as worker:
+        worker.start()
+        answer = publishing.post(body)
+        told = answer.json()
+        assert (answer.status, told["accepted"], told["rejected"]) == (200, 2, len(invalid))
+        assert [one["number"] for one in told["rejections"]] == list(range(2, 2 + len(invalid)))
+        wait_for(lambda: len(list(read_rejections(topics))) == len(invalid), "all are rejected")
+        rejections = {one.original: one.message for one in read_rejections(topics)}
+        for number, value in enumerate(invalid):
+            stored, said = rejections[value], told["rejections"][number]
+            assert (stored.code, stored.message) == (said["code"], said["message"])
+            assert base64.b64decode(stored.source_value_base64 or "") == value
+        with StateReader(topics) as reader:
+            assert reader.wait_for("run-1", lambda run: run.trials == 2, timeout_seconds=60).trials == 2
+
+
+def of_worker(settings: Settings) -> dict[str, object]:
+    names = ("bootstrap", "redis", "namespace", "embedded", "partitions")
+    return {name: getattr(settings, name) for name in names} | {"session_timeout_seconds": 3.0}
+
+
+def test_only_the_first_hundred_rejections_are_named_and_all_are_counted(publishing: Serving) -> None:
+    told = publishing.post(b"x\n" * 250).json()
+    assert (told["accepted"], told["rejected"], len(told["rejections"])) == (0, 250, 100)
+
+
+JSON = {"kind": "application/json"}
+LINES_ARE_TAKEN = "application/x-ndjson"
+REFUSED: list[tuple[int, bytes, dict[str, Any], str]] = [
+    (400, b"", JSON, "truncated"),
+    (400, b"[{}", JSON, "truncated"),
+    (400, b"[{}]]", JSON, "trailing characters"),
+    (400, b'{"a": NaN}', JSON, "malformed"),
+    (400, b"7", JSON, "it is b'7'"),
+    (400, b"[" * 100_000, JSON, "nests too deeply"),
+    (400, b"", JSON, LINES_ARE_TAKEN),
+    (413, b"", {"content_length": str(MAX_BODY_BYTES + 1)}, "16,777,216"),
+    (413, event_line() + b"\n" + b"x" * (2 * 1024 * 1024 + 1), {}, "Event 2 has 2,097,153 bytes"),
+    (415, event_line(), {"kind": "text/plain"}, LINES_ARE_TAKEN),
+    (415, event_line(), {"kind": "application/x-www-form-urlencoded"}, LINES_ARE_TAKEN),
+    (415, event_line(), {"kind": "multipart/form-data; boundary=x"}, LINES_ARE_TAKEN),
+    (415, event_line(), {"kind": ""}, LINES_ARE_TAKEN),
+    (415, event_line(), {"kind": "application/json; charset=latin-1"}, LINES_ARE_TAKEN),
+    (415, event_line(), {"content_encoding": "gzip"}, LINES_ARE_TAKEN),
+]
+
+
+def test_a_body_that_cannot_be_read_is_refused_as_a_whole(topics: Settings, publishing: Serving) -> None:
+    """As JSON, by its size as it is said, by the size of an event, by its media type, or compressed."""
+    for status, body, sent, says in REFUSED:
+        answer = publishing.post(body, **sent)
+        kind = answer.headers["content-type"]
+        assert (answer.status, kind) == (status, "application/problem+json"), (body[:40], sent)
+        assert says in answer.json()["detail"], (body[:40], sent)
+    assert in_the_log(topics) == []
+
+
+def chunked(publishing: Serving, *parts: bytes) -> Answer:
+    body = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+    headers: dict[str, Any] = {"content_type": "application/x-ndjson", "transfer_encoding": "chunked"}
+    return publishing.get("/api/events", method="POST", body=body, **headers)
+
+
+def test_a_chunked_body_is_read_unless_it_is_too_large(topics: Settings, publishing: Serving) -> None:
+    assert chunked(publishing, *[b"\n" * 1_000_000] * 20).status == 413
+    assert in_the_log(topics) == []
+    assert chunked(publishing, event_line()[:20], event_line()[20:]).json()["accepted"] == 1
+    assert in_the_log(topics) == [(b"run-1", event_line())]
+
+
+def test_a_body_of_the_full_size_is_published(topics: Settings, publishing: Serving) -> None:
+    lines = b"\n".join(event_line(task_id=f"t{number}", trial_name="x" * 1000) for number in range(14_500))
+    assert MAX_BODY_BYTES * 0.95 < len(lines) <= MAX_BODY_BYTES
+    assert publishing.post(lines).json()["accepted"] == 14_500
+    assert sum(1 for _ in read_topic(topics, events_of(topics))) == 14_500

@@ -1,4 +1,4 @@
-"""Questions that need a whole run in memory: one at a time, equal ones once, and few wait."""
+"""What is read from the log: folds one at a time, boards, curves, trials and their events, bounded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 from urllib.parse import quote
 
 import pytest
@@ -22,44 +22,16 @@ from streamer.client.queries import UnknownMetric, UnknownRun
 from streamer.client.readers import AsyncStateReader
 from streamer.folding.fold import CannotBeFolded
 from streamer.folding.prices import PriceTable
+from streamer.schemas.base import canonical_json
 from streamer.schemas.wire import Failure, records_of_lines
 from streamer.settings import Settings
 from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing, partition_of
 from streamer.web import log as run_log
+from streamer.web import models
 from streamer.web.api import DOWNLOADS, OPERATIONS, failures_of
 from streamer.web.app import STREAMS
-from streamer.web.log import (
-    FRESH_BOARDS_SECONDS,
-    MAX_BOARDS,
-    MAX_KEPT,
-    MAX_WAITING,
-    REST,
-    CurveCache,
-    EventFacts,
-    EventsClosed,
-    EventsOfRun,
-    Folds,
-    Leaderboards,
-    LogTruncated,
-    RunCurves,
-    RunsAt,
-    StoredTrial,
-    TooManyFolds,
-    TooManyTrials,
-    TrialEvents,
-    TrialLog,
-    TrialMoved,
-    page_of,
-)
-from streamer.web.models import (
-    RETRY_SECONDS,
-    LeaderboardsQuery,
-    ListedTrial,
-    NoQuery,
-    TrialsQuery,
-    problem,
-    status_of,
-)
+from streamer.web.log import MAX_KEPT, REST, CurveCache, Folds, Leaderboards, TrialEvents, TrialLog, page_of
+from streamer.web.models import LeaderboardsQuery, ListedTrial, NoQuery, TrialsQuery, problem, status_of
 from tests.support.board_runs import a_night
 from tests.support.builders import a_row
 from tests.support.events import a_plan, a_retraction, a_start, a_trial, folded
@@ -67,17 +39,13 @@ from tests.support.eventually import eventually
 from tests.views.test_ledger import BASE, EQUAL, entered, ledger
 from tests.web.feeding import PARTITIONS, Feed, StandingClock
 from tests.web.serving import Serving
-from tests.web.test_api import lately, without_way
+from tests.web.test_api import as_of, lately, without_way
 
 PATIENCE = 30.0
 
 
 class Work:
-    """Work that lasts until the test ends it, asked of one that folds.
-
-    Attributes:
-        begun: what has been begun so far, in order.
-    """
+    """Work that lasts until the test ends it; `begun` has what was begun, in order."""
 
     def __init__(self) -> None:
         self.folds = Folds()
@@ -137,12 +105,15 @@ async def test_no_question_waits_behind_work_ahead(work: Work) -> None:
 
 
 async def test_where_enough_wait_the_next_is_refused_for_now_and_an_equal_one_is_not(work: Work) -> None:
-    names = [str(number) for number in range(1 + MAX_WAITING)]
+    names = [str(number) for number in range(1 + run_log.MAX_WAITING)]
     asked = await work.asked(*names)
-    with pytest.raises(TooManyFolds, match=f"{MAX_WAITING} requests are already waiting") as refused:
+    with pytest.raises(
+        run_log.TooManyFolds, match=f"{run_log.MAX_WAITING} requests are already waiting"
+    ) as refused:
         await work.answer("one more")
-    answer = problem(status_of(refused.value) or 0, str(refused.value), again=refused.value.again)
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, str(RETRY_SECONDS))
+    assert (status_of(refused.value), refused.value.again) == (503, True)
+    answer = problem(503, "", again=True)
+    assert answer.headers["retry-after"] == str(models.RETRY_SECONDS)
     asked += await work.asked(names[-1])
     await asyncio.sleep(0)
     work.gate.set()
@@ -169,19 +140,13 @@ async def test_a_failure_reaches_all_who_asked_and_the_next_question_is_worked_o
     assert await folds.answer("a", lambda: 1) == 1
 
 
-# -----------------------------------------------------------------------------
-# The page's leaderboards are read once for all who ask within some seconds.
-
-
 @pytest.fixture
 async def boards(settings: Settings, clock: StandingClock) -> AsyncIterator[Leaderboards]:
     async with AsyncStateReader(settings) as reader:
-        yield Leaderboards(RunsAt(reader, settings, PriceTable.default(), Folds()), clock)
+        yield Leaderboards(run_log.RunsAt(reader, settings, PriceTable.default(), Folds()), clock)
 
 
-async def test_boards_are_the_same_for_some_seconds_and_then_read_again(
-    feed: Feed, boards: Leaderboards, clock: StandingClock
-) -> None:
+async def test_boards_stay_for_some_seconds(feed: Feed, boards: Leaderboards, clock: StandingClock) -> None:
     await feed.take(a_night("n1", 1, {"a": "+" * 6}))
     query = LeaderboardsQuery()
     first, same = await asyncio.gather(boards.boards(query, {}), boards.boards(query, {}))
@@ -190,26 +155,24 @@ async def test_boards_are_the_same_for_some_seconds_and_then_read_again(
     assert first[0].notes[0].startswith("The value covers all finished runs")
     await feed.take(a_night("n2", 2, {"a": "-" * 6}))
     assert (await boards.boards(query, {}))[0].rows[0].runs == ["n1"]
-    clock.now += FRESH_BOARDS_SECONDS
+    clock.now += run_log.FRESH_BOARDS_SECONDS
     assert (await boards.boards(query, {}))[0].rows[0].runs == ["n2", "n1"]
 
 
-async def test_an_error_is_told_and_does_not_stay(
-    feed: Feed, boards: Leaderboards, clock: StandingClock
-) -> None:
-    with pytest.raises(UnknownMetric):
-        await boards.boards(LeaderboardsQuery(metric="luck"), {})
-    with pytest.raises(UnknownRun):
-        await boards.boards(LeaderboardsQuery(run="n1"), {})
+async def test_an_error_is_said_and_goes_away(feed: Feed, boards: Leaderboards, clock: StandingClock) -> None:
+    of_run = LeaderboardsQuery(run="n1")
+    for query, error in ((LeaderboardsQuery(metric="luck"), UnknownMetric), (of_run, UnknownRun)):
+        with pytest.raises(error):
+            await boards.boards(query, {})
     await feed.take(a_night("n1", 1, {"a": "+" * 6}))
-    clock.now += FRESH_BOARDS_SECONDS
-    assert len(await boards.boards(LeaderboardsQuery(run="n1"), {})) == 1
+    clock.now += run_log.FRESH_BOARDS_SECONDS
+    assert len(await boards.boards(of_run, {})) == 1
 
 
 async def test_only_some_questions_are_kept(boards: Leaderboards) -> None:
-    for number in range(2 * MAX_BOARDS):
+    for number in range(2 * run_log.MAX_BOARDS):
         await boards.boards(LeaderboardsQuery(label=[f"k={number}"]), {"k": str(number)})
-    assert len(boards._recent._stored) == MAX_BOARDS
+    assert len(boards._recent._stored) == run_log.MAX_BOARDS
 
 
 # -----------------------------------------------------------------------------
@@ -231,50 +194,53 @@ def trials(first: int, last: int) -> list[dict[str, object]]:
     return [a_trial(task_id=f"t{n}", finished_at=f"2026-01-31T09:{n:02}:00Z") for n in range(first, last)]
 
 
-def counted(result: RunCurves) -> int:
+def counted(result: run_log.RunCurves) -> int:
     [curve] = result.curves
     return curve.points[-1].trials
 
 
-async def test_curves_follow_the_run_and_rest_after_work(logged: Settings) -> None:
+async def test_curves_follow_the_run_and_rest_after_work(logged: Settings, log_feed: Feed) -> None:
     clock = Clock()
     cache = CurveCache(logged, PriceTable.default(), Folds(), clock)
-    async with Feed(logged, log=True) as feed:
-        await feed.take(trials(0, 3))
-        assert counted(await cache.curves("run-1", (1, 2))) == 3
-        await feed.take(trials(3, 5))
-        assert counted(await cache.curves("run-1", (1, 2))) == 3, "the same version is the same answer"
-        assert counted(await cache.curves("run-1", (1, 4))) == 3, "it rests"
-        clock.seconds += 3 * REST
-        result = await cache.curves("run-1", (1, 4))
-        assert (counted(result), result.state_version) == (5, 4)
+    await log_feed.take(trials(0, 3))
+    assert counted(await cache.curves("run-1", (1, 2))) == 3
+    await log_feed.take(trials(3, 5))
+    assert counted(await cache.curves("run-1", (1, 2))) == 3, "the same version is the same answer"
+    assert counted(await cache.curves("run-1", (1, 4))) == 3, "it rests"
+    clock.seconds += 3 * REST
+    result = await cache.curves("run-1", (1, 4))
+    assert (counted(result), result.state_version) == (5, 4)
 
 
-async def test_the_end_of_the_server_ends_the_work_on_curves(logged: Settings) -> None:
+async def test_the_end_of_the_server_ends_the_work_on_curves(logged: Settings, log_feed: Feed) -> None:
     cache = CurveCache(logged, PriceTable.default(), Folds())
-    async with Feed(logged, log=True) as feed:
-        await feed.take(trials(0, 3))
-        cache.close()
-        with pytest.raises(asyncio.CancelledError):
-            await cache.curves("run-1", (1, 2))
+    await log_feed.take(trials(0, 3))
+    cache.close()
+    with pytest.raises(asyncio.CancelledError):
+        await cache.curves("run-1", (1, 2))
 
 
-async def test_held_curves_wait_for_no_fold_and_those_who_ask_together_share_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    begun: list[str] = []
+def folding(monkeypatch: pytest.MonkeyPatch, *ends: int, gate: Event | None = None) -> Iterator[int]:
+    """Give folds of so many trials in place of a log's, all but the first behind a gate."""
+    left = iter(ends)
 
-    def fold(_: object, run_id: str, *__: object, **___: object) -> SimpleNamespace:
-        begun.append(run_id)
-        return SimpleNamespace(run=folded(trials(0, 3))[0].run("run-1"))
+    def fold(*_: object, **__: object) -> SimpleNamespace:
+        end = next(left)
+        assert end == ends[0] or (gate is not None and gate.wait(PATIENCE))
+        return SimpleNamespace(run=folded(trials(0, end))[0].run("run-1"))
 
     monkeypatch.setattr("streamer.web.log.fold_run", fold)
+    return left
+
+
+async def test_held_curves_wait_for_no_fold_and_new_ones_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = folding(monkeypatch, 3)
     folds, gate = Folds(), Event()
     cache = CurveCache(Settings(), PriceTable.default(), folds)
     together = await asyncio.gather(*(cache.curves("run-1", (1, version)) for version in (2, 2, 3)))
     assert [(counted(result), result.state_version) for result in together] == [(3, 2)] * 3
-    assert begun == ["run-1"]
-    other = asyncio.create_task(folds.answer("another question", lambda: gate.wait(30)))
+    assert list(left) == []
+    other = asyncio.create_task(folds.answer("another question", lambda: gate.wait(PATIENCE)))
     try:
         async with asyncio.timeout(10):
             assert counted(await cache.curves("run-1", (1, 2))) == 3
@@ -283,19 +249,10 @@ async def test_held_curves_wait_for_no_fold_and_those_who_ask_together_share_one
     assert await other
 
 
-async def test_the_curves_from_before_are_given_while_a_large_run_is_folded_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    gate, ends = Event(), iter([3, 5])
-
-    def fold(*_: object, **__: object) -> SimpleNamespace:
-        end = next(ends)
-        assert end == 3 or gate.wait(30)
-        return SimpleNamespace(run=folded(trials(0, end))[0].run("run-1"))
-
-    monkeypatch.setattr("streamer.web.log.fold_run", fold)
+async def test_while_a_large_run_is_folded_its_last_curves_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, clock = Event(), Clock()
+    folding(monkeypatch, 3, 5, gate=gate)
     monkeypatch.setattr("streamer.web.log.WAIT_SECONDS", 0.05)
-    clock = Clock()
     cache = CurveCache(Settings(), PriceTable.default(), Folds(), clock)
     assert counted(await cache.curves("run-1", (1, 2))) == 3
     clock.seconds += 3 * REST
@@ -312,42 +269,55 @@ async def test_the_curves_from_before_are_given_while_a_large_run_is_folded_agai
 
 
 async def test_only_what_is_new_is_read_again_and_not_all_the_time_corrections_included(
-    logging_feed: Feed, log: TrialLog, clock: StandingClock, monkeypatch: pytest.MonkeyPatch
+    log_feed: Feed, log: TrialLog, clock: StandingClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    starts: list[int] = []
-    read = run_log.read_batches
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        starts.append(kwargs["start"])
-        return read(*args, **kwargs)
-
-    monkeypatch.setattr(run_log, "read_batches", counted)
-    await logging_feed.take([a_trial(task_id=f"task-{number}", resolved=False) for number in (1, 2, 3)])
+    reads = Mock(wraps=run_log.read_batches)
+    monkeypatch.setattr(run_log, "read_batches", reads)
+    await log_feed.take([a_trial(task_id=f"task-{number}", resolved=False) for number in (1, 2, 3)])
     assert len(await log.trials("run-1")) == 3
     later = [a_trial(task_id="task-4"), a_trial(revision=1), a_retraction(task_id="task-2", revision=5)]
-    await logging_feed.take(later)
+    await log_feed.take(later)
     assert len(await log.trials("run-1")) == 3
     clock.now += run_log.FRESH_LOG_SECONDS
     result = [trial.row for trial in (await log.trials("run-1")).values()]
     outcomes = {"task-1": "passed", "task-3": "failed", "task-4": "passed"}
     assert {row.task_id: row.outcome for row in result} == outcomes
-    assert (len(result), starts) == (3, [0, 3])
+    assert (len(result), [call.kwargs["start"] for call in reads.call_args_list]) == (3, [0, 3])
 
 
 async def test_memory_is_bounded_the_run_asked_for_last_stays(
-    logging_feed: Feed, log: TrialLog, clock: StandingClock, monkeypatch: pytest.MonkeyPatch
+    log_feed: Feed, log: TrialLog, clock: StandingClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_log, "MAX_TRIALS", 10)
     for run in ("a", "b", "c"):
-        await logging_feed.take(a_trial(run_id=run, task_id=f"t{number}") for number in range(4))
+        await log_feed.take(a_trial(run_id=run, task_id=f"t{number}") for number in range(4))
     for run in ("a", "b", "c"):
         assert len(await log.trials(run)) == 4
     assert set(log._log.runs) == {"b", "c"}
-    await logging_feed.take(a_trial(run_id="c", task_id=f"u{number}") for number in range(7))
+    await log_feed.take(a_trial(run_id="c", task_id=f"u{number}") for number in range(7))
     clock.now += run_log.FRESH_LOG_SECONDS
-    with pytest.raises(TooManyTrials, match="query trials"):
+    with pytest.raises(run_log.TooManyTrials, match="query trials"):
         await log.trials("c")
     assert set(log._log.runs) == {"b"}
+
+
+async def test_the_payload_is_what_was_published(log_feed: Feed, log: TrialLog) -> None:
+    await log_feed.take([a_trial(task_id=f"task-{number}", cost_usd=number) for number in range(9)])
+    stored = await log.trials("run-1")
+    for trial_id, trial in stored.items():
+        payload = await log.payload("run-1", trial_id)
+        assert payload is not None
+        assert canonical_json({"task_id": trial.row.task_id})[1:-1] in payload
+    assert await log.payload("run-1", "nothing") is None
+
+
+async def test_a_payload_that_moved_is_said_to_have_moved(log_feed: Feed, log: TrialLog) -> None:
+    await log_feed.take([a_trial(), a_trial(task_id="task-2")])
+    stored = await log.trials("run-1")
+    (first, stale), (_, other) = stored.items()
+    stored[first] = run_log.StoredTrial(stale.row, stale.key, other.offset, "")
+    with pytest.raises(run_log.TrialMoved):
+        await log.payload("run-1", first)
 
 
 # -----------------------------------------------------------------------------
@@ -363,11 +333,11 @@ PORTIONS = [
     ],
 ]
 BOARDS = ("", "?metric=metrics/reward", "?benchmark=tb", "?all_benchmarks=true")
-PATHS = ["/api/runs", "/api/leaderboard", "/api/leaderboard?metric=metrics/reward&limit=1"]
+PATHS = ["/api/runs", *(f"/api/leaderboard{query}" for query in ("", "?metric=metrics/reward&limit=1"))]
 PATHS += [f"/api/leaderboards{query}" for query in BOARDS]
 
 
-async def test_as_of_each_time_the_answers_are_those_of_then(logged: Settings, answering: Serving) -> None:
+async def test_as_of_each_time_the_answers_are_those_of_then(logged: Settings, api: Serving) -> None:
     assert len({partition_of(run, PARTITIONS) for run in ("n1", "n2", "n4")}) > 1
     start = lately()
     then: dict[tuple[str, str], Any] = {}
@@ -375,34 +345,32 @@ async def test_as_of_each_time_the_answers_are_those_of_then(logged: Settings, a
         for minute, portion in enumerate(PORTIONS):
             await feed.take(portion)
             moment = (start + timedelta(minutes=minute)).isoformat()
-            then |= {(moment, path): answering.get(path).json() for path in PATHS}
-            answering.web.leaderboards._recent._stored.clear()
+            then |= {(moment, path): api.get(path).json() for path in PATHS}
+            api.web.leaderboards._recent._stored.clear()
     for (moment, path), answer in then.items():
-        again = answering.get(f"{path}{'&' if '?' in path else '?'}as_of={quote(moment)}")
+        again = api.get(as_of(path, moment))
         assert again.status == 200, again.body
         assert without_way(again.json()) == without_way(answer), (moment, path)
     assert len({str(without_way(answer)) for (_, path), answer in then.items() if path == PATHS[0]}) == 3
-    assert answering.get(f"/api/leaderboards.html?as_of={quote(moment)}").body.count(b"as of 2026-") == 1
+    assert api.get(f"/api/leaderboards.html?as_of={quote(moment)}").body.count(b"as of 2026-") == 1
 
 
-async def test_of_one_run_an_offset_will_do(logged: Settings, answering: Serving) -> None:
+async def test_of_one_run_an_offset_will_do(logged: Settings, api: Serving) -> None:
     async with Feed(logged, log=True, start=lately()) as feed:
         await feed.take(PORTIONS[0])
     end = len(PORTIONS[0]) - 1
     for board in ("leaderboard", "leaderboards"):
-        now = answering.get(f"/api/{board}?run=n1").json()
+        now = api.get(f"/api/{board}?run=n1").json()
         assert now
-        assert answering.get(f"/api/{board}?run=n1&as_of={end}").json() == now
-        early = answering.get(f"/api/{board}?run=n1&as_of={end - 12}").json()
+        assert api.get(f"/api/{board}?run=n1&as_of={end}").json() == now
+        early = api.get(f"/api/{board}?run=n1&as_of={end - 12}").json()
         assert early != now
-        refused = answering.get(f"/api/{board}?as_of={end}")
+        refused = api.get(f"/api/{board}?as_of={end}")
         assert (refused.status, "Give a time" in refused.json()["detail"]) == (400, True)
-    assert answering.get("/api/runs?as_of=3").status == 400
+    assert api.get("/api/runs?as_of=3").status == 400
 
 
-async def test_a_ledger_is_that_of_its_events_now_and_as_of_each_time(
-    logged: Settings, answering: Serving
-) -> None:
+async def test_a_ledger_is_that_of_its_events_now_and_as_of_each_time(logged: Settings, api: Serving) -> None:
     """Inference 8a: an older candidate that arrives late takes a verdict away."""
     portions = [[*BASE, *entered("c", 4, range(14))], entered("b", 3, EQUAL)]
     start = lately()
@@ -410,48 +378,44 @@ async def test_a_ledger_is_that_of_its_events_now_and_as_of_each_time(
         answers = []
         for portion in portions:
             await feed.take(portion)
-            answers.append(answering.get("/api/ledgers/nightly").json())
-        assert [[one["verdict"] for one in answer["candidates"]] for answer in answers] == [
-            ["better"],
-            ["undecided", "undecided"],
-        ]
-        assert answers[1] == ledger([event for portion in portions for event in portion]).model_dump(
-            mode="json"
-        )
-        for minute, answer in enumerate(answers):
-            moment = quote((start + timedelta(minutes=minute)).isoformat())
-            assert answering.get(f"/api/ledgers/nightly?as_of={moment}").json() == answer
-        [listed] = answering.get("/api/ledgers").json()
-        assert (listed["name"], listed["runs"], listed["candidates"]) == ("nightly", 2, 2)
-        unknown = answering.get("/api/ledgers/nigthly")
-        assert (unknown.status, "Ledgers: nightly" in unknown.json()["detail"]) == (404, True)
+            answers.append(api.get("/api/ledgers/nightly").json())
+    verdicts = [[one["verdict"] for one in answer["candidates"]] for answer in answers]
+    assert verdicts == [["better"], ["undecided", "undecided"]]
+    assert answers[1] == ledger([*portions[0], *portions[1]]).model_dump(mode="json")
+    for minute, answer in enumerate(answers):
+        moment = (start + timedelta(minutes=minute)).isoformat()
+        assert api.get(as_of("/api/ledgers/nightly", moment)).json() == answer
+    [listed] = api.get("/api/ledgers").json()
+    assert (listed["name"], listed["runs"], listed["candidates"]) == ("nightly", 2, 2)
+    unknown = api.get("/api/ledgers/nigthly")
+    assert (unknown.status, "Ledgers: nightly" in unknown.json()["detail"]) == (404, True)
 
 
-def test_every_path_takes_as_of_or_says_that_it_does_not(answering: Serving) -> None:
+def test_every_path_takes_as_of_or_says_that_it_does_not(api: Serving) -> None:
     told = "as_of: this path shows only the current state"
     taking = {one.path for one in OPERATIONS if "as_of" in one.query.model_fields} | DOWNLOADS.keys()
     for path in [*(one.path for one in OPERATIONS), *STREAMS, *DOWNLOADS]:
-        answer = answering.get(re.sub(r"{\w+}", "0", path) + "?as_of=yesterday&a=0&b=0")
+        answer = api.get(re.sub(r"{\w+}", "0", path) + "?as_of=yesterday&a=0&b=0")
         assert answer.status in (400, 404), path
         assert (told in answer.json()["detail"]) == (path not in taking), path
     assert {"/api/runs", "/api/runs/{run}", "/api/leaderboards", "/api/runs/{run}/matrix"} <= taking
 
 
-@pytest.mark.parametrize(
-    ("broken", "error"),
-    [
-        ({"truncated": {"partition 1": 7}}, LogTruncated),
-        ({"failed": [Failure("r", "broken")]}, CannotBeFolded),
-    ],
-)
+BROKEN = {
+    run_log.LogTruncated: {"truncated": {"partition 1": 7}},
+    CannotBeFolded: {"failed": [Failure("r", "broken")]},
+}
+
+
+@pytest.mark.parametrize("error", BROKEN)
 async def test_an_answer_that_would_lack_something_is_not_given(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, broken: dict[str, object], error: type[Exception]
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    result = PastRuns([], datetime.now(UTC), **broken)  # type: ignore[arg-type]
+    result = PastRuns([], datetime.now(UTC), **BROKEN[error])  # type: ignore[arg-type]
     monkeypatch.setattr("streamer.web.log.fold_runs", lambda *_: result)
     async with AsyncStateReader(settings) as reader:
         with pytest.raises(error):
-            await RunsAt(reader, settings, PriceTable.default(), Folds()).at("2026-01-01T00:00:00Z")
+            await run_log.RunsAt(reader, settings, PriceTable.default(), Folds()).at("2026-01-01T00:00:00Z")
 
 
 # -----------------------------------------------------------------------------
@@ -463,29 +427,19 @@ def events(logged: Settings) -> TrialEvents:
     return TrialEvents(logged, lambda: 0.0)
 
 
-async def test_the_winners_of_the_run_are_kept_with_what_lists_show(
-    logging_feed: Feed, events: TrialEvents
-) -> None:
-    await logging_feed.take(
-        [
-            a_plan(),
-            a_trial(message="Timeout after 3 s", trial_name="n", finished_at="2026-01-02T03:04:05Z"),
-            a_trial(task_id="other", resolved=False),
-            *(a_trial(run_id=f"other-{number}") for number in range(9)),
-        ]
-    )
-    facts = await events.facts("run-1")
-    assert [fact.reason for fact in facts.values()] == ["Timeout after 3 s", None]
-    first = next(iter(facts.values()))
-    assert (first.kind, first.trial_name) == ("Timeout after N s", "n")
-    assert first.finished_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+async def test_the_winners_are_kept_with_what_lists_show(log_feed: Feed, events: TrialEvents) -> None:
+    first = a_trial(message="Timeout after 3 s", trial_name="n", finished_at="2026-01-02T03:04:05Z")
+    others = [a_trial(run_id=f"other-{number}") for number in range(9)]
+    await log_feed.take([a_plan(), first, a_trial(task_id="other", resolved=False), *others])
+    facts = [*(await events.facts("run-1")).values()]
+    assert [fact.reason for fact in facts] == ["Timeout after 3 s", None]
+    assert (facts[0].kind, facts[0].trial_name) == ("Timeout after N s", "n")
+    assert facts[0].finished_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-async def test_the_whole_event_is_read_where_it_stands(
-    logging_feed: Feed, events: TrialEvents, logged: Settings
-) -> None:
+async def test_the_event_is_read_where_it_is(log_feed: Feed, events: TrialEvents, logged: Settings) -> None:
     log = TrialLog(logged, lambda: 0.0)
-    await logging_feed.take([a_trial(task_id=f"t{number}", message=f"m{number}") for number in range(5)])
+    await log_feed.take([a_trial(task_id=f"t{number}", message=f"m{number}") for number in range(5)])
     trials = await log.trials("run-1")
     assert len(trials) == 5
     for trial in trials.values():
@@ -493,25 +447,21 @@ async def test_the_whole_event_is_read_where_it_stands(
         assert event is not None
         assert event.message == f"m{trial.row.task_id[1:]}"
         assert await events.event("other", trial) is None
-        with pytest.raises(TrialMoved):
+        with pytest.raises(run_log.TrialMoved):
             await events.event("run-1", replace(trial, fingerprint="of an older result"))
 
 
 async def test_however_often_a_slot_is_written_its_winner_alone_is_kept(
-    logging_feed: Feed, events: TrialEvents, monkeypatch: pytest.MonkeyPatch
+    log_feed: Feed, events: TrialEvents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_log, "MAX_TRIALS", 3)
     revisions = (3, 9, *range(4, 9))
-    await logging_feed.take([a_trial(revision=number, message=f"m{number}") for number in revisions])
+    await log_feed.take([a_trial(revision=number, message=f"m{number}") for number in revisions])
     assert [fact.reason for fact in (await events.facts("run-1")).values()] == ["m9"]
 
 
-@pytest.mark.parametrize(("small", "many"), [(1024, 64), (1024, 2), (400, 3)])
-def test_events_that_wait_say_the_same_as_events_that_are_read_at_once(
-    monkeypatch: pytest.MonkeyPatch, small: int, many: int
-) -> None:
-    """Results that are corrected, retried, superseded or withdrawn; the greatest wins (R17)."""
-    rng = random.Random(small + many)
+def odd_lines(rng: random.Random) -> list[bytes]:
+    """Results that are corrected, retried, superseded or withdrawn, some in lines that do not wait."""
     lines = [json.dumps(a_plan()).encode(), json.dumps(a_retraction(task_id="t1")).encode(), b"no event"]
     for number in range(120):
         event = a_trial(
@@ -526,12 +476,22 @@ def test_events_that_wait_say_the_same_as_events_that_are_read_at_once(
         )
         kept = {name: value for name, value in event.items() if name != "attempt" or value}
         line = json.dumps(kept, ensure_ascii=rng.random() < 0.5).encode()
-        padded = b"{" + b" " * 1100 + line[1:]  # which does not wait
+        padded = b"{" + b" " * 1100 + line[1:]
         lines += [line, padded][: rng.choice((1, 2))]
         lines.append(json.dumps(a_start(task_id=kept["task_id"])).encode())
+    return lines
 
-    def read() -> Mapping[str, EventFacts]:
-        reading = EventsOfRun("run-1")
+
+@pytest.mark.parametrize(("small", "many"), [(1024, 64), (1024, 2), (400, 3)])
+def test_events_that_wait_say_the_same_as_events_that_are_read_at_once(
+    monkeypatch: pytest.MonkeyPatch, small: int, many: int
+) -> None:
+    """The greatest wins (R17)."""
+    rng = random.Random(small + many)
+    lines = odd_lines(rng)
+
+    def read() -> Mapping[str, run_log.EventFacts]:
+        reading = run_log.EventsOfRun("run-1")
         for record in records_of_lines(lines):
             reading.take(record)
         return reading
@@ -548,11 +508,9 @@ def test_events_that_wait_say_the_same_as_events_that_are_read_at_once(
     assert facts == dict(read()) == expected
 
 
-async def test_a_run_whose_id_is_written_with_escapes_is_found(
-    logging_feed: Feed, events: TrialEvents
-) -> None:
+async def test_a_run_whose_id_is_written_with_escapes_is_found(log_feed: Feed, events: TrialEvents) -> None:
     run = 'a "run" \u05e9/\\'
-    await logging_feed.take([a_trial(run_id=run)])
+    await log_feed.take([a_trial(run_id=run)])
     assert len(await events.facts(run)) == 1
 
 
@@ -563,13 +521,8 @@ async def test_a_topic_that_may_not_be_seen_or_read_is_said_to_be_closed(
     monkeypatch: pytest.MonkeyPatch, refusal: Exception
 ) -> None:
     """The edge is the broker, which says the one or the other by the permission that lacks."""
-
-    async def refused(*_: object, **__: object) -> AsyncIterator[list[object]]:
-        raise refusal
-        yield []
-
-    monkeypatch.setattr(run_log, "read_batches", refused)
-    with pytest.raises(EventsClosed, match=r"trial-events.*docs/security\.md"):
+    monkeypatch.setattr(run_log, "read_batches", Mock(side_effect=refusal))
+    with pytest.raises(run_log.EventsClosed, match=r"trial-events.*docs/security\.md"):
         await TrialEvents(Settings(), lambda: 0.0).facts("run-1")
 
 
@@ -584,32 +537,26 @@ ROWS = [
         id="c" * 24, task_id="<b>", cost_usd=1.0, failure_mode="Timeout", outcome="fell_back", success=False
     ),
 ]
+PAGES: dict[str, list[dict[str, Any]]] = {
+    "cba": [{}, {"search": ""}],
+    "abc": [{"descending": True}],
+    "cab": [{"sort": "cost_usd"}, {"sort": "task"}],
+    "acb": [{"sort": "cost_usd", "descending": True}],
+    "ca": [{"agent": "a"}],
+    "a": [{"tier": "T0"}, {"task": "build"}],
+    "b": [{"outcome": "failed"}, {"agent": "b:m"}, {"offset": 1, "limit": 1}],
+    "c": [{"search": "TIMEOUT"}, {"search": "<B>"}],
+    "": [{"offset": 9}],
+}
+"""Ids of the rows, and the queries that give them."""
 
 
 @pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ({}, "cba"),
-        ({"descending": True}, "abc"),
-        ({"sort": "cost_usd"}, "cab"),
-        ({"sort": "cost_usd", "descending": True}, "acb"),
-        ({"sort": "task"}, "cab"),
-        ({"outcome": "failed"}, "b"),
-        ({"agent": "a"}, "ca"),
-        ({"agent": "b:m"}, "b"),
-        ({"tier": "T0"}, "a"),
-        ({"task": "build"}, "a"),
-        ({"search": "TIMEOUT"}, "c"),
-        ({"search": "<B>"}, "c"),
-        ({"search": ""}, "cba"),
-        ({"offset": 1, "limit": 1}, "b"),
-        ({"offset": 9}, ""),
-    ],
+    ("expected", "query"), [(ids, query) for ids in PAGES for query in PAGES[ids]], ids=str
 )
-def test_a_page_holds_what_was_asked_for_in_its_order(query: dict[str, Any], expected: str) -> None:
+def test_a_page_holds_what_was_asked_for_in_its_order(expected: str, query: dict[str, Any]) -> None:
     page = page_of(ROWS, TrialsQuery(**query))
-    assert "".join(row.id[0] for row in page.trials) == expected
-    assert page.total == 3
+    assert ("".join(row.id[0] for row in page.trials), page.total) == (expected, 3)
 
 
 def test_an_agent_whose_name_has_a_colon_is_found_by_name_and_by_label() -> None:
@@ -624,22 +571,17 @@ async def test_a_trial_with_numbers_alone_is_no_failed_one() -> None:
     assert [row.id[0] for row in page.trials] == ["b"]
     web: Any = AsyncMock()
     web.events.facts.return_value = {}
-    web.trials.trials.return_value = {row.id: StoredTrial(row, b"", 0, "") for row in rows}
+    web.trials.trials.return_value = {row.id: run_log.StoredTrial(row, b"", 0, "") for row in rows}
     groups = await failures_of(web, NoQuery(), "r")
     assert [(group.failure_mode, group.count) for group in groups] == [(None, 1), ("Timeout", 1)]
 
 
 def test_a_page_of_a_large_run_makes_models_of_its_own_trials_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
-
-    class Counted(ListedTrial):
-        @classmethod
-        def like(cls, source: Any, **others: Any) -> Any:
-            made.append(source.id)
-            return ListedTrial.like(source, **others)
-
-    monkeypatch.setattr(run_log, "ListedTrial", Counted)
+    like = Mock(wraps=ListedTrial.like)
+    monkeypatch.setattr(run_log, "ListedTrial", SimpleNamespace(like=like))
     rows = [a_row(id=f"{number:024}", cost_usd=float(number)) for number in range(2_000)]
     page = page_of(rows, TrialsQuery(sort="cost_usd", descending=True, offset=10, limit=20))
     assert (page.total, page.matching, len(page.trials)) == (2_000, 2_000, 20)
-    assert made == [row.id for row in reversed(rows[1_970:1_990])]
+    assert [call.args[0].id for call in like.call_args_list] == [
+        row.id for row in reversed(rows[1_970:1_990])
+    ]

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from streamer.web.protocols import results
 from streamer.web.protocols.results import AGENT_LABELS, METRICS_PATH, SHOWN
 from streamer.worker.metrics import Metrics, WorkerMoment
 from tests.house.repository import ROOT
-from tests.support.events import a_deletion, a_plan, a_trial
+from tests.support.events import a_deletion, a_plan, a_trial, an_end
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 from tests.worker.exported import STATUS
@@ -47,34 +48,32 @@ def asked(serving: Serving) -> Samples:
     return scraped(serving.get(METRICS_PATH).body.decode())
 
 
-async def test_running_runs_have_metrics_and_what_is_unknown_has_none(settings: Settings, feed: Feed) -> None:
+async def test_running_runs_have_metrics_and_what_is_unknown_has_none(serving: Serving, feed: Feed) -> None:
     plan = a_plan(run_id=HOSTILE, tasks=4, attempts=1, agent_models=["a:m"], benchmark="tb")
     own = {"run_id": HOSTILE, "agent": "a", "model": "m"}
-    over = [a_trial(run_id="over"), {"type": "run_finished", "run_id": "over", "status": "completed"}]
+    over = [a_trial(run_id="over"), an_end(run_id="over", status="completed")]
     await feed.take([plan, a_trial(**own, cost_usd=0.5), a_trial(**own, task_id="t2", resolved=False), *over])
-    with Serving(settings) as serving:
-        found = asked(serving)
-        assert found["streamer_runs_running",] == 1
-        assert found["streamer_run_slots_done", HOSTILE, "tb"] == 2
-        assert found["streamer_run_slots_planned", HOSTILE, "tb"] == 4
-        assert found["streamer_agent_pass_rate", HOSTILE, "tb", "a:m"] == 0.5
-        assert found["streamer_agent_total_cost", HOSTILE, "tb", "a:m"] == 0.5
-        assert not [key for key in found if key[0] == "streamer_agent_mean_duration" or "over" in key]
-        await feed.take([a_trial(**own, task_id="t2", revision=2)])
-        assert asked(serving)["streamer_agent_pass_rate", HOSTILE, "tb", "a:m"] == 1
-        await feed.take([a_deletion(run_id=HOSTILE, revision=9)])
-        assert not [key for key in asked(serving) if HOSTILE in key]
+    found = asked(serving)
+    assert found["streamer_runs_running",] == 1
+    assert found["streamer_run_slots_done", HOSTILE, "tb"] == 2
+    assert found["streamer_run_slots_planned", HOSTILE, "tb"] == 4
+    assert found["streamer_agent_pass_rate", HOSTILE, "tb", "a:m"] == 0.5
+    assert found["streamer_agent_total_cost", HOSTILE, "tb", "a:m"] == 0.5
+    assert not [key for key in found if key[0] == "streamer_agent_mean_duration" or "over" in key]
+    await feed.take([a_trial(**own, task_id="t2", revision=2)])
+    assert asked(serving)["streamer_agent_pass_rate", HOSTILE, "tb", "a:m"] == 1
+    await feed.take([a_deletion(run_id=HOSTILE, revision=9)])
+    assert not [key for key in asked(serving) if HOSTILE in key]
 
 
 async def test_runs_and_agents_are_bounded_and_those_left_out_are_counted(
-    settings: Settings, feed: Feed, monkeypatch: pytest.MonkeyPatch
+    serving: Serving, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "MOST_RUNS", 2)
     monkeypatch.setattr(results, "MOST_AGENTS", 3)
     own = {"finished_at": datetime.now(UTC).isoformat()}
     await feed.take([a_trial(run_id=f"r{run}", agent=f"a{n}", **own) for run in range(5) for n in range(4)])
-    with Serving(settings) as serving:
-        found = asked(serving)
+    found = asked(serving)
     assert (found["streamer_runs_running",], found["streamer_runs_left_out",]) == (5, 3)
     assert found["streamer_agents_left_out",] == 2
     assert len([key for key in found if key[0] == "streamer_agent_trials"]) == 6
@@ -114,15 +113,13 @@ def test_dashboards_ask_for_metrics_that_there_are() -> None:
     assert set(SHOWN) <= BOARD_METRICS.keys()
 
 
-def test_panels_have_ids_and_places_of_their_own() -> None:
-    for dashboard in DASHBOARDS.values():
-        places = set[tuple[int, int]]()
-        assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
-        for panel in dashboard["panels"]:
-            at = panel["gridPos"]
-            cells = {
-                (x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])
-            }
-            assert max(x for x, _ in cells) < 24
-            assert places.isdisjoint(cells), panel["title"]
-            places |= cells
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_panels_have_ids_and_places_of_their_own(name: str) -> None:
+    places, panels = set[tuple[int, int]](), DASHBOARDS[name]["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        x, y, width, height = (panel["gridPos"][of] for of in "xywh")
+        cells = set(product(range(x, x + width), range(y, y + height)))
+        assert x + width <= 24
+        assert places.isdisjoint(cells), panel["title"]
+        places |= cells

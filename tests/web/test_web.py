@@ -1,117 +1,47 @@
-"""Steps of OpenHands, and of the agent logs of fc-eval from real runs."""
+"""The web server: its addresses, the limits of its connections, its tokens, and its start inside `up`."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
 import hashlib
-import json
+import os
 import re
+import signal
 import socket
 import time
+import urllib.request
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamer import web as module
-from streamer.schemas.base import canonical_json
+from streamer import web
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
-from streamer.web import (
-    EVERYWHERE,
-    AddressInUse,
-    addresses,
-    announcement,
-    app,
-    artifacts,
-    listening,
-    own_addresses,
-    qr_code,
-)
-from streamer.web import log as trial_log
-from streamer.web.artifacts import MAX_CALLS, NotThisFormat
-from streamer.web.log import TrialLog, TrialMoved
+from streamer.web import app
 from streamer.web.protocols import connections
 from streamer.web.protocols.connections import Connections
 from streamer.web.protocols.intake import EventIntake
-from tests.support.data import REPOSITORY, shared_data
-from tests.support.events import a_trial
+from tests.operate.stack import descendants, runs
+from tests.support.cli import staying, streamer
 from tests.support.servers import RedisServer
 from tests.support.worker_process import wait_for
-from tests.web.feeding import Feed
 from tests.web.serving import Serving
 from tests.web.viewer import Viewer
-
-JOBS = REPOSITORY / "tests" / "sources" / "harbor" / "jobs.tar.gz"
-
-
-def test_every_agent_log_of_fc_eval_that_is_a_list_of_actions_becomes_steps() -> None:
-    read = 0
-    for file in sorted((shared_data() / "formulacode" / "logs").glob("*/agent-logs/*.json")):
-        try:
-            content = json.loads(file.read_bytes())
-            steps, _ = artifacts.openhands_steps(content)
-        except (ValueError, NotThisFormat):
-            continue
-        read += 1
-        actions = [event for event in content if isinstance(event, dict)]
-        assert [step.calls[0].name for step in steps] == [event["action"] for event in actions]
-        assert {call.arguments for step in steps for call in step.calls} == {"ls"}
-    assert read >= 20
-
-
-def test_an_observation_of_openhands_stands_at_the_action_that_caused_it() -> None:
-    events: list[Any] = [
-        {"id": 0, "source": "user", "action": "message", "args": {"content": "fix it"}},
-        {"id": 1, "source": "agent", "action": "run", "args": {"command": "make", "thought": "try"}},
-        {"id": 2, "cause": 1, "source": "agent", "observation": "run", "content": "no rule"}
-        | {"extras": {"metadata": {"exit_code": 2}}},
-        {"id": 3, "source": "environment", "observation": "error", "content": "lost"},
-        {"id": 4, "source": "agent", "action": "finish", "args": {"final_thought": "done"}},
-        "not an event",
-    ]
-    steps, _ = artifacts.openhands_steps(events)
-    assert [(step.source, step.text) for step in steps] == [
-        ("user", "fix it"),
-        ("agent", "try"),
-        ("environment", ""),
-        ("agent", "done"),
-    ]
-    [call] = steps[1].calls
-    assert (call.arguments, call.output, call.error) == ("make", "no rule", True)
-    assert [step.error for step in steps] == [False, True, True, False]
-
-
-# -----------------------------------------------------------------------------
-# Steps of the answers that Terminus gets from its model.
-
-
-def test_an_answer_of_terminus_is_what_it_thinks_and_types() -> None:
-    first = {"state_analysis": "new", "explanation": "look", "is_task_complete": False}
-    second = {"analysis": "seen", "plan": "end", "task_complete": True}
-    keys = [{"keystrokes": "ls\n", "is_blocking": True}]
-    steps, _ = artifacts.terminus_steps([first | {"commands": keys}, second | {"commands": []}])
-    assert [step.text for step in steps] == ["new\nlook", "seen\nend\nIt says that the task is complete."]
-    assert [call.arguments for call in steps[0].calls] == ["ls\n"]
-
-
-def test_of_very_many_keystrokes_the_first_are_shown_and_the_others_counted() -> None:
-    [step], _ = artifacts.terminus_steps({"commands": [{"keystrokes": "ls"}] * (MAX_CALLS + 3)})
-    assert (len(step.calls), step.text) == (MAX_CALLS, "[3 more calls not shown]")
-
 
 # -----------------------------------------------------------------------------
 # Where the page says it is: addresses that can be opened, and a QR code that other machines can use.
 
-
 TOKEN = "a-token-of-some-length"
 
 
-@pytest.mark.parametrize("host", [name for name in EVERYWHERE if name])
+@pytest.mark.parametrize("host", [name for name in web.EVERYWHERE if name])
 def test_a_host_that_stands_for_all_is_never_printed(host: str) -> None:
-    result = addresses(host, 8720, own_addresses(host))
+    result = web.addresses(host, 8720, web.own_addresses(host))
     assert result
     assert not any(f"//{host}:" in address or f"//[{host}]:" in address for address in result)
 
@@ -119,21 +49,19 @@ def test_a_host_that_stands_for_all_is_never_printed(host: str) -> None:
 @pytest.mark.parametrize(
     ("token", "more", "opened"), [(None, "", ""), (TOKEN, "; the code holds the token", f"?token={TOKEN}")]
 )
-def test_the_address_for_others_comes_first_and_their_code_alone_holds_the_token(
-    token: str | None, more: str, opened: str
-) -> None:
-    first, words, *code = announcement("10.1.2.3", 8720, token, on_terminal=True)
+def test_the_code_for_others_alone_holds_the_token(token: str | None, more: str, opened: str) -> None:
+    first, words, *code = web.announcement("10.1.2.3", 8720, token, on_terminal=True)
     assert (first, words) == ("http://10.1.2.3:8720/", f"with a phone in the same network{more}")
-    assert code == qr_code(f"http://10.1.2.3:8720/{opened}").splitlines()
+    assert code == web.qr_code(f"http://10.1.2.3:8720/{opened}").splitlines()
 
 
 @pytest.mark.parametrize(("host", "on_terminal"), [("10.1.2.3", False), ("127.0.0.1", True), ("::1", True)])
 def test_there_is_no_code_in_a_file_and_none_for_this_machine_alone(host: str, on_terminal: bool) -> None:
-    assert len(announcement(host, 8720, TOKEN, on_terminal=on_terminal)) == 1
+    assert len(web.announcement(host, 8720, TOKEN, on_terminal=on_terminal)) == 1
 
 
 def test_the_first_printed_address_of_a_server_open_to_all_answers(serving: Serving) -> None:
-    [address] = addresses("127.0.0.1", serving.port)
+    [address] = web.addresses("127.0.0.1", serving.port)
     assert serving.get("/", host=address.split("/")[2]).status == 200
 
 
@@ -149,8 +77,6 @@ HALF_EVENTS = HALF_BODY.replace(b"runs", b"events").replace(
 WHOLE = b"GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 OTHER_ADDRESS = "127.0.0.2"
 SECONDS = 1.0
-
-
 STREAM = WHOLE.replace(b"/api/health", b"/api/updates")
 
 
@@ -163,17 +89,21 @@ def hasty(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         yield serving.port
 
 
+Connect = Callable[..., socket.socket]
+
+
 @pytest.fixture
-def sockets() -> Iterator[ExitStack]:
+def connect() -> Iterator[Connect]:
+    """Connect to a port, and send; what is connected is closed at the end."""
     with ExitStack() as stack:
-        yield stack
 
+        def connecting(port: int, data: bytes, source: str = "127.0.0.1") -> socket.socket:
+            address = ("127.0.0.1", port)
+            result = socket.create_connection(address, timeout=20, source_address=(source, 0))
+            stack.enter_context(result).sendall(data)
+            return result
 
-def connected(stack: ExitStack, port: int, data: bytes, source: str = "127.0.0.1") -> socket.socket:
-    result = socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(source, 0))
-    stack.enter_context(result)
-    result.sendall(data)
-    return result
+        yield connecting
 
 
 def is_closed(connection: socket.socket) -> bool:
@@ -189,12 +119,10 @@ def is_closed(connection: socket.socket) -> bool:
     return True
 
 
-def test_a_request_that_does_not_arrive_is_closed_in_time_and_a_stream_goes_on(
-    hasty: int, sockets: ExitStack
-) -> None:
-    following = connected(sockets, hasty, STREAM)
+def test_a_request_that_does_not_arrive_is_closed_and_no_stream(hasty: int, connect: Connect) -> None:
+    following = connect(hasty, STREAM)
     start = time.monotonic()
-    slow = {sent: connected(sockets, hasty, sent) for sent in (b"", b"G", HALF, HALF_BODY, HALF_EVENTS)}
+    slow = {sent: connect(hasty, sent) for sent in (b"", b"G", HALF, HALF_BODY, HALF_EVENTS)}
     while time.monotonic() - start < SECONDS / 2:
         assert not any(map(is_closed, slow.values()))
     for sent, connection in slow.items():
@@ -202,8 +130,8 @@ def test_a_request_that_does_not_arrive_is_closed_in_time_and_a_stream_goes_on(
     assert not is_closed(following)
 
 
-def test_a_byte_now_and_then_does_not_keep_a_half_request_open(hasty: int, sockets: ExitStack) -> None:
-    slow = connected(sockets, hasty, HALF)
+def test_a_byte_now_and_then_does_not_keep_a_half_request_open(hasty: int, connect: Connect) -> None:
+    slow = connect(hasty, HALF)
 
     def is_refused() -> bool:
         try:
@@ -215,31 +143,36 @@ def test_a_byte_now_and_then_does_not_keep_a_half_request_open(hasty: int, socke
     wait_for(is_refused, "the half request is closed though bytes come", 15)
 
 
-def test_the_next_request_on_a_connection_has_the_same_limit(hasty: int, sockets: ExitStack) -> None:
-    slow = connected(sockets, hasty, WHOLE)
+def test_the_next_request_on_a_connection_has_the_same_limit(hasty: int, connect: Connect) -> None:
+    slow = connect(hasty, WHOLE)
     assert slow.recv(65536).startswith(b"HTTP/1.1 200")
     slow.sendall(HALF)
     wait_for(lambda: is_closed(slow), "the half request is closed", 4)  # uvicorn's own limit is 5 s
 
 
-@pytest.mark.parametrize("address", [OTHER_ADDRESS, "127.0.0.1"])
-def test_half_requests_without_number_keep_nobody_out(
-    settings: Settings, sockets: ExitStack, address: str
+@pytest.mark.parametrize(
+    ("limits", "addresses", "closed"),
+    [
+        ({"most_per_address": 20}, [OTHER_ADDRESS] * 300, 280),
+        ({"most_per_address": 20}, ["127.0.0.1"] * 300, 280),
+        ({"most": 10}, [f"127.0.0.{number}" for number in range(2, 32)], 20),
+    ],
+    ids=["of another address", "of the same address", "of many addresses"],
+)
+def test_half_requests_without_number_keep_others_in(
+    settings: Settings, connect: Connect, limits: dict[str, Any], addresses: list[str], closed: int
 ) -> None:
-    with Serving(settings, connections=Connections(most_per_address=20)) as serving:
-        halves = [connected(sockets, serving.port, HALF, address) for _ in range(300)]
+    with Serving(settings, connections=Connections(**limits)) as serving:
+        halves = [connect(serving.port, HALF, address) for address in addresses]
         start = time.monotonic()
-        for _ in range(5):
-            assert serving.get("/api/health").status == 200
+        assert [serving.get("/api/health").status for _ in range(5)] == [200] * 5
         assert time.monotonic() - start < 5
-        wait_for(lambda: sum(is_closed(half) for half in halves) >= 280, "only 20 may stay", 15)
+        wait_for(lambda: sum(is_closed(half) for half in halves) >= closed, "only as many may stay", 15)
 
 
-def test_streams_keep_no_request_of_the_same_address_out_and_one_too_many_gets_an_answer(
-    settings: Settings, sockets: ExitStack
-) -> None:
+def test_streams_keep_no_request_out_and_the_last_is_refused(settings: Settings, connect: Connect) -> None:
     with Serving(settings, connections=Connections(most_per_address=5)) as serving:
-        streams = [connected(sockets, serving.port, STREAM) for _ in range(5)]
+        streams = [connect(serving.port, STREAM) for _ in range(5)]
         for following in streams:
             assert following.recv(10) == b"HTTP/1.1 2"
         late = serving.get("/api/updates")
@@ -250,48 +183,46 @@ def test_streams_keep_no_request_of_the_same_address_out_and_one_too_many_gets_a
         assert not any(is_closed(following) for following in streams)
         streams.pop().close()
         wait_for(lambda: serving.get("/api/health").json()["viewers"] == 4, "the viewer has left")
-        assert connected(sockets, serving.port, STREAM).recv(10) == b"HTTP/1.1 2"
+        assert connect(serving.port, STREAM).recv(10) == b"HTTP/1.1 2"
 
 
-def test_streams_of_all_addresses_leave_room_for_requests(settings: Settings, sockets: ExitStack) -> None:
+def test_streams_of_all_addresses_leave_room_for_requests(settings: Settings, connect: Connect) -> None:
     limits = Connections(most=12)
     with Serving(settings, connections=limits) as serving:
-        opened = (connected(sockets, serving.port, STREAM, f"127.0.0.{number}") for number in range(2, 22))
+        opened = (connect(serving.port, STREAM, f"127.0.0.{number}") for number in range(2, 22))
         answers = [stream.recv(12) for stream in opened]
         assert answers == [b"HTTP/1.1 200"] * limits.most_streams + [b"HTTP/1.1 503"] * 10
         assert [serving.get("/api/health").status for _ in range(20)] == [200] * 20
 
 
-def forwarded(client: str, request: bytes = STREAM) -> bytes:
-    return request.replace(b"\r\n\r\n", f"\r\nX-Forwarded-For: {client}\r\n\r\n".encode())
+def forwarded(client: str) -> bytes:
+    return STREAM.replace(b"\r\n\r\n", f"\r\nX-Forwarded-For: {client}\r\n\r\n".encode())
 
 
-@pytest.mark.parametrize("proxies", ["127.0.0.1", "10.9.9.9,127.0.0.0/8"])
-def test_streams_through_a_proxy_that_is_named_are_counted_by_viewer(
-    settings: Settings, sockets: ExitStack, proxies: str
+@pytest.mark.parametrize(
+    ("proxies", "viewers", "last", "counted"),
+    [
+        *(
+            (named, 5, "203.0.113.7, 198.51.100.0", "198.51.100.0")
+            for named in ("127.0.0.1", "10.9.9.9,127.0.0.0/8")
+        ),
+        *((named, 1, "198.51.100.9", "'127.0.0.1'") for named in ("", "10.9.9.9")),
+    ],
+)
+def test_streams_are_counted_by_the_viewer_that_a_named_proxy_and_no_other_says(
+    settings: Settings, connect: Connect, proxies: str, viewers: int, last: str, counted: str
 ) -> None:
     with Serving(settings, connections=Connections(most_per_address=2, proxies=proxies)) as serving:
-        viewers = [f"198.51.100.{number}" for number in range(5)]
-        for viewer in viewers * 2:
-            assert connected(sockets, serving.port, forwarded(viewer)).recv(10) == b"HTTP/1.1 2"
-        late = serving.get("/api/updates", x_forwarded_for=f"203.0.113.7, {viewers[0]}")
-        assert (late.status, viewers[0] in late.json()["detail"]) == (503, True)
+        for number in range(2 * viewers):
+            client = f"198.51.100.{number % viewers}"
+            assert connect(serving.port, forwarded(client)).recv(10) == b"HTTP/1.1 2"
+        late = serving.get("/api/updates", x_forwarded_for=last)
+        assert (late.status, counted in late.json()["detail"]) == (503, True)
         assert [serving.get("/api/health").status for _ in range(20)] == [200] * 20
 
 
-@pytest.mark.parametrize("proxies", ["", "10.9.9.9"])
-def test_a_forwarded_address_of_anybody_else_is_not_believed(
-    settings: Settings, sockets: ExitStack, proxies: str
-) -> None:
-    with Serving(settings, connections=Connections(most_per_address=2, proxies=proxies)) as serving:
-        for client in ("198.51.100.1", "198.51.100.2"):
-            assert connected(sockets, serving.port, forwarded(client)).recv(10) == b"HTTP/1.1 2"
-        late = serving.get("/api/updates", x_forwarded_for="198.51.100.9")
-        assert (late.status, "'127.0.0.1'" in late.json()["detail"]) == (503, True)
-
-
 def test_requests_at_work_are_limited_by_address_but_not_those_of_a_proxy(
-    settings: Settings, sockets: ExitStack, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def endless(*_: object) -> None:
         await asyncio.Event().wait()
@@ -300,43 +231,31 @@ def test_requests_at_work_are_limited_by_address_but_not_those_of_a_proxy(
     body = HALF_EVENTS.replace(b"Content-Length: 10", b"Content-Length: 3").replace(b"abc", b"[1]")
     with Serving(settings, connections=Connections(most_per_address=5, proxies=OTHER_ADDRESS)) as serving:
         sources = ("127.0.0.1", OTHER_ADDRESS) * 5
-        at_work = [connected(sockets, serving.port, body, source) for source in sources]
-        by_proxy = connected(sockets, serving.port, WHOLE, OTHER_ADDRESS)
+        at_work = [connect(serving.port, body, source) for source in sources]
+        by_proxy = connect(serving.port, WHOLE, OTHER_ADDRESS)
         assert by_proxy.recv(12) == b"HTTP/1.1 200"
-        late = connected(sockets, serving.port, WHOLE)
+        late = connect(serving.port, WHOLE)
         wait_for(lambda: is_closed(late), "one too many is closed", 15)
         assert not any(is_closed(one) for one in at_work)
 
 
-def test_all_connections_together_are_limited_too(settings: Settings, sockets: ExitStack) -> None:
-    with Serving(settings, connections=Connections(most=10)) as serving:
-        addresses = [f"127.0.0.{number}" for number in range(2, 32)]
-        halves = [connected(sockets, serving.port, HALF, address) for address in addresses]
-        assert serving.get("/api/health").status == 200
-        wait_for(lambda: sum(is_closed(half) for half in halves) >= 20, "only 10 may stay", 15)
-
-
-# -----------------------------------------------------------------------------
-# The port of the page: the usual one, another one if that is taken, and only the one that was named.
-
-
 def test_a_port_that_was_named_and_is_taken_is_an_error_that_says_so() -> None:
-    with listening("127.0.0.1", 0) as first:
+    with web.listening("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
-        with pytest.raises(AddressInUse, match=rf"127\.0\.0\.1 port {port}: .*--port"):
-            listening("127.0.0.1", port)
+        with pytest.raises(web.AddressInUse, match=rf"127\.0\.0\.1 port {port}: .*--port"):
+            web.listening("127.0.0.1", port)
 
 
 def test_the_usual_port_gives_way_to_a_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with listening("127.0.0.1", 0) as first:
-        monkeypatch.setattr(module, "DEFAULT_PORT", first.getsockname()[1])
-        with listening("127.0.0.1", None) as second:
+    with web.listening("127.0.0.1", 0) as first:
+        monkeypatch.setattr(web, "DEFAULT_PORT", first.getsockname()[1])
+        with web.listening("127.0.0.1", None) as second:
             assert second.getsockname()[1] != first.getsockname()[1]
 
 
 def test_an_address_of_another_machine_is_an_error() -> None:
-    with pytest.raises(AddressInUse, match=r"192\.0\.2\.1"):
-        listening("192.0.2.1", None)
+    with pytest.raises(web.AddressInUse, match=r"192\.0\.2\.1"):
+        web.listening("192.0.2.1", None)
 
 
 # -----------------------------------------------------------------------------
@@ -372,16 +291,14 @@ def test_addresses_and_localhost_are_good_names(checked: Serving, host: str) -> 
     assert checked.get("/api/runs", host=host).status == 200
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "["]
-)
+FOREIGN = ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "["]
+
+
+@pytest.mark.parametrize("host", FOREIGN)
 @pytest.mark.parametrize("path", ["/", "/api/runs", "/static/js/main.js"])
-def test_a_foreign_name_is_refused_so_that_no_page_can_rebind_it(
-    checked: Serving, host: str, path: str
-) -> None:
+def test_a_foreign_name_is_refused_so_that_no_page_can_rebind(checked: Serving, host: str, path: str) -> None:
     answer = checked.get(path, host=host)
-    assert answer.status == 421
-    assert "--host-name" in answer.json()["detail"]
+    assert (answer.status, "--host-name" in answer.json()["detail"]) == (421, True)
     assert checked.post(b"", kind="", host=host).status == 421
 
 
@@ -446,9 +363,7 @@ def test_only_the_token_as_a_bearer_fits(closed: Serving, given: str) -> None:
     assert closed.get("/api/runs", authorization=f"Bearer {VIEW_TOKEN}").status == 200
 
 
-async def test_a_token_in_the_address_becomes_a_cookie_once_for_streams_too_and_a_wrong_one_none(
-    closed: Serving,
-) -> None:
+async def test_a_token_in_the_address_becomes_a_cookie_for_streams_too(closed: Serving) -> None:
     answer = closed.get(f"/?token={VIEW_TOKEN}&a=b%26")
     assert (answer.status, answer.headers["location"]) == (303, "/?a=b%26")
     cookie, *attributes = answer.headers["set-cookie"].split("; ")
@@ -468,27 +383,20 @@ async def test_a_token_in_the_address_becomes_a_cookie_once_for_streams_too_and_
 
 
 @pytest.mark.parametrize("path", ["/", "/api/runs", "/api/nothing", "/static/js/main.js", "/nothing"])
-def test_every_answer_forbids_inline_code_frames_sniffing_and_other_origins(
-    checked: Serving, path: str
-) -> None:
+def test_every_answer_forbids_inline_code_frames_and_other_origins(checked: Serving, path: str) -> None:
     headers = checked.get(path).headers
     policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
-    assert policy["default-src"] == "'none'"
-    assert policy["connect-src"] == "'self'"
+    directives = ("default-src", "connect-src", "require-trusted-types-for", "frame-ancestors")
+    assert [policy[one] for one in directives] == ["'none'", "'self'", "'script'", "'none'"]
     if path != "/":
         assert policy["script-src"] == policy["style-src"] == "'self'"
-    assert policy["require-trusted-types-for"] == "'script'"
-    assert policy["frame-ancestors"] == "'none'"
     assert "unsafe" not in headers["content-security-policy"]
-    assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
-    assert headers["cross-origin-resource-policy"] == "same-origin"
+    others = ("x-content-type-options", "referrer-policy", "cross-origin-resource-policy")
+    assert [headers[one] for one in others] == ["nosniff", "no-referrer", "same-origin"]
     assert "access-control-allow-origin" not in headers
 
 
-def test_the_first_page_waits_for_no_other_file_and_allows_its_own_script_and_style_alone(
-    checked: Serving,
-) -> None:
+def test_the_first_page_waits_for_no_file_and_allows_its_own_script_alone(checked: Serving) -> None:
     page = checked.get("/")
     policy = dict(part.split(" ", 1) for part in page.headers["content-security-policy"].split("; "))
     head = page.body.decode().split("</head>")[0]
@@ -503,6 +411,15 @@ def test_the_first_page_waits_for_no_other_file_and_allows_its_own_script_and_st
 def test_nothing_but_events_can_be_written(checked: Serving, method: str) -> None:
     for path in ("/api/runs", "/api/runs/x", UPDATES, "/"):
         assert checked.get(path, method=method).status == 405
+
+
+def test_a_browser_that_asks_for_another_page_whether_it_may_post_is_refused(checked: Serving) -> None:
+    """A browser asks before all types but a form's, and a form is no event (test_intake.py)."""
+    about: dict[str, Any] = {"origin": "http://evil.example", "access_control_request_method": "POST"}
+    asking = about | {"access_control_request_headers": "content-type"}
+    asked = checked.get("/api/events", method="OPTIONS", **asking)
+    assert asked.status == 405
+    assert not [name for name in asked.headers if name.startswith("access-control")]
 
 
 PASSED = 415
@@ -537,48 +454,41 @@ def test_without_a_token_for_publishing_no_other_machine_may(bare_settings: Sett
         assert "--publish-token" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
-def test_types_that_any_page_may_post_are_refused(checked: Serving, kind: str) -> None:
-    """Others a browser sends only after it has asked with OPTIONS, and that is refused."""
-    assert checked.post(b"{}", kind=kind).status == 415
-    asked = checked.get(
-        "/api/events",
-        method="OPTIONS",
-        origin="http://evil.example",
-        access_control_request_method="POST",
-        access_control_request_headers="content-type",
-    )
-    assert asked.status == 405
-    assert not [name for name in asked.headers if name.startswith("access-control")]
+VIEWING: dict[str, Any] = {"token": VIEW_TOKEN}
+PUBLISHING: dict[str, Any] = {"publish_token": PUBLISH_TOKEN}
+VIEWER, PUBLISHER = f"Bearer {VIEW_TOKEN}", f"Bearer {PUBLISH_TOKEN}"
 
 
-def test_each_token_is_good_for_one_use_and_so_is_the_cookie_of_a_viewer(bare_settings: Settings) -> None:
-    viewing, publishing = f"Bearer {VIEW_TOKEN}", f"Bearer {PUBLISH_TOKEN}"
-    with Serving(bare_settings, token=VIEW_TOKEN, publish_token=PUBLISH_TOKEN) as serving:
-        assert serving.post(b"", kind="", authorization=publishing).status == PASSED
-        assert serving.get("/api/runs", authorization=viewing).status == 200
-        assert serving.get("/api/runs", authorization=publishing).status == 401
+@pytest.mark.parametrize(
+    ("tokens", "given", "looking", "publishing"),
+    [
+        (VIEWING | PUBLISHING, PUBLISHER, 401, PASSED),
+        (VIEWING | PUBLISHING, VIEWER, 200, 403),
+        *((VIEWING | PUBLISHING, wrong, 401, 401) for wrong in ("", "Bearer x", f"Basic {PUBLISH_TOKEN}")),
+        (VIEWING, VIEWER, 200, 403),
+        *((VIEWING, wrong, 401, 403) for wrong in ("", "Bearer x")),
+        (PUBLISHING, PUBLISHER, 200, PASSED),
+        (PUBLISHING, "", 200, 401),
+    ],
+)
+def test_each_token_is_good_for_one_use(
+    bare_settings: Settings, tokens: dict[str, Any], given: str, looking: int, publishing: int
+) -> None:
+    with Serving(bare_settings, **tokens) as serving:
+        looked = serving.get("/api/runs", authorization=given)
+        published = serving.post(b"", kind="", authorization=given)
+    assert (looked.status, published.status) == (looking, publishing)
+    if PUBLISHING.items() <= tokens.items():
+        assert ("for viewing" in published.json()["detail"]) == (publishing == 403)
+        assert published.headers.get("www-authenticate") == {401: "Bearer"}.get(publishing)
+
+
+def test_the_cookie_of_a_viewer_does_not_publish(bare_settings: Settings) -> None:
+    with Serving(bare_settings, **VIEWING, **PUBLISHING) as serving:
         assert serving.get(f"/?token={PUBLISH_TOKEN}").headers.get("set-cookie") is None
-        refused = serving.post(b"", kind="", authorization=viewing)
-        assert (refused.status, "for viewing" in refused.json()["detail"]) == (403, True)
         cookie = serving.get(f"/?token={VIEW_TOKEN}").headers["set-cookie"].split(";")[0]
         assert serving.get("/api/runs", cookie=cookie).status == 200
         assert serving.post(b"", kind="", cookie=cookie).status == 401
-        for wrong in ("", "Bearer x", f"Basic {PUBLISH_TOKEN}"):
-            answer = serving.post(b"", kind="", authorization=wrong)
-            assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
-
-
-def test_with_a_token_for_viewing_alone_nobody_may_publish(closed: Serving) -> None:
-    for authorization in (f"Bearer {VIEW_TOKEN}", "", "Bearer x"):
-        assert closed.post(b"", kind="", authorization=authorization).status == 403
-
-
-def test_with_a_token_for_publishing_alone_everybody_may_look(bare_settings: Settings) -> None:
-    with Serving(bare_settings, publish_token=PUBLISH_TOKEN) as serving:
-        assert serving.get("/api/runs").status == 200
-        assert serving.post(b"", kind="").status == 401
-        assert serving.post(b"", kind="", authorization=f"Bearer {PUBLISH_TOKEN}").status == PASSED
 
 
 def test_files_outside_the_static_folder_are_not_served(checked: Serving) -> None:
@@ -593,25 +503,56 @@ def test_memory_holds_the_files_of_the_page_and_nothing_else_that_was_asked_for(
 
 
 # -----------------------------------------------------------------------------
-# Trials: read from the log once, then on; pages, filters, payloads, comparisons; bounded.
+# Which servers start: one that others can reach has tokens, long ones, and another for each use.
 
 
-async def test_the_payload_is_what_was_published(logging_feed: Feed, log: TrialLog) -> None:
-    await logging_feed.take([a_trial(task_id=f"task-{number}", cost_usd=number) for number in range(9)])
-    stored = await log.trials("run-1")
-    for trial_id, trial in stored.items():
-        payload = await log.payload("run-1", trial_id)
-        assert payload is not None
-        assert canonical_json({"task_id": trial.row.task_id})[1:-1] in payload
-    assert await log.payload("run-1", "nothing") is None
+SAME = {"STREAMER_WEB_TOKEN": VIEW_TOKEN, "STREAMER_WEB_PUBLISH_TOKEN": VIEW_TOKEN, "STREAMER_DEBUG": "1"}
 
 
-async def test_a_payload_that_moved_meanwhile_is_found_at_the_second_attempt(
-    logging_feed: Feed, log: TrialLog
+@pytest.mark.parametrize(
+    ("options", "environment", "said"),
+    [
+        (["--host", "0.0.0.0"], {}, b"--token"),
+        (["--host", "0.0.0.0", "--token", "short"], {}, b"--token is too short: it needs 16"),
+        (["--publish-token", "short"], {}, b"--publish-token is too short: it needs 16"),
+        (["--host", "0.0.0.0", "--publish-token", VIEW_TOKEN], {}, b"--token"),
+        ([], SAME, b"are the same"),
+    ],
+)
+def test_an_address_that_others_can_reach_needs_a_long_token_for_each_use(
+    options: list[str], environment: dict[str, str], said: bytes, tmp_path: Path
 ) -> None:
-    await logging_feed.take([a_trial(), a_trial(task_id="task-2")])
-    stored = await log.trials("run-1")
-    (first, stale), (_, other) = stored.items()
-    stored[first] = trial_log.StoredTrial(stale.row, stale.key, other.offset, "")
-    with pytest.raises(TrialMoved):
-        await log.payload("run-1", first)
+    done = streamer("serve", *options, cwd=tmp_path, environment=environment)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert VIEW_TOKEN.encode() not in done.stderr + done.stdout
+
+
+def answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/runs", timeout=2) as answer:
+            return bool(answer.read() == b"[]")
+    except OSError:
+        return False
+
+
+def page_of(pid: int) -> int:
+    """Process id of the page below a process, 0 if there is none."""
+    result = [child for child, command in descendants(pid).items() if "-m streamer.web" in command]
+    return result[0] if result else 0
+
+
+@pytest.mark.slow
+def test_up_serves_the_page_starts_it_again_and_ends_it(tmp_path: Path) -> None:
+    port, log = free_port(), tmp_path / "up.log"
+    environment = {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    with staying(log, "up", "--ephemeral", "--web-port", port, environment=environment) as up:
+        wait_for(lambda: answers(port), "the page answers")
+        said = f"Web page   http://127.0.0.1:{port}/"
+        wait_for(lambda: said in log.read_text(), "up says where the page is")
+        first = page_of(up.pid)
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: page_of(up.pid) not in (0, first), "another page is started")
+        wait_for(lambda: answers(port), "the other page answers")
+        below = descendants(up.pid)
+    wait_for(lambda: not [pid for pid in below if runs(pid)], "everything has ended")

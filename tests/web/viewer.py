@@ -1,4 +1,4 @@
-"""A viewer of a stream: keeps what it is told, as the page does."""
+"""A viewer of a stream, who keeps what it says as the page does, and rooms with summaries in them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from streamer.folding.slots import SummaryChange
+from streamer.schemas.summaries import SUMMARY
+from streamer.web.protocols.live import Room
 from tests.support.eventually import eventually
 from tests.web.feeding import Feed, place_of
 
@@ -14,13 +17,7 @@ PATH = "/api/runs/run-1/updates"
 
 
 class Viewer:
-    """Reads one stream in a task of its own.
-
-    Attributes:
-        state: place to summary, as it stands now.
-        events: names of all events so far.
-        last_id: the last id seen.
-    """
+    """Reads one stream in a task of its own; `state` has summaries by place, `events` all names of events."""
 
     def __init__(self, port: int, path: str, *, headers: dict[str, str] | None = None) -> None:
         self._port = port
@@ -86,3 +83,21 @@ Watch = Callable[..., Viewer]
 
 async def converged(viewer: Viewer, feed: Feed, run: str = "run-1") -> None:
     await eventually(lambda: viewer.digests() == feed.digests(run), "the viewer knows what the fold knows")
+
+
+def summary_of(change: SummaryChange) -> Any:
+    """The summary as a viewer's reader has it."""
+    return SUMMARY.validate_json(change.value or b"")
+
+
+def put(room: Room, *changes: SummaryChange) -> None:
+    for change in changes:
+        room.put(summary_of(change))
+
+
+def a_room(*changes: SummaryChange) -> Room:
+    """A room that was empty, and then was given these."""
+    room = Room()
+    room.fill([])
+    put(room, *changes)
+    return room

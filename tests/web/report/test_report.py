@@ -235,15 +235,16 @@ def test_a_comment_has_the_verdict_both_sides_and_both_answers() -> None:
     assert "- estimate: stopping now saves up to 11 trials" in said
 
 
+def comment_on(name: str, *, is_candidate: bool) -> str:
+    """The comment on a run whose task and agent have this name, and on the baseline."""
+    plan = the_plan("r", tasks=[name], order=None, agent_models=[f"{name}:m"])
+    events = [plan, trial("r", name, name, True), the_plan("s"), *BASELINE]
+    named, other = (Entrant(name, side(events, run, of, fixed=True)) for run, of in (("r", name), ("s", "b")))
+    return gate_markdown(judge(*((named, other) if is_candidate else (other, named)), Terms())).decode()
+
+
 def test_names_of_agents_and_tasks_are_no_markup() -> None:
-    plan = the_plan("r", tasks=[HOSTILE_NAME], order=None, agent_models=[f"{HOSTILE_NAME}:m"])
-    events = [plan, trial("r", HOSTILE_NAME, HOSTILE_NAME, True), the_plan("s"), *BASELINE]
-    result = judge(
-        Entrant(HOSTILE_NAME, side(events, "r", HOSTILE_NAME, fixed=True)),
-        Entrant(HOSTILE_NAME, side(events, "s", "b", fixed=True)),
-        Terms(),
-    )
-    text = gate_markdown(result).decode()
+    text = comment_on(HOSTILE_NAME, is_candidate=True)
     assert "only in the candidate" in text
     assert not any(part in text for part in ("<img", "](", "https://", "@team", " #1"))
     row = next(line for line in text.splitlines() if line.startswith("| candidate"))
@@ -256,11 +257,7 @@ def test_names_of_agents_and_tasks_are_no_markup() -> None:
     "name", ["@org/team", "a@org", "fixes #12", "o/r#12", "GH-12", "gh-12 www.x.example"]
 )
 def test_a_name_mentions_nobody_once_github_has_decoded_it(name: str) -> None:
-    plan = the_plan("r", tasks=[name], order=None)
-    events = [plan, trial("r", name, name, True), the_plan("s"), *BASELINE]
-    sides = [side(events, run, agent, fixed=True) for run, agent in (("r", name), ("s", "b"))]
-    result = judge(Entrant(name, sides[1]), Entrant(name, sides[0]), Terms())
-    text = unescape(re.sub("<code>.*?</code>", "", gate_markdown(result).decode()))
+    text = unescape(re.sub("<code>.*?</code>", "", comment_on(name, is_candidate=False)))
     assert MENTION.search(name)
     assert "only in the baseline" in text
     assert "points worse than" in text
