@@ -7,7 +7,7 @@ import random
 import signal
 from collections.abc import Callable
 
-from tests.operate.stack import Stack, descendants
+from tests.operate.stack import Stack, descendants, runs
 from tests.support.worker_process import wait_for
 
 End = Callable[[Stack], None]
@@ -25,8 +25,6 @@ def orderly(*numbers: signal.Signals) -> End:
 
 
 def kill_one(part: str) -> End:
-    """SIGKILL of the one process below `up` whose command line holds this."""
-
     def end(stack: Stack) -> None:
         os.kill(stack.pid_of(part), signal.SIGKILL)
 
@@ -48,12 +46,17 @@ def kill_the_tree(stack: Stack) -> None:
     stack.process.wait(60)
 
 
+def kill_and_await_another(stack: Stack, part: str) -> None:
+    pid = stack.pid_of(part)
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not runs(pid) and stack.other(part), f"another {part}")
+
+
 def after_another(part: str) -> End:
     """SIGKILL of one process that `up` starts again, then SIGTERM of `up`."""
 
     def end(stack: Stack) -> None:
-        kill_one(part)(stack)
-        wait_for(lambda: stack.other(part), f"another {part}")
+        kill_and_await_another(stack, part)
         orderly(signal.SIGTERM)(stack)
 
     return end

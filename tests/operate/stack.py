@@ -9,9 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from streamer.settings import Settings
 from tests.support.worker_process import wait_for
 
 DEADLINE_SECONDS = 60.0
@@ -38,7 +40,6 @@ IDLE_WORKER = [sys.executable, str(Path(__file__).with_name("idle_worker.py"))]
 
 
 def runs(pid: int) -> bool:
-    """True if that process exists and is no zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -47,7 +48,6 @@ def runs(pid: int) -> bool:
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """Process ids below a process, with their command lines."""
     result: dict[int, str] = {}
     for child in _children(pid):
         with suppress(OSError):  # it has ended since
@@ -63,34 +63,34 @@ def _children(pid: int) -> list[int]:
         return []
 
 
+@dataclass
 class Stack:
     """The running process, where it is, what it printed."""
 
-    def __init__(self, process: subprocess.Popen[bytes], discovery: Path, output: Path) -> None:
-        self.process = process
-        self.discovery = discovery
-        self.output = output
+    process: subprocess.Popen[bytes]
+    discovery: Path
+    output: Path
 
     @property
     def addresses(self) -> dict[str, Any]:
-        """What the discovery file says."""
         return dict(json.loads(self.discovery.read_text()))
 
     @property
+    def settings(self) -> Settings:
+        names = ("bootstrap", "redis", "namespace", "partitions")
+        return Settings(embedded=True, **{name: self.addresses[name] for name in names})
+
+    @property
     def data(self) -> Path:
-        """The data directory."""
         return self.discovery.parent / "data"
 
     @property
     def printed(self) -> str:
-        """All lines so far."""
         return self.output.read_text()
 
     def pid_of(self, part: str) -> int:
-        """Process id of the one descendant whose command line holds this."""
-        result = [pid for pid, command in descendants(self.process.pid).items() if part in command]
-        assert len(result) == 1, (part, descendants(self.process.pid))
-        return result[0]
+        [pid] = [pid for pid, command in descendants(self.process.pid).items() if part in command]
+        return pid
 
     def other(self, part: str) -> bool:
         """True if exactly one descendant has this in its command line."""
@@ -105,7 +105,6 @@ class Stack:
         wait_for(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", 20)
 
     def end(self, number: signal.Signals) -> int:
-        """Send the signal to `up` alone; its exit code."""
         with self.ending():
             self.process.send_signal(number)
         return int(self.process.returncode)
@@ -121,9 +120,7 @@ def launch(
 ) -> Stack:
     """Start it, without waiting; the discovery file and the output lie beside the data directory.
 
-    Args:
-        worker: command line of the worker; [] for the real one, None for a stand-in.
-        ports: where to listen, by the name of the argument; a free port where none is given.
+    `worker` is its command line: [] for the real one, None for a stand-in. `ports` are named as arguments.
     """
     discovery, output = directory / "running.json", directory / "output.txt"
     discovery.unlink(missing_ok=True)
@@ -134,16 +131,10 @@ def launch(
         "worker": IDLE_WORKER if worker is None else worker,
         "ports": ports or {},
     }
-    environment = os.environ | {"STREAMER_DISCOVERY": str(discovery)}
-    with output.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, json.dumps(given)],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            process_group=0,
-        )
+    own, no_input = os.environ | {"STREAMER_DISCOVERY": str(discovery)}, subprocess.DEVNULL
+    command = [sys.executable, "-c", PROGRAM, json.dumps(given)]
+    with output.open("wb") as out:
+        process = subprocess.Popen(command, env=own, stdin=no_input, stdout=out, stderr=out, process_group=0)
     return Stack(process, discovery, output)
 
 
@@ -151,14 +142,12 @@ def launch(
 def running(directory: Path, **options: Any) -> Iterator[Stack]:
     """A stack that is up and has said so in full; it is ended in any case."""
     stack = launch(directory, **options)
+
+    up = "Ctrl-C ends everything."
     try:
-        wait_for(
-            lambda: "Ctrl-C ends everything." in stack.printed or stack.process.poll() is not None,
-            f"the start of `up`; it printed {stack.printed!r}",
-        )
+        wait_for(lambda: up in stack.printed or stack.process.poll() is not None, f"{up!r} in {stack.output}")
         assert stack.process.poll() is None, stack.printed
         yield stack
     finally:
-        if stack.process.poll() is None:
-            stack.process.kill()
+        stack.process.kill()
         stack.process.wait()

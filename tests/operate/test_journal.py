@@ -6,11 +6,15 @@ import errno
 import json
 import os
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.operate.local.broker import DurableBroker
 from streamer.operate.local.journal import (
     COUNTS,
     FRAME_START,
@@ -20,6 +24,7 @@ from streamer.operate.local.journal import (
     MAX_BATCH_BYTES,
     Damage,
     Frame,
+    Head,
     Journal,
     accepted,
     encode,
@@ -28,15 +33,16 @@ from streamer.operate.local.journal import (
     read_frames,
     unpacked,
 )
-from tests.operate.full_disk import small_disk
+from streamer.operate.local.processes import EmbeddedError
+from tests.operate.journaled import durable, small_disk, values
 from tests.support.examples import examples
 from tests.support.packed import a_batch
+from tests.support.peers import peer_environment, run_in_peer
 
 FRAMES = [Frame(n % 3, n // 3 * 2, 2, b"batch-%d" % n) for n in range(10)]
 
 
 def written(directory: Path, frames: list[Frame], **options: int) -> Journal:
-    """A journal that one writer wrote and closed, one write per frame."""
     journal = Journal(directory, **options)
     list(journal.read(lambda _: None))  # it is read to its end before the first write
     for frame in frames:
@@ -45,26 +51,21 @@ def written(directory: Path, frames: list[Frame], **options: int) -> Journal:
     return journal
 
 
-def read(directory: Path) -> tuple[list[Frame], list[str]]:
-    """Frames and warnings."""
+def read(directory: Path, *more: Any) -> tuple[list[Frame], list[str]]:
     warnings: list[str] = []
-    return list(Journal(directory).read(warnings.append)), warnings
+    return list(Journal(directory).read(warnings.append, *more)), warnings
 
 
 def test_frames_come_back_in_order_over_segments_and_writers_and_progress_is_told(tmp_path: Path) -> None:
+    assert written(tmp_path, []).segments() == [], "without events there is no file"
     written(tmp_path, FRAMES[:4], segment_bytes=1)
     journal = written(tmp_path, FRAMES[4:])
     segments = journal.segments()
     assert [path.name for path in segments] == [f"0000000{n}.journal" for n in (1, 2, 3, 4, 5)]
     told: list[tuple[int, int]] = []
-    warnings: list[str] = []
-    assert list(Journal(tmp_path).read(warnings.append, lambda *read: told.append(read))) == FRAMES
+    assert read(tmp_path, lambda *read: told.append(read)) == (FRAMES, [])
     total = sum(path.stat().st_size for path in segments)
-    assert (warnings, len(told), told[-1]) == ([], len(segments), (total, total))
-
-
-def test_a_journal_without_events_makes_no_file(tmp_path: Path) -> None:
-    assert written(tmp_path, []).segments() == []
+    assert (len(told), told[-1]) == (len(segments), (total, total))
 
 
 def test_a_torn_tail_is_cut_with_one_warning_and_kept_beside(tmp_path: Path) -> None:
@@ -72,10 +73,9 @@ def test_a_torn_tail_is_cut_with_one_warning_and_kept_beside(tmp_path: Path) -> 
     path = written(tmp_path, FRAMES[:-1]).segments()[0]
     torn = path.read_bytes() + encode(FRAMES[-1])[:-5]
     path.write_bytes(torn)
-    frames, warnings = read(tmp_path)
+    frames, [warning] = read(tmp_path)
     assert frames == FRAMES[:-1]
-    assert len(warnings) == 1
-    assert "It was not acknowledged either." in warnings[0]
+    assert "It was not acknowledged either." in warning
     assert path.read_bytes() + path.with_suffix(".cut").read_bytes() == torn
     assert read(tmp_path) == (FRAMES[:-1], [])
 
@@ -84,9 +84,7 @@ LAST_FRAME_BYTES = len(encode(FRAMES[-1]))
 
 
 @pytest.mark.parametrize(("less", "lines"), [(5, 2), (LAST_FRAME_BYTES, 1)])
-def test_an_acknowledged_end_that_is_cut_is_missing_at_every_start(
-    tmp_path: Path, less: int, lines: int
-) -> None:
+def test_an_acknowledged_end_that_is_cut_is_missing_for_good(tmp_path: Path, less: int, lines: int) -> None:
     path = written(tmp_path, FRAMES).segments()[0]
     path.write_bytes(path.read_bytes()[:-less])
     frames, warnings = read(tmp_path)
@@ -102,7 +100,7 @@ def test_an_acknowledged_end_that_is_cut_is_missing_at_every_start(
 
 
 @pytest.mark.parametrize(("gone", "partitions"), [([4], [1]), ([8, 9], [0, 2])])
-def test_segments_that_are_gone_are_told_by_partition(
+def test_missing_segments_are_told_by_partition(
     tmp_path: Path, gone: list[int], partitions: list[int]
 ) -> None:
     segments = written(tmp_path, FRAMES, segment_bytes=1).segments()
@@ -142,8 +140,7 @@ def test_a_file_that_can_be_no_segment_is_not_read(tmp_path: Path) -> None:
     huge = journal.segments()[4]
     os.truncate(huge, 40 * 2**30)
     told: list[tuple[int, int]] = []
-    warnings: list[str] = []
-    frames = list(Journal(tmp_path).read(warnings.append, lambda *of: told.append(of)))
+    frames, warnings = read(tmp_path, lambda *read: told.append(read))
     assert frames == [*FRAMES[:4], *FRAMES[5:]]
     assert f"The journal {huge} has 42,949,672,960 bytes" in warnings[0]
     assert "Restore the file from a copy" in warnings[0]
@@ -163,15 +160,11 @@ def test_a_whole_frame_whose_batch_is_none_is_damage_of_this_frame(tmp_path: Pat
     assert warnings[1:] == [f"The journal in {tmp_path} lacks 1 event for these reasons."]
 
 
-def test_a_batch_of_another_number_of_events_or_with_another_checksum_is_damage() -> None:
-    batch = one_record(1, b"key", b"value")
-    assert holds_its_events(Frame(0, 0, 1, batch))
-    assert not holds_its_events(Frame(0, 0, 2, batch))
-    assert not holds_its_events(Frame(0, 0, 1, batch.replace(b"value", b"vAlue")))
-
-
-def test_a_large_batch_that_was_accepted_packed_is_kept_and_read() -> None:
-    """It is kept unpacked, and then has more bytes than a producer may send."""
+def test_a_batch_with_other_events_or_another_checksum_is_damage_and_one_beyond_the_limit_is_not() -> None:
+    """A large one is accepted packed, kept unpacked, and then has more bytes than a producer may send."""
+    small = one_record(1, b"key", b"value")
+    others = Frame(0, 0, 2, small), Frame(0, 0, 1, small.replace(b"value", b"vAlue"))
+    assert [holds_its_events(one) for one in (Frame(0, 0, 1, small), *others)] == [True, False, False]
     batch = accepted(a_batch("gzip", [os.urandom(11 * 2**20), bytes(8 * 2**20)]))
     assert len(batch.data) > MAX_BATCH_BYTES
     assert holds_its_events(Frame(0, 0, batch.events, batch.data))
@@ -186,9 +179,7 @@ def test_a_writer_killed_before_its_first_event_leaves_no_damage(tmp_path: Path)
 
 @pytest.mark.parametrize("writers", [1, 2])
 @pytest.mark.parametrize("place", ["head", "body"])
-def test_damage_is_named_with_its_bytes_and_events_at_every_start(
-    tmp_path: Path, writers: int, place: str
-) -> None:
+def test_damage_is_named_with_its_bytes_and_events(tmp_path: Path, writers: int, place: str) -> None:
     path = written(tmp_path, FRAMES[:5]).segments()[0]
     if writers == 2:
         written(tmp_path, FRAMES[5:])
@@ -220,18 +211,15 @@ def test_a_write_that_the_disk_refuses_leaves_nothing_and_the_next_one_works(tmp
             with pytest.raises(OSError, match="No space left") as refused:
                 journal.write([(0, 1, os.urandom(2 * 1024 * 1024))])
             assert refused.value.errno == errno.ENOSPC
-        ballast.write_bytes(
-            bytes(1024 * 1024 - sum(p.stat().st_size for p in journal.segments()) - 200 * 1024)
-        )
+        used = sum(path.stat().st_size for path in journal.segments())
+        ballast.write_bytes(bytes(1024 * 1024 - used - 200 * 1024))
         big = os.urandom(300 * 1024)
         with pytest.raises(OSError, match="No space left"):
             journal.write([(0, 1, big)])
         ballast.unlink()
         journal.write([(0, 1, big)])
         journal.close()
-        frames, warnings = read(disk / "journal")
-        assert frames == [*FRAMES, Frame(0, 8, 1, big)]
-        assert warnings == []
+        assert read(disk / "journal") == ([*FRAMES, Frame(0, 8, 1, big)], [])
 
 
 # -----------------------------------------------------------------------------
@@ -240,13 +228,8 @@ def test_a_write_that_the_disk_refuses_leaves_nothing_and_the_next_one_works(tmp
 
 VERSION_1 = Path(__file__).with_name("data") / "journal-1" / "00000001.journal"
 
-frames = st.builds(
-    Frame,
-    partition=st.integers(0, 2**32 - 1),
-    first=st.integers(0, 2**64 - 1),
-    events=st.integers(0, 2**32 - 1),
-    batch=st.binary(max_size=200),
-)
+UP_TO_32, UP_TO_64 = (st.integers(0, 2**bits - 1) for bits in (32, 64))
+frames = st.builds(Frame, UP_TO_32, UP_TO_64, UP_TO_32, st.binary(max_size=200))
 
 
 def file_of(written: list[Frame]) -> bytes:
@@ -264,7 +247,7 @@ def test_what_was_written_is_read_back(written: list[Frame]) -> None:
 
 
 @given(st.lists(frames, min_size=1, max_size=5), st.data())
-def test_a_file_cut_anywhere_has_its_whole_frames_and_a_torn_end(
+def test_a_file_cut_anywhere_has_whole_frames_and_a_torn_end(
     written: list[Frame], data: st.DataObject
 ) -> None:
     whole = file_of(written)
@@ -277,9 +260,7 @@ def test_a_file_cut_anywhere_has_its_whole_frames_and_a_torn_end(
 
 @examples(200)
 @given(st.lists(frames, min_size=1, max_size=5), st.data())
-def test_a_flipped_bit_costs_the_frame_that_it_hits_and_no_other(
-    written: list[Frame], data: st.DataObject
-) -> None:
+def test_a_flipped_bit_costs_the_frame_that_it_hits_alone(written: list[Frame], data: st.DataObject) -> None:
     damaged = bytearray(file_of(written))
     at = data.draw(st.integers(0, len(damaged) - 1))
     damaged[at] ^= 1 << data.draw(st.integers(0, 7))
@@ -289,49 +270,49 @@ def test_a_flipped_bit_costs_the_frame_that_it_hits_and_no_other(
     assert [damage.torn for damage in damages] == [False]
 
 
-def test_a_damaged_body_tells_which_events_were_in_it() -> None:
-    written = [Frame(3, n * 10, 10, b"batch-%d" % n) for n in range(3)]
-    damaged = file_of(written).replace(b"batch-1", b"batcH-1")
-    read, [damage] = split(damaged)
-    assert read == [written[0], written[2]]
-    assert damage == Damage(len(file_of(written[:1])), len(encode(written[1])), False, (3, 10, 10))
+WRITTEN = [Frame(3, n * 10, 10, b"batch-%d" % n) for n in range(3)]
+FIRST, SECOND, _ = map(encode, WRITTEN)
+GARBAGE = b"?" + FRAME_START + bytes(100) + FRAME_START * 20
+SECOND_AT = len(MAGIC + FIRST)
 
 
-def test_garbage_with_marks_in_it_is_stepped_over() -> None:
-    first, second = Frame(0, 0, 1, b"first"), Frame(0, 1, 1, b"second")
-    garbage = b"?" + FRAME_START + bytes(100) + FRAME_START * 20
-    read, [damage] = split(file_of([first]) + garbage + encode(second))
-    assert read == [first, second]
-    assert damage.size == len(garbage)
-
-
-def test_a_tail_of_zeros_as_a_power_cut_leaves_it_is_damage() -> None:
-    whole = file_of([Frame(0, 1, 1, b"batch")])
-    assert split(whole + bytes(4096))[1] == [Damage(len(whole), 4096, False, None)]
-
-
-def test_an_empty_file_holds_nothing_and_a_foreign_one_is_all_damage() -> None:
-    assert list(read_frames(b"")) == []
-    assert [(damage.at, damage.size) for damage in split(b"hello, world")[1]] == [(0, 12)]
+@pytest.mark.parametrize(
+    ("data", "frames", "damages"),
+    [
+        (b"", [], []),
+        (b"hello, world", [], [Damage(0, 12, False, None)]),
+        (
+            file_of(WRITTEN).replace(b"batch-1", b"batcH-1"),
+            WRITTEN[::2],
+            [Damage(SECOND_AT, len(SECOND), False, Head(3, 10, 10))],
+        ),
+        (MAGIC + FIRST + GARBAGE + SECOND, WRITTEN[:2], [Damage(SECOND_AT, len(GARBAGE), False, None)]),
+        (MAGIC + FIRST + bytes(4096), WRITTEN[:1], [Damage(SECOND_AT, 4096, False, None)]),
+        (b"X" + file_of(WRITTEN)[1:], WRITTEN, [Damage(0, len(MAGIC), False, None)]),
+    ],
+    ids=["empty", "foreign", "a body", "garbage with marks in it", "zeros of a power cut", "the beginning"],
+)
+def test_damage_is_told_with_its_events_and_costs_no_other(
+    data: bytes, frames: list[Frame], damages: list[Damage]
+) -> None:
+    assert split(data) == (frames, damages)
 
 
 def events_of(data: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Partition, key and value of each event."""
     return [(f.partition, r.key, r.value) for f in split(data)[0] for r in unpacked(f.batch)]
 
 
 def test_a_file_of_the_version_before_is_read_whole() -> None:
     data = VERSION_1.read_bytes()
     assert data.startswith(MAGIC_1)
-    numbered = [
-        (n % 3, b"run-%d" % (n % 5), b'{"type": "trial_result", "number": %d}' % n) for n in range(20)
-    ]
+    result = b'{"type": "trial_result", "number": %d}'
+    numbered = [(n % 3, b"run-%d" % (n % 5), result % n) for n in range(20)]
     odd = [(2, None, b"no key"), (2, b"no value", None), (1, b"", b""), (1, b"no time", bytes(range(256)))]
     assert events_of(data) == numbered + odd
     assert split(data)[1] == []
     times = [record.timestamp for frame in split(data)[0] for record in unpacked(frame.batch)]
-    assert times[:2] == [1_700_000_000_000, 1_700_000_000_001]
-    assert times[-1] == -1
+    assert (*times[:2], times[-1]) == (1_700_000_000_000, 1_700_000_000_001, -1)
+    assert len(events_of(b"X" + data[1:])) == 24, "with a damaged beginning"
 
 
 @pytest.mark.parametrize("byte", range(8, 16))
@@ -345,11 +326,30 @@ def test_a_flipped_length_in_a_file_of_the_version_before_costs_one_event(byte: 
         assert len(split(bytes(damaged))[1]) == 1
 
 
-def test_a_file_whose_beginning_is_damaged_keeps_its_frames() -> None:
-    written = [Frame(0, n, 1, b"batch") for n in range(3)]
-    assert split(b"X" + file_of(written)[1:])[0] == written
-    assert len(events_of(b"X" + VERSION_1.read_bytes()[1:])) == 24
+def test_a_file_of_the_journal_that_cannot_be_read_is_named() -> None:
+    alive, ended = SimpleNamespace(child=SimpleNamespace(alive=True)), Thread()
+    denied = PermissionError(13, "Permission denied", "journal/00000001.journal")
+    for failure, says in ((denied, "journal/00000001.journal"), (ValueError("odd"), "must stop: ValueError")):
+        broker: Any = SimpleNamespace(_broker=alive, _thread=ended, _failure=failure)
+        with pytest.raises((OSError, EmbeddedError), match=says):
+            DurableBroker.check(broker)
 
 
-def test_a_frame_costs_32_bytes_beside_its_batch() -> None:
-    assert HEAD_BYTES == len(encode(Frame(0, 0, 0, b""))) == 32
+KAFKA_PYTHON = """
+import sys
+from kafka import KafkaProducer
+producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+print(producer.config["enable_idempotence"])
+sent = [producer.send("trial-events", b"%d" % number, partition=number % 3) for number in range(300)]
+print(len([one.get(30) for one in sent]))
+"""
+
+
+@pytest.mark.peer
+def test_a_client_that_is_idempotent_by_default_is_served(tmp_path: Path) -> None:
+    peer = peer_environment("kafka-python==3.0.12", with_base=False)
+    with durable(tmp_path) as broker:
+        done = run_in_peer(peer, "python", "-c", KAFKA_PYTHON, broker.bootstrap, cwd=tmp_path)
+        assert done.stdout.split() == ["True", "300"], done.stderr
+    with durable(tmp_path) as broker:
+        assert sorted(values(broker, 300).values(), key=int) == [b"%d" % number for number in range(300)]
