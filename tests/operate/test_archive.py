@@ -40,10 +40,10 @@ from streamer.terminal.archive import _archive as archived
 from streamer.terminal.archive import _archive_plan as plan_of
 from streamer.terminal.archive import _lines_of as lines_of
 from tests.operate.killed_archive import STEPS
-from tests.operate.test_bundle import bundled, changed, members_of, packed
+from tests.operate.test_bundle import bundled, members_of, packed, replaced
 from tests.operate.verifying import a_run, client, publish, verdict_of
 from tests.support.cli import COMMAND, streamer
-from tests.support.events import Event, a_trial
+from tests.support.events import Event, a_late_score, a_plan, a_trial, an_end
 from tests.support.layers import EMBEDDED_ALONE, ENGINES
 from tests.support.online import Online, bootstrap_of, online
 from tests.support.worker_process import wait_for
@@ -54,8 +54,8 @@ PRICES = PriceTable.default()
 
 
 def a_finished_run(run_id: str, **plan: Any) -> list[Event]:
-    named = {"type": "run_started", "run_id": run_id, "revision": 1, "labels": {"team": "x"}, **plan}
-    return [*a_run(run_id), named, {"type": "run_finished", "run_id": run_id, "status": "completed"}]
+    named = a_plan(run_id=run_id, revision=1, **{"labels": {"team": "x"}} | plan)
+    return [*a_run(run_id), named, an_end(run_id=run_id, status="completed")]
 
 
 def files_in(folder: Path) -> list[str]:
@@ -67,9 +67,12 @@ def log_of(stack: Online, run_id: str) -> list[LogRecord]:
     return [one for one in RunLog(stack.settings, run_id).records() if is_event(one, run_id)]
 
 
+def events_of(stack: Online, run_id: str) -> list[Event]:
+    return [orjson.loads(one.value or b"") for one in log_of(stack, run_id)]
+
+
 def deletions(stack: Online, run_id: str) -> list[Event]:
-    events = [orjson.loads(one.value or b"") for one in log_of(stack, run_id)]
-    return [event for event in events if event["type"] == "run_deleted"]
+    return [event for event in events_of(stack, run_id) if event["type"] == "run_deleted"]
 
 
 def published(stack: Online, events: list[Event], *run_ids: str) -> None:
@@ -80,9 +83,19 @@ def published(stack: Online, events: list[Event], *run_ids: str) -> None:
 
 def bundle_of(stack: Online, run_id: str, tmp_path: Path) -> bytes:
     """What the archive has to be: the bundle of the run before it was archived."""
-    file = tmp_path / "bundle.tar"
-    assert call(stack, "bundle", run_id, file).returncode == 0
-    return file.read_bytes()
+    succeeded(stack, "bundle", run_id, tmp_path / "bundle.tar")
+    return (tmp_path / "bundle.tar").read_bytes()
+
+
+def succeeded(stack: Online, *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    done = call(stack, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def refused(stack: Online, says: str, *arguments: object) -> None:
+    done = call(stack, *arguments)
+    assert (done.returncode, says in done.stderr.decode()) == (1, True), done.stderr
 
 
 def digests_of(stack: Online, run_id: str, as_of: Position | None = None) -> list[str | None]:
@@ -97,7 +110,6 @@ def engine(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 @pytest.fixture
 def elsewhere(engine: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
-    """A second stack with a worker."""
     with online(tmp_path_factory.mktemp("elsewhere"), engine[1], engine[0], worker=True) as result:
         yield result
 
@@ -114,8 +126,7 @@ class Log:
 
     def put(self, *events: Event | bytes) -> None:
         for event in events:
-            value = event if isinstance(event, bytes) else canonical_json(event)
-            place = len(self.records)
+            value, place = event if isinstance(event, bytes) else canonical_json(event), len(self.records)
             self.records.append(Record(value, place, 0, 1_700_000_000_000 + place, None, "trial-events"))
 
     def of(self, settings: Settings, run_id: str) -> Any:
@@ -123,17 +134,14 @@ class Log:
         return SimpleNamespace(begins_at=0, records=lambda: iter(records))
 
     def runs(self) -> list[RunSummary]:
-        folding = fold_records(iter(self.records), prices=PRICES)
-        changes = [one for run in folding.runs() for one in folding.pipeline.run(run).summaries()]
-        return [
-            RunSummary.model_validate(one.summary) for one in changes if one.kind == "run" and one.summary
-        ]
+        runs = fold_records(iter(self.records), prices=PRICES).summaries()
+        return [RunSummary.model_validate(one.summary) for one in runs if one.kind == "run" and one.summary]
 
     def run(self, run_id: str) -> RunSummary:
-        found = [one for one in self.runs() if one.run_id == run_id]
-        if not found:
-            raise UnknownRun(run_id, [])
-        return found[0]
+        for one in self.runs():
+            if one.run_id == run_id:
+                return one
+        raise UnknownRun(run_id, [])
 
     def workers(self) -> list[Any]:
         return []
@@ -141,8 +149,8 @@ class Log:
     def standing(self, run_id: str) -> Standing | None:
         return Standing.of(iter(self.records), run_id, PRICES)
 
-    def types(self) -> list[str]:
-        return [orjson.loads(one.value or b"")["type"] for one in self.records]
+    def deletions(self) -> int:
+        return sum(orjson.loads(one.value or b"")["type"] == "run_deleted" for one in self.records)
 
 
 @pytest.fixture
@@ -156,29 +164,39 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     return log
 
 
+@pytest.fixture
+def one(log: Log, tmp_path: Path) -> Archive:
+    log.put(*a_short_run("r"))
+    return the_archive("r", tmp_path / "r.tar")
+
+
+@pytest.fixture
+def two(log: Log, tmp_path: Path) -> list[Archive]:
+    log.put(*a_short_run("c", ledger=NAMED))
+    return [the_archive("c", tmp_path / name, lines=True) for name in ("a.tar", "b.tar")]
+
+
 NAMED = {"name": "nightly", "baseline": "base", "metric": "pass_rate"}
 
 
 def a_short_run(run_id: str, status: str | None = "completed", **plan: Any) -> list[Event]:
     """Two tasks, both passed; without a status nothing says that it has ended."""
-    started = {"type": "run_started", "run_id": run_id, "tasks": ["x", "y"], "attempts": 1, "revision": 1}
-    ended = {"type": "run_finished", "run_id": run_id, "status": status}
-    return [started | plan, *(a_short_trial(run_id, task) for task in "xy"), *([ended] if status else [])]
+    started = a_plan(run_id=run_id, tasks=["x", "y"], attempts=1, revision=1, **plan)
+    ended = [an_end(run_id=run_id, status=status)] if status else []
+    return [started, *(a_short_trial(run_id, task) for task in "xy"), *ended]
 
 
 def a_short_trial(run_id: str, task: str, **named: Any) -> Event:
-    at = {"run_id": run_id, "task_id": task, "attempt": 1, "agent": "a", "model": "m"}
-    return {"type": "trial_result", **at, "resolved": True, "revision": 1, **named}
+    return a_trial(run_id=run_id, task_id=task, attempt=1, **{"revision": 1} | named)
 
 
 def the_archive(run_id: str, out: Path, lines: bool = False, **named: Any) -> Archive:
     def kept(_: Any, revision: int) -> list[Event]:
         at = {"run_id": run_id, "revision": revision}
         ledger = NAMED | {"lines": {"a:m": [1.0, None, 1, 1, 0, 0]}}
-        ended = {"type": "run_finished", **at, "status": "archived", "scores_pending": False}
-        return [{"type": "run_started", **at, "ledger": ledger}, ended] if lines else []
+        return [a_plan(**at, ledger=ledger), an_end(**at, status="archived", scores_pending=False)]
 
-    return Archive(Settings(), run_id, out, PRICES, kept, 0.0, **named)
+    return Archive(Settings(), run_id, out, PRICES, kept if lines else lambda *_: [], 0.0, **named)
 
 
 def events_in(file: Path) -> list[Event]:
@@ -192,18 +210,18 @@ def refusal(archive: Archive, digest: str | None = None) -> str:
     return str(refused.value)
 
 
-def two_of(run_id: str, folder: Path) -> tuple[Archive, Archive]:
-    """Two commands for one run, each with a file of its own."""
-    a, b = (the_archive(run_id, folder / name, lines=True) for name in ("a.tar", "b.tar"))
-    return a, b
-
-
-def broken_off(one: Archive, log: Any) -> list[bytes]:
-    """The events of an archive whose command was killed when it had sent the first of them."""
+def broken_off(one: Archive, log: Any, sent: int = 1) -> list[bytes]:
+    """The events of an archive whose command was killed when it had sent so many of them."""
     events = one._prepared(log)
     one._note(events)
-    one._send(events[:1])
+    one._send(events[:sent])
     return events
+
+
+def ended(one: Archive, events: list[bytes]) -> None:
+    one._note(events)
+    one._send(events)
+    one._end(events)
 
 
 def failing(error: Exception) -> Callable[..., None]:
@@ -219,12 +237,9 @@ SEND = Archive._send
 
 
 @pytest.mark.parametrize("other", ["archive", "delete"])
-def test_a_deletion_by_another_command_takes_no_line_from_the_ledger(
-    log: Log, other: str, tmp_path: Path
-) -> None:
+def test_another_s_deletion_takes_no_line_from_the_ledger(log: Log, two: list[Archive], other: str) -> None:
     """A deletes, then B deletes up to a later revision, before either has sent its lines."""
-    log.put(*a_short_run("c", ledger=NAMED))
-    a, b = two_of("c", tmp_path)
+    a, b = two
     of_a, of_b = a._prepared(log), b._prepared(log)
     for one, events in ((a, of_a), (b, of_b)):
         one._note(events)
@@ -234,47 +249,38 @@ def test_a_deletion_by_another_command_takes_no_line_from_the_ledger(
     run = log.run("c")
     assert (run.status, run.trials, run.ledger and run.ledger.name) == ("archived", 0, "nightly")
     assert events_in(a.out) == events_in(b.out) == a_short_run("c", ledger=NAMED)
-    assert files_in(tmp_path) == ["a.tar", "b.tar"]
-    assert (a.make(), b.make(), log.types().count("run_deleted")) == (False, False, 2)
+    assert files_in(a.out.parent) == ["a.tar", "b.tar"]
+    assert (a.make(), b.make(), log.deletions()) == (False, False, 2)
 
 
-def test_a_command_that_finds_its_run_archived_by_another_leaves_no_journal(log: Log, tmp_path: Path) -> None:
-    log.put(*a_short_run("c", ledger=NAMED))
-    a, b = two_of("c", tmp_path)
+def test_a_command_whose_run_another_archived_leaves_no_journal(log: Log, two: list[Archive]) -> None:
+    a, b = two
     a._note(a._prepared(log))
-    assert b.make()
-    assert not a.make()
-    assert files_in(tmp_path) == ["a.tar", "b.tar"]
+    assert (b.make(), a.make()) == (True, False)
+    assert files_in(a.out.parent) == ["a.tar", "b.tar"]
 
 
-def test_the_lines_are_sent_before_anything_can_fail(
-    log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_lines_are_sent_before_any_failure(
+    log: Log, two: list[Archive], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log.put(*a_short_run("c", ledger=NAMED))
-    one = the_archive("c", tmp_path / "c.tar", lines=True)
     with monkeypatch.context() as patched:
         patched.setattr(Archive, "_complete", failing(NO_ROOM))
         with pytest.raises(OSError, match="No space"):
-            one.make()
+            two[0].make()
     assert log.run("c").status == "archived"
-    assert one.make()
-    assert (log.types().count("run_deleted"), files_in(tmp_path)) == (1, ["c.tar"])
+    assert two[0].make()
+    assert (log.deletions(), files_in(two[0].out.parent)) == (1, ["a.tar"])
 
 
-def test_one_command_at_a_time_has_a_file(log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    log.put(*a_short_run("r"))
+def test_one_command_at_a_time_has_a_file(log: Log, one: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "FileLock", partial(FileLock, blocking=False))
-    with FileLock(tmp_path / ".r.tar.lock"), pytest.raises(Timeout):
-        the_archive("r", tmp_path / "r.tar").make()
-    assert (files_in(tmp_path), log.types().count("run_deleted")) == ([], 0)
-    assert the_archive("r", tmp_path / "r.tar").make()
+    with FileLock(one.out.with_name(".r.tar.lock")), pytest.raises(Timeout):
+        one.make()
+    assert (files_in(one.out.parent), log.deletions()) == ([], 0)
+    assert one.make()
 
 
-def test_a_broker_that_takes_only_a_part_of_an_archive_is_told_with_what_to_do(
-    log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    log.put(*a_short_run("r"))
-    one = the_archive("r", tmp_path / "r.tar")
+def test_a_broker_that_takes_a_part_is_told(log: Log, one: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     one._prepared(log)
     log.records.clear()
     monkeypatch.setattr(archive, "ThreadedPublisher", failing(NO_BROKER))
@@ -283,30 +289,33 @@ def test_a_broker_that_takes_only_a_part_of_an_archive_is_told_with_what_to_do(
 
 
 JUDGED = a_short_run("r", judged=True)
+SCORED = [a_short_trial("r", task, resolved=None, score=0.5, revision=2) for task in "xy"]
+LOST = a_short_trial("r", "y", resolved=None, failure_mode="lost")
+UNFINISHED = ".*, and only finished runs can be archived"
+WAITS, INTERRUPTED = f"waits for a judge's scores{UNFINISHED}", f"was interrupted{UNFINISHED}"
 
 
 @pytest.mark.parametrize(
     ("events", "why"),
     [
-        (a_short_run("r", None, judged=True), "waits for a judge's scores"),
-        (JUDGED, "waits for a judge's scores"),
+        (a_short_run("r", None, judged=True), WAITS),
+        (JUDGED, WAITS),
+        ([*JUDGED, *SCORED], WAITS),
+        (a_short_run("r", "Interrupted"), INTERRUPTED),
+        (a_short_run("r", "error"), INTERRUPTED),
         (
-            [*JUDGED, *(a_short_trial("r", task, resolved=None, score=0.5, revision=2) for task in "xy")],
-            "waits for a judge's scores",
+            [*a_short_run("r", None, infrastructure_failures=["lost"])[:2], LOST],
+            f"trials that may run again{UNFINISHED}",
         ),
-        (a_short_run("r", "Interrupted"), "was interrupted"),
-        (a_short_run("r", "error"), "was interrupted"),
-        (
-            [
-                *a_short_run("r", None, infrastructure_failures=["lost"])[:2],
-                a_short_trial("r", "y", resolved=None, failure_mode="lost"),
-            ],
-            "trials that may run again",
-        ),
-        (a_short_run("r", None)[:2], "is unfinished|is stalled|is running"),
+        (a_short_run("r", None)[:2], f"(is unfinished|is stalled|is running){UNFINISHED}"),
         (a_short_run("r", None), None),
         (a_short_run("r")[::3], None),
         ([*JUDGED, JUDGED[-1] | {"revision": 9, "scores_pending": False}], None),
+        # Up to it all that ever comes would be ignored, and the lines behind 2**63 - 1 would be no events.
+        (
+            [*a_short_run("r"), a_short_trial("r", "x", revision=2**63 - 1)],
+            "its event at offset 4 has a revision a day ahead",
+        ),
     ],
 )
 def test_what_is_finished_follows_r19_and_waits_for_judges_as_r13_says(
@@ -317,23 +326,17 @@ def test_what_is_finished_follows_r19_and_waits_for_judges_as_r13_says(
     if why is None:
         assert one.make()
     else:
-        said = refusal(one)
-        assert re.search(why, said)
-        assert "only finished runs can be archived" in said
-        assert files_in(tmp_path) == []
+        assert re.search(why, refusal(one))
+        assert (files_in(tmp_path), log.deletions()) == ([], 0)
 
 
-def test_rejected_records_keep_a_run_until_somebody_says_that_they_need_not(log: Log, tmp_path: Path) -> None:
-    log.put(
-        *a_short_run("r"), a_short_trial("r", "z", cost_usd="bad"), b'{"run_id":"r","type":"of_tomorrow"}'
-    )
+def test_rejected_records_keep_a_run_until_somebody_says_that_they_need_not(log: Log, one: Archive) -> None:
+    log.put(a_short_trial("r", "z", cost_usd="bad"), b'{"run_id":"r","type":"of_tomorrow"}')
     log.put(b'{"run_id":"s","type":"of_tomorrow","named":"r"}', b'r"')
-    said = refusal(the_archive("r", tmp_path / "r.tar"))
-    assert "2 records cannot be read" in said
-    assert "`streamer rejections list --run r`" in said
-    assert files_in(tmp_path) == []
-    assert the_archive("r", tmp_path / "r.tar", without_rejected=True).make()
-    assert events_in(tmp_path / "r.tar") == a_short_run("r")
+    assert re.search("2 records cannot be read.*`streamer rejections list --run r`", refusal(one))
+    assert files_in(one.out.parent) == []
+    assert replace(one, without_rejected=True).make()
+    assert events_in(one.out) == a_short_run("r")
 
 
 def test_a_file_of_another_run_that_was_broken_off_is_not_taken(log: Log, tmp_path: Path) -> None:
@@ -349,9 +352,7 @@ def test_a_file_of_another_run_that_was_broken_off_is_not_taken(log: Log, tmp_pa
     assert out.read_bytes() == (tmp_path / "moved.tar").read_bytes()
 
 
-def test_a_late_event_that_the_deletion_covers_is_not_passed_over(log: Log, tmp_path: Path) -> None:
-    log.put(*a_short_run("r"))
-    one = the_archive("r", tmp_path / "r.tar")
+def test_a_late_event_that_the_deletion_covers_is_not_passed_over(log: Log, one: Archive) -> None:
     assert one.make()
     log.put(*a_short_run("r"))
     assert not one.make()
@@ -359,114 +360,80 @@ def test_a_late_event_that_the_deletion_covers_is_not_passed_over(log: Log, tmp_
     assert "1 event arrived since" in refusal(one)
 
 
-def test_an_event_between_the_deletions_of_two_commands_is_not_passed_over(log: Log, tmp_path: Path) -> None:
+def test_an_event_between_two_deletions_is_not_passed_over(log: Log, two: list[Archive]) -> None:
     """The file ends at the first deletion, and the second one covers more."""
-    log.put(*a_short_run("r"))
-    a, b = two_of("r", tmp_path)
+    a, b = two
     of_a, of_b = a._prepared(log), b._prepared(log)
-    a._note(of_a)
-    a._send(of_a)
-    a._end(of_a)
-    between = (orjson.loads(of_a[0])["revision"] + orjson.loads(of_b[0])["revision"]) // 2
-    log.put(a_short_trial("r", "z", revision=between))
-    b._note(of_b)
-    b._send(of_b)
+    ended(a, of_a)
+    between = sum(orjson.loads(events[0])["revision"] for events in (of_a, of_b)) // 2
+    log.put(a_short_trial("c", "z", revision=between))
     with pytest.raises(CannotBeMoved, match="1 event arrived since"):
-        b._end(of_b)
-    assert files_in(tmp_path) == ["a.tar", "b.tar"]
-    for one in (a, b):
-        assert "1 event arrived since" in refusal(one)
+        ended(b, of_b)
+    assert files_in(a.out.parent) == ["a.tar", "b.tar"]
+    assert all("1 event arrived since" in refusal(one) for one in (a, b))
 
 
-def test_a_revision_far_ahead_keeps_the_run(log: Log, tmp_path: Path) -> None:
-    """Up to it all that ever comes would be ignored, and the lines behind 2**63 - 1 would be no events."""
-    log.put(*a_short_run("r"), a_short_trial("r", "x", revision=2**63 - 1))
-    assert "its event at offset 4 has a revision a day ahead" in refusal(the_archive("r", tmp_path / "r"))
-    assert files_in(tmp_path) == []
+def test_lines_that_would_be_rejected_keep_the_run(log: Log, one: Archive) -> None:
+    assert "its lines would be rejected" in refusal(replace(one, lines=lambda *_: [a_plan(run_id="")]))
+    assert (files_in(one.out.parent), log.deletions()) == ([], 0)
 
 
-def test_lines_that_would_be_rejected_keep_the_run(log: Log, tmp_path: Path) -> None:
-    log.put(*a_short_run("r"))
-    one = replace(
-        the_archive("r", tmp_path / "r.tar"), lines=lambda *_: [{"type": "run_started", "run_id": ""}]
-    )
-    assert "its lines would be rejected" in refusal(one)
-    assert (files_in(tmp_path), "run_deleted" in log.types()) == ([], False)
-
-
-def test_what_comes_while_the_file_is_written_counts(
-    log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_comes_during_writing_counts(log: Log, one: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     """R32: a late score changes the agent's numbers, and the run's own digest stays."""
-    scored = {**a_short_trial("r", "x"), "type": "trial_scored", "score": 0.9, "revision": 5}
-    del scored["resolved"]
-    log.put(*a_short_run("r"), *(a_short_trial("r", task, score=0.4, revision=2) for task in "xy"))
-    planned = log.standing("r")
-    before, one = log.run("r").digest, the_archive("r", tmp_path / "r.tar")
-    written = Archive._written
+    log.put(*(a_short_trial("r", task, score=0.4, revision=2) for task in "xy"))
+    planned, before, written = log.standing("r"), log.run("r").digest, Archive._written
 
     def late(self: Archive, *given: Any) -> Any:
-        log.put(scored)
+        log.put(a_late_score(run_id="r", task_id="x", attempt=1, score=0.9, revision=5))
         return written(self, *given)
 
     monkeypatch.setattr(Archive, "_written", late)
     assert planned is not None
     assert "has changed since the plan was made" in refusal(one, planned.digest)
-    assert (files_in(tmp_path), log.run("r").digest) == ([], before)
+    assert (files_in(one.out.parent), log.run("r").digest) == ([], before)
 
 
-def test_a_run_that_begins_again_beside_the_deletion_is_told_apart_and_needs_a_file_of_its_own(
-    log: Log, tmp_path: Path
-) -> None:
-    log.put(*a_short_run("r"))
-    one = the_archive("r", tmp_path / "r.tar")
-    [deletion, *_] = broken_off(one, log)
-    later = orjson.loads(deletion)["revision"] + 1
+def test_a_run_that_begins_again_beside_the_deletion_needs_a_file_of_its_own(log: Log, one: Archive) -> None:
+    later = orjson.loads(broken_off(one, log)[0])["revision"] + 1
     log.put(a_short_trial("r", "x", revision=later))
     assert "has started again with later events" in refusal(one)
-    log.put({"type": "run_finished", "run_id": "r", "revision": later})
+    log.put(an_end(run_id="r", revision=later))
     assert "has events other than r's" in refusal(one)
-    assert (files_in(tmp_path), events_in(one.out)) == (["r.tar"], a_short_run("r"))
-    assert log.types().count("run_deleted") == 1
-    assert the_archive("r", tmp_path / "second.tar").make()
-    assert log.types().count("run_deleted") == 2
+    assert (files_in(one.out.parent), events_in(one.out)) == (["r.tar"], a_short_run("r"))
+    assert log.deletions() == 1
+    assert replace(one, out=one.out.with_name("second.tar")).make()
+    assert log.deletions() == 2
 
 
-def test_what_came_between_comparison_and_deletion_is_in_the_file(log: Log, tmp_path: Path) -> None:
-    log.put(*a_short_run("r"))
-    one = the_archive("r", tmp_path / "r.tar")
-    events = one._prepared(log)
-    one._note(events)
+def test_what_came_between_comparison_and_deletion_is_in_the_file(log: Log, one: Archive) -> None:
     late = a_short_trial("r", "z")
-    log.put(late, events[0])
+    deletion = broken_off(one, log, sent=0)[0]
+    log.put(late, deletion)
     assert one.make()
     assert events_in(one.out) == [*a_short_run("r"), late]
 
 
-def test_files_of_others_are_not_overwritten(log: Log, tmp_path: Path) -> None:
-    log.put(*a_short_run("r"))
-    out = tmp_path / "out.tar"
-    out.write_bytes(b"mine")
-    assert "exists and has events other than r's" in refusal(the_archive("r", out))
-    assert "There is no directory" in refusal(the_archive("r", tmp_path / "no" / "out.tar"))
-    assert (out.read_bytes(), "run_deleted" in log.types()) == (b"mine", False)
+def test_files_of_others_are_not_overwritten(log: Log, one: Archive, tmp_path: Path) -> None:
+    one.out.write_bytes(b"mine")
+    assert "exists and has events other than r's" in refusal(one)
+    assert "There is no directory" in refusal(replace(one, out=tmp_path / "no" / "out.tar"))
+    assert (one.out.read_bytes(), log.deletions()) == (b"mine", 0)
 
 
-def test_links_are_refused_and_files_of_other_archives_stay(log: Log, tmp_path: Path) -> None:
-    log.put(*a_short_run("r"))
-    others = [tmp_path / ".r.tar.tar.0123abcd.partial", tmp_path / ".r.tar.note.partial"]
+def test_links_are_refused_and_files_of_other_archives_stay(one: Archive, tmp_path: Path) -> None:
+    others = [tmp_path / ".r.tar.note.partial", tmp_path / ".r.tar.tar.0123abcd.partial"]
     for file in (*others, tmp_path / ".r.tar.0123abcd.partial"):
         file.touch()
-    for link in ("r.tar", ".r.tar.deletion"):
-        (tmp_path / link).symlink_to(tmp_path / "elsewhere")
-        assert "is a symbolic link" in refusal(the_archive("r", tmp_path / "r.tar"))
-        (tmp_path / link).unlink()
-    assert the_archive("r", tmp_path / "r.tar").make()
-    assert files_in(tmp_path) == sorted(["r.tar", *(file.name for file in others)])
+    for link in (one.out, tmp_path / ".r.tar.deletion"):
+        link.symlink_to(tmp_path / "elsewhere")
+        assert "is a symbolic link" in refusal(one)
+        link.unlink()
+    assert one.make()
+    assert files_in(tmp_path) == [*(file.name for file in others), "r.tar"]
 
 
 def test_a_status_archived_of_the_harness_is_a_status_like_others(log: Log, tmp_path: Path) -> None:
-    log.put(*a_short_run("r", "archived"), {"type": "run_finished", "run_id": "empty", "status": "archived"})
+    log.put(*a_short_run("r", "archived"), an_end(run_id="empty", status="archived"))
     plan = a_plan_of(log, tmp_path)
     assert ([run for run, *_ in plan.runs], plan.kept) == (["r"], (("empty", "has no trials"),))
     assert the_archive("r", tmp_path / "r.tar").make()
@@ -478,15 +445,12 @@ def a_plan_of(log: Log, folder: Path) -> ArchivePlan:
 
 
 def test_a_plan_says_what_stays_and_what_was_broken_off(log: Log, tmp_path: Path) -> None:
-    log.put(
-        *a_short_run("p1"), *a_short_run("p2"), *a_short_run("j", judged=True), *a_short_run("i", "error")
-    )
+    log.put(*a_short_run("p1"), *a_short_run("p2"))
+    log.put(*a_short_run("j", judged=True), *a_short_run("i", "error"))
     plan = a_plan_of(log, tmp_path)
     assert [run for run, *_ in plan.runs] == ["p1", "p2"]
-    assert plan.kept == (
-        ("i", "was interrupted (error), and its trials may run again"),
-        ("j", "waits for a judge's scores"),
-    )
+    interrupted = "was interrupted (error), and its trials may run again"
+    assert plan.kept == (("i", interrupted), ("j", "waits for a judge's scores"))
     first = the_archive("p1", tmp_path / "p1.tar")
     broken_off(first, log)
     assert plan.broken_off() == []
@@ -507,23 +471,20 @@ def test_a_plan_that_was_edited_is_no_plan(log: Log, tmp_path: Path) -> None:
 
 def test_lines_are_asked_for_only_while_redis_has_the_run_and_its_baseline_has_finished(log: Log) -> None:
     log.put(*a_short_run("base", None)[:2], *a_short_run("c", ledger=NAMED))
-    lines = lines_of(Settings(), "c", PRICES)
-    with pytest.raises(CannotBeMoved, match="base, the baseline of its ledger, has not finished"):
-        lines(log, 1)
-    with pytest.raises(CannotBeMoved, match="it is no longer in Redis"):
-        lines_of(Settings(), "gone", PRICES)(log, 1)
+    unfinished = "base, the baseline of its ledger, has not finished"
+    for run, why in (("c", unfinished), ("gone", "it is no longer in Redis")):
+        with pytest.raises(CannotBeMoved, match=why):
+            lines_of(Settings(), run, PRICES)(log, 1)
 
 
 @pytest.mark.parametrize(
     ("archived", "status", "is_done"),
     [(False, None, True), (True, None, False), (True, "archived", True), (True, "completed", False)],
 )
-def test_a_deletion_is_looked_for_once_without_any_wait(
-    archived: bool, status: str | None, is_done: bool
-) -> None:
+def test_a_deletion_is_looked_for_once(archived: bool, status: str | None, is_done: bool) -> None:
     reader: Any = Log()
     if status:
-        reader.put({"type": "run_finished", "run_id": "r", "status": status})
+        reader.put(an_end(run_id="r", status=status))
     assert wait_until_deleted(reader, "r", archived=archived, seconds=0.0) is is_done
 
 
@@ -535,20 +496,17 @@ def test_a_deletion_is_looked_for_once_without_any_wait(
     ],
 )
 def test_an_error_of_disk_or_broker_ends_one_run_and_not_the_policy(
-    log: Log,
+    one: Archive,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
     part: str,
     error: Exception,
     said: str,
 ) -> None:
-    log.put(*a_short_run("r"))
     monkeypatch.setattr(archive, part, failing(error))
     monkeypatch.setattr(Archive, "_send", SEND)
-    out = tmp_path / "r.tar"
-    assert not archived(the_archive("r", out), None)
-    assert said.format(out=out) in capsys.readouterr().err
+    assert not archived(one, None)
+    assert said.format(out=one.out) in capsys.readouterr().err
 
 
 def test_an_age_in_the_future_is_refused(tmp_path: Path) -> None:
@@ -556,18 +514,16 @@ def test_an_age_in_the_future_is_refused(tmp_path: Path) -> None:
         plan_of(Settings(), tmp_path, "-3d", (), None)
 
 
-def test_without_sources_or_with_unreadable_records_it_is_no_bundle(log: Log, tmp_path: Path) -> None:
-    log.put(*a_short_run("r"))
-    assert the_archive("r", tmp_path / "r.tar").make()
-    bundle = (tmp_path / "r.tar").read_bytes()
-    harmed = changed(bundle, MANIFEST, lambda content: content.replace(b'"sources"', b'"sauces"'))
+def test_without_sources_or_with_unreadable_records_it_is_no_bundle(one: Archive) -> None:
+    assert one.make()
+    bundle = one.out.read_bytes()
     with pytest.raises(NotABundle, match=r"manifest\.json .*sources"):
-        Contents(BytesIO(harmed))
-    other = changed(bundle, MANIFEST, lambda content: content.replace(b'cs_version":', b'cs_version":10'))
+        Contents(BytesIO(replaced(bundle, MANIFEST, b'"sources"', b'"sauces"')))
+    other = members_of(replaced(bundle, MANIFEST, b'cs_version":', b'cs_version":10'))
     for line in (b"[]\n", b'{"\xff":0}\n'):
-        harmed = packed(members_of(other) | {RECORDS: line})
+        harmed = BytesIO(packed(other | {RECORDS: line}))
         with pytest.raises(NotABundle, match=r"records\.ndjson cannot be read: "):
-            archive.restore(Settings(), BytesIO(harmed), "r.tar", PRICES, wait_seconds=0.0)
+            archive.restore(Settings(), harmed, "r.tar", PRICES, wait_seconds=0.0)
 
 
 # -----------------------------------------------------------------------------
@@ -575,9 +531,7 @@ def test_without_sources_or_with_unreadable_records_it_is_no_bundle(log: Log, tm
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
-def test_a_run_moves_to_another_stack_with_its_bytes_times_and_revisions(
-    stack: Online, elsewhere: Online, tmp_path: Path
-) -> None:
+def test_a_run_moves_with_bytes_times_and_revisions(stack: Online, elsewhere: Online, tmp_path: Path) -> None:
     events = a_finished_run("moved/1")
     published(stack, events[:31], "moved/1")
     published(stack, events[31:], "moved/1")
@@ -586,52 +540,45 @@ def test_a_run_moves_to_another_stack_with_its_bytes_times_and_revisions(
     then = digests_of(stack, "moved/1", Position(at=moment))
     bundle = bundle_of(stack, "moved/1", tmp_path)
     out = tmp_path / "archive.tar"
-    done = call(stack, "archive", "moved/1", out)
-    assert (done.returncode, done.stderr.decode()) == (0, f"moved/1: archived in {out}\n")
+    done = succeeded(stack, "archive", "moved/1", out)
+    assert done.stderr.decode() == f"moved/1: archived in {out}\n"
     assert out.read_bytes() == bundle
     assert files_in(tmp_path) == ["archive.tar", "bundle.tar"]
     [deletion] = deletions(stack, "moved/1")
     assert deletion["revision"] > 10**18
     assert the_run(stack, "moved/1") == {}
 
-    done = call(elsewhere, "restore", out)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.decode() == (
-        f"moved/1: restored, {len(before)} events; Redis says the same as archive.tar\n"
-    )
-    after = log_of(elsewhere, "moved/1")
-    assert [(one.value, one.timestamp, one.key) for one in after] == [
-        (one.value, one.timestamp, one.key) for one in before
-    ]
+    done = succeeded(elsewhere, "restore", out)
+    said = f"moved/1: restored, {len(before)} events; Redis says the same as archive.tar\n"
+    assert done.stderr.decode() == said
+    sent = [(one.value, one.timestamp, one.key) for one in before]
+    assert [(one.value, one.timestamp, one.key) for one in log_of(elsewhere, "moved/1")] == sent
     assert verdict_of(elsewhere.settings, "moved/1").outcome == "equal"
     assert digests_of(elsewhere, "moved/1") == digests
     assert digests_of(elsewhere, "moved/1", Position(at=moment)) == then != digests
-    again = call(elsewhere, "restore", out)
-    assert (again.returncode, len(log_of(elsewhere, "moved/1"))) == (0, len(before))
+    succeeded(elsewhere, "restore", out)
+    assert len(log_of(elsewhere, "moved/1")) == len(before)
 
 
 def test_a_tail_that_still_has_the_files_does_not_bring_it_back(stack: Online, tmp_path: Path) -> None:
     """The one that runs on, one that starts again, and one without a journal of what it has sent."""
     job = tmp_path / "tailed"
-    assert call(stack, "simulate", "--out", job, "--trials", 6).returncode == 0
+    succeeded(stack, "simulate", "--out", job, "--trials", 6)
     environment = os.environ | stack.environment | {"HOME": str(tmp_path / "home")}
     running = subprocess.Popen([*COMMAND, "tail", str(job)], env=environment, stderr=subprocess.PIPE)
     try:
         wait_for(lambda: the_run(stack, "tailed").get("state") == "complete", "the run", 60)
         settled(stack, "tailed")
-        archived = call(stack, "archive", "tailed", tmp_path / "tailed.tar")
-        assert archived.returncode == 0, archived.stderr
+        succeeded(stack, "archive", "tailed", tmp_path / "tailed.tar")
     finally:
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=60)
     for home in ("home", "another"):
-        again = [*COMMAND, "tail", "--once", str(job)]
         env = environment | {"HOME": str(tmp_path / home)}
-        done = subprocess.run(again, env=env, capture_output=True, timeout=120)
-        assert done.returncode == 0, done.stderr
+        subprocess.run([*COMMAND, "tail", "--once", str(job)], env=env, check=True, timeout=120)
     settled(stack, "tailed")
     [deletion] = deletions(stack, "tailed")
-    events = [orjson.loads(one.value or b"") for one in log_of(stack, "tailed")]
+    events = events_of(stack, "tailed")
     assert events[-1]["type"] != "run_deleted"
     assert max(event["revision"] for event in events) == deletion["revision"]
     assert the_run(stack, "tailed") == {}
@@ -642,12 +589,9 @@ def test_a_tail_that_still_has_the_files_does_not_bring_it_back(stack: Online, t
 
 
 def killed(stack: Online, step: str, *arguments: object) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.operate.killed_archive", *map(str, arguments)],
-        env=os.environ | stack.environment | {"KILLED_AT": step},
-        capture_output=True,
-        timeout=120,
-    )
+    command = [sys.executable, "-m", "tests.operate.killed_archive", *map(str, arguments)]
+    environment = os.environ | stack.environment | {"KILLED_AT": step}
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=120)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
@@ -666,35 +610,29 @@ def test_an_archive_that_was_killed_is_made_by_the_next_try(stack: Online, step:
     published(stack, a_finished_run(run_id), run_id)
     bundle, out = bundle_of(stack, run_id, tmp_path), tmp_path / "out.tar"
     killed(stack, step, "archive", run_id, out)
-    done = call(stack, "archive", run_id, out)
-    assert done.returncode == 0, done.stderr
+    succeeded(stack, "archive", run_id, out)
     assert_archived_once(stack, run_id, out, bundle)
     assert the_run(stack, run_id) == {}
-    again = call(stack, "archive", run_id, out)
-    assert (again.returncode, b"was archived before in" in again.stderr) == (0, True)
+    assert b"was archived before in" in succeeded(stack, "archive", run_id, out).stderr
     assert_archived_once(stack, run_id, out, bundle)
 
 
 @pytest.mark.timeout(300)
-def test_a_run_keeps_its_lines_in_its_ledger_though_it_was_killed_before_they_were_sent(
-    stack: Online, tmp_path: Path
-) -> None:
+def test_a_run_killed_before_its_lines_were_sent_keeps_them(stack: Online, tmp_path: Path) -> None:
     """Inference 8a: `c` passes 14 of 20 tasks, its baseline `base` 4; the verdict outlives the run."""
-    ended = [{"type": "run_finished", "run_id": run} for run in ("base", "c")]
-    published(stack, [*BASE, *entered("c", 4, range(14)), *ended], "base", "c")
+    ends = [an_end(run_id=run) for run in ("base", "c")]
+    published(stack, [*BASE, *entered("c", 4, range(14)), *ends], "base", "c")
     before = orjson.loads(call(stack, "ledger", "nightly", "--json").stdout)
-    refused = call(stack, "archive", "base", tmp_path / "base.tar")
-    assert (refused.returncode, b"base is the baseline of ledger nightly" in refused.stderr) == (1, True)
+    refused(stack, "base is the baseline of ledger nightly", "archive", "base", tmp_path / "base.tar")
     assert deletions(stack, "base") == []
     assert files_in(tmp_path) == []
     bundle, out = bundle_of(stack, "c", tmp_path), tmp_path / "c.tar"
     killed(stack, "_send:after:1", "archive", "c", out)
-    done = call(stack, "archive", "c", out)
-    assert done.returncode == 0, done.stderr
+    succeeded(stack, "archive", "c", out)
     assert_archived_once(stack, "c", out, bundle)
     assert orjson.loads(call(stack, "ledger", "nightly", "--json").stdout) == before
     assert (the_run(stack, "c")["trials"], the_run(stack, "c")["status"]) == (0, "archived")
-    assert call(stack, "archive", "c", out).returncode == 0
+    succeeded(stack, "archive", "c", out)
     assert len(deletions(stack, "c")) == 1
 
 
@@ -708,7 +646,7 @@ def test_a_redis_that_has_lost_the_run_makes_no_archive_done(stack: Online, tmp_
     if done.returncode:
         wait_for(lambda: the_run(stack, run_id), "the run in Redis again", 60)
     settled(stack, run_id)
-    assert call(stack, "archive", run_id, out).returncode == 0
+    succeeded(stack, "archive", run_id, out)
     assert len(deletions(stack, run_id)) == 1
 
 
@@ -723,39 +661,33 @@ def test_a_run_that_redis_tells_otherwise_stays(stack: Online, tmp_path: Path) -
     before = str(store.get(key))
     summary = orjson.loads(before)
     store.set(key, orjson.dumps(summary | {"resolved": summary["resolved"] + 1}))
-    done = call(stack, "archive", "other", tmp_path / "out.tar", "--wait", 1)
-    assert (done.returncode, b"other stays: Redis and the log differ in run" in done.stderr) == (1, True)
+    said = "other stays: Redis and the log differ in run"
+    refused(stack, said, "archive", "other", tmp_path / "out.tar", "--wait", 1)
     assert (files_in(tmp_path), deletions(stack, "other")) == ([], [])
     store.set(key, before)
 
 
-def test_a_stack_that_has_the_run_or_deleted_it_takes_no_archive_of_it(
-    stack: Online, elsewhere: Online, tmp_path: Path
-) -> None:
+def test_a_stack_that_has_or_had_it_restores_none(stack: Online, elsewhere: Online, tmp_path: Path) -> None:
     out = tmp_path / "out.tar"
     published(stack, a_finished_run("twice"), "twice")
-    assert call(stack, "archive", "twice", out).returncode == 0
-    deleted = call(stack, "restore", out)
-    assert (deleted.returncode, b"twice was deleted here up to revision" in deleted.stderr) == (1, True)
+    succeeded(stack, "archive", "twice", out)
+    refused(stack, "twice was deleted here up to revision", "restore", out)
     published(elsewhere, [a_trial(run_id="twice")], "twice")
     before = len(log_of(elsewhere, "twice"))
-    live = call(elsewhere, "restore", out)
-    assert (live.returncode, b"twice exists here: the log has 1 event that" in live.stderr) == (1, True)
+    refused(elsewhere, "twice exists here: the log has 1 event that", "restore", out)
     assert len(log_of(elsewhere, "twice")) == before
 
 
-def test_a_restore_that_was_broken_off_is_ended_by_the_next(
-    stack: Online, elsewhere: Online, tmp_path: Path
-) -> None:
+def test_the_next_restore_ends_a_broken_one(stack: Online, elsewhere: Online, tmp_path: Path) -> None:
     """Half of the events are there, with their times, as a kill leaves them."""
     out = tmp_path / "out.tar"
     published(stack, a_finished_run("half"), "half")
     before = log_of(stack, "half")
-    assert call(stack, "archive", "half", out).returncode == 0
+    succeeded(stack, "archive", "half", out)
     with ThreadedPublisher(elsewhere.settings) as publisher:
         for record in before[: len(before) // 2]:
             publisher.send(Outgoing(record.key, record.value or b"", record.timestamp))
-    assert call(elsewhere, "restore", out).returncode == 0
+    succeeded(elsewhere, "restore", out)
     assert len(log_of(elsewhere, "half")) == len(before)
 
 
@@ -768,20 +700,11 @@ def test_a_bundle_of_files_or_a_damaged_one_is_not_restored(tmp_path: Path) -> N
         content[600] ^= 1
 
 
-def test_an_archive_of_other_semantics_is_restored_and_its_numbers_are_not_compared(
-    stack: Online, tmp_path: Path
-) -> None:
-    file = tmp_path / "old.tar"
+def test_the_numbers_of_an_archive_of_other_semantics_are_not_compared(stack: Online, tmp_path: Path) -> None:
+    file, ours = tmp_path / "old.tar", b'"semantics_version":%d' % SEMANTICS_VERSION
     published(stack, a_finished_run("old"), "old")
-    bundle = bundle_of(stack, "old", tmp_path)
-    ours = b'"semantics_version":%d' % SEMANTICS_VERSION
-    file.write_bytes(changed(bundle, MANIFEST, lambda content: content.replace(ours, ours + b"9")))
-    done = call(stack, "restore", file)
-    assert (done.returncode, b"of another version of the semantics" in done.stderr) == (0, True), done.stderr
-
-
-# -----------------------------------------------------------------------------
-# A policy: shown first, and done by its hash.
+    file.write_bytes(replaced(bundle_of(stack, "old", tmp_path), MANIFEST, ours, ours + b"9"))
+    assert b"of another version of the semantics" in succeeded(stack, "restore", file).stderr
 
 
 def test_a_policy_does_what_it_showed_and_nothing_else(stack: Online, tmp_path: Path) -> None:
@@ -793,8 +716,7 @@ def test_a_policy_does_what_it_showed_and_nothing_else(stack: Online, tmp_path: 
     published(stack, [event for run in runs.values() for event in run], *runs)
     folder = tmp_path / "archives"
     policy = ("archive", "--label", "policy=yes", "--older-than", "0d", folder)
-    shown = call(stack, *policy)
-    assert shown.returncode == 0, shown.stderr
+    shown = succeeded(stack, *policy)
     *lines, last = shown.stdout.decode().splitlines()
     planned = [f"{name}: archive in {folder / name}.tar, then delete" for name in ("p1", "p2", "p3")]
     assert lines == [*planned, "goes: stays (running)"]
@@ -812,10 +734,9 @@ def test_a_policy_does_what_it_showed_and_nothing_else(stack: Online, tmp_path: 
     assert (shown.returncode, shown.stdout.startswith(b"p2: archive in")) == (1, True)
     interrupted = f"the archive of p1 was interrupted: run `streamer archive p1 {folder / 'p1.tar'}`"
     assert interrupted in shown.stderr.decode()
-    done = call(stack, *policy, "--yes", plan_hash)
-    assert (done.returncode, b"p2 has changed since the plan was made" in done.stderr) == (1, True)
+    refused(stack, "p2 has changed since the plan was made", *policy, "--yes", plan_hash)
     assert [len(deletions(stack, name)) for name in runs] == [1, 0, 1, 0, 0]
     assert files_in(folder) == ["p1.tar", "p3.tar", f"plan-{plan_hash}.json"]
     plan_hash = call(stack, *policy).stdout.split()[-3].decode()
-    assert call(stack, *policy, "--yes", plan_hash).returncode == 0
+    succeeded(stack, *policy, "--yes", plan_hash)
     assert [len(deletions(stack, name)) for name in runs] == [1, 1, 1, 0, 0]
