@@ -1,4 +1,4 @@
-"""The event log folded again is what a fold of the same events says."""
+"""Whether a deployment is well, and whether what it publishes is what a fold of its log says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import itertools
 import json
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -16,19 +17,43 @@ from typing import Any
 import orjson
 import pytest
 import redis
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 from aiokafka.errors import KafkaConnectionError
 
+from streamer.client.queries import UnknownRun, WorkerStatus
+from streamer.client.readers import StateReader
+from streamer.folding.fold import Pipeline
 from streamer.folding.prices import PriceTable
+from streamer.operate import health as module
 from streamer.operate import verify
+from streamer.operate.health import (
+    Again,
+    Flow,
+    LogPosition,
+    PartitionLag,
+    StoredRejection,
+    quarantined,
+    read_health,
+    read_lags,
+    repair,
+    still_wrong,
+)
 from streamer.operate.local.processes import free_port
 from streamer.operate.verify import Verdict, Verification, fold_log
-from streamer.schemas.base import canonical_json, digest_of
-from streamer.schemas.wire import Record
+from streamer.schemas.base import SEMANTICS_VERSION, canonical_json, digest_of
+from streamer.schemas.summaries import Rejection
+from streamer.schemas.wire import TOPICS, Record
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
-from streamer.storage.kafka import Names, partition_of
+from streamer.storage.kafka import (
+    BrokerRefuses,
+    Names,
+    TopicAuthorizationFailedError,
+    TopicUnreadable,
+    partition_of,
+)
+from streamer.storage.log import read_topic
 from streamer.worker.process import ensure_topics
 from tests.client.publish.publishing import make_topics, settings_of
 from tests.operate.verifying import (
@@ -37,21 +62,258 @@ from tests.operate.verifying import (
     left_by_a_worker,
     publish,
     scatter,
+    topics_verdict,
     verdict_of,
     wait_until_published,
 )
-from tests.support.cli import streamer
-from tests.support.events import a_deletion, a_start, a_trial, folded
+from tests.support.cli import found_by, streamer
+from tests.support.events import a_deletion, a_plan, a_start, a_trial, folded
 from tests.support.online import PARTITIONS, Online, online
 from tests.support.servers import RedisServer
+from tests.support.worker_process import wait_for
+from tests.terminal.calling import lines
 from tests.worker.deployment import Deployment, trial_events
+
+THREE = tuple(PartitionLag(number, beginning=0, end=9, committed=9) for number in range(3))
+FIRST = {"partitions": [0, 2], "published_to": {"0": 9, "2": 9}}
+SECOND = {"partitions": [1], "published_to": {"1": 9}}
+
+
+def flow(*workers: dict[str, Any]) -> Flow:
+    return Flow(THREE, workers)
+
+
+def test_nothing_is_known_of_the_partitions_of_a_worker_that_is_not_heard() -> None:
+    assert flow(FIRST, SECOND).without_owner == []
+    assert flow(FIRST).without_owner == [1]
+    assert flow(SECOND, {"partitions": [], "waits": "for its group"}).without_owner == [0, 2]
+    assert flow().without_owner == [0, 1, 2]
+
+
+def test_what_an_owner_has_not_published_is_in_flight() -> None:
+    assert flow(FIRST, SECOND).in_flight is None
+    assert flow(FIRST).in_flight is None
+    behind = flow(FIRST, SECOND | {"published_to": {"1": 8}}).in_flight
+    assert behind == "workers have not published everything of partitions 1 yet"
+    assert flow(FIRST, SECOND | {"published_to": {}}).in_flight == behind
+    assert flow(SECOND | {"published_to": {}}, SECOND).in_flight is None, "its owner before is heard, too"
+    earlier = flow({"partitions": [0, 2]}, SECOND).in_flight  # of a release that does not say it
+    assert earlier == "workers have not published everything of partitions 0, 2 yet"
+
+
+def test_events_that_wait_and_workers_with_work_are_in_flight() -> None:
+    waiting = Flow((PartitionLag(0, beginning=0, end=9, committed=4),), ())
+    assert "5 events are not processed yet" in (waiting.in_flight or "")
+    said = "{} not sent everything to Redis yet".format
+    assert flow(FIRST | {"unsent": 1}, SECOND | {"catching_up": [1]}).in_flight == said("2 workers have")
+    assert flow(FIRST | {"unsent": 1}, SECOND).in_flight == said("1 worker has")
+
+
+# -----------------------------------------------------------------------------
+# Whether a deployment is well: what is away is a problem in the answer, and never an exception.
+
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SETTINGS = Settings(bootstrap="broker:9092")
+
+
+def test_where_nobody_answers_each_is_a_problem() -> None:
+    away = Settings(bootstrap=f"127.0.0.1:{free_port()}", redis=f"redis://127.0.0.1:{free_port()}/0")
+    health = read_health(away)
+    assert (health.broker_answers, health.redis_answers) == (False, False)
+    broker, store = health.problems
+    start = "Start one (streamer up, or docker compose up)"
+    assert broker == f"no Kafka broker answers at {away.bootstrap}. {start}"
+    assert "Redis" in store
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BrokerRefuses("Kafka at b:1 refuses user 'u'"), "Kafka at b:1 refuses user 'u'"),
+        (TopicAuthorizationFailedError("t"), "Kafka refused: [Error 29] TopicAuthorizationFailedError: t"),
+        (TopicUnreadable([("t", 0)], 60), "the broker at b:1 does not answer: topic 't': partitions [0]"),
+    ],
+)
+def test_a_refusal_is_not_called_silence(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    async def refuse(_: Settings) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "read_partition_counts", refuse)
+    monkeypatch.setattr(module, "_ask_redis", lambda *_: None)
+    [problem] = read_health(Settings(bootstrap="b:1")).problems
+    assert problem.startswith(said)
+
+
+def test_a_redis_that_goes_while_it_is_asked_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> None:
+        raise redis.ConnectionError("Connection reset by peer")
+
+    store = nullcontext(SimpleNamespace(get=fail))
+    monkeypatch.setattr(StateReader, "workers", lambda _: [])
+    monkeypatch.setattr("streamer.storage.redis.sync_client", lambda *_: store)
+    monkeypatch.setattr(module, "_ask_broker", lambda *_: None)
+    [problem] = read_health(Settings(redis="redis://h:1")).problems
+    assert problem.startswith("Redis at h:1 does not answer (Connection reset by peer)")
+
+
+class Answering:
+    def __init__(self) -> None:
+        self.topics = {Names().topic(topic.name): 2 for topic in TOPICS}
+        self.workers: list[WorkerStatus] = []
+        self.full = False
+
+    def worker(self, name: str = "w", silent: timedelta = timedelta(), **status: Any) -> None:
+        self.workers.append(WorkerStatus(name, NOW - silent, {"partitions": [0, 1]} | status, NOW))
+
+    def problems(self) -> list[str]:
+        return read_health(SETTINGS).problems
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Answering:
+    answering = Answering()
+
+    def ask_broker(_: Settings, health: Any) -> None:
+        health.broker_answers, health.topics = True, answering.topics
+        health.problems += module._topic_problems(answering.topics, Names())
+        health.partitions = [PartitionLag(number, 0, 5, None) for number in range(2)]
+
+    def ask_redis(_: Settings, health: Any) -> None:
+        health.redis_answers, health.workers = True, answering.workers
+        health.redis_full = answering.full
+
+    monkeypatch.setattr(module, "_ask_broker", ask_broker)
+    monkeypatch.setattr(module, "_ask_redis", ask_redis)
+    return answering
+
+
+SILENT = {"silent": timedelta(hours=1)}
+TROUBLED: dict[str, Any] = {"waits": "waits for the configuration", "unsent": 1_000, "refused": 7}
+TROUBLED |= {"outdated": ["r", "s"], "log_faults": ["a fault"]}
+TROUBLED |= {"quarantined": {"r": "why"}, "quarantined_runs": 3}
+ALL_THAT_IT_TELLS = [
+    "run 'r' is in quarantine (why)",
+    "2 more runs of worker w in quarantine",
+    "worker w waits for the configuration",
+    "worker w has 1,000 keys that Redis does not have yet",
+    "Redis refuses values of worker w (7 so far). It holds newer ones for 2 runs, like 'r'",
+    "a fault",
+]
+
+
+@pytest.mark.parametrize(
+    ("worker", "full", "problems"),
+    [
+        ({}, False, []),
+        (SILENT, False, ["no worker is running (10 events wait)"]),
+        (SILENT, True, []),  # a full Redis has no heartbeats
+        ({"partitions": [1]}, False, ["no worker owns partitions [0] (yet)"]),
+        (TROUBLED, False, ALL_THAT_IT_TELLS),
+        ({"unsent": 36, "held_up": False}, False, []),  # they are being sent
+        ({"unsent": 36, "held_up": True}, False, ["worker w has 36 keys that Redis does not have yet"]),
+    ],
+)
+def test_all_that_is_wrong_with_the_workers_is_a_problem(
+    answering: Answering, worker: dict[str, Any], full: bool, problems: list[str]
+) -> None:
+    answering.worker(**worker)
+    answering.full = full
+    said = zip(answering.problems(), problems, strict=True)
+    assert [problem[: len(begin)] for problem, begin in said] == problems
+
+
+def test_a_full_redis_is_named_until_it_has_room(idle: Online) -> None:
+    idle.worker.start()
+    with redis.Redis.from_url(idle.redis.url) as client:
+        client.config_set("maxmemory", client.info("memory")["used_memory"] + 300_000)
+
+        def full() -> list[str]:
+            return [problem for problem in read_health(idle.settings).problems if " is full: " in problem]
+
+        assert full() == []
+        events = [a_trial(run_id=f"r{n % 20}", task_id=f"t{n}") for n in range(400)]
+        asyncio.run(scatter(idle.settings, events))
+        idle.worker.wait_until(lambda: "'maxmemory'" in idle.worker.output, "Redis refuses a write")
+        wait_for(full, "status names it", 5)
+        assert "maxmemory" in full()[0]
+        client.config_set("maxmemory", 0)
+        assert full() == []
+    wait_for(lambda: not read_health(idle.settings).problems, "all is well again", 30)
+
+
+def test_topics_that_are_missing_are_named_and_no_topics_at_all_are_one_problem(answering: Answering) -> None:
+    answering.worker()
+    missing = answering.topics.popitem()[0]
+    assert answering.problems() == [f"topic {missing!r} is missing: a worker creates it when it starts"]
+    answering.topics.clear()
+    assert len(answering.problems()) == 1
+    assert answering.problems()[0].startswith("none of our topics exists")
+
+
+def test_lag_counts_what_lies_after_the_committed_offsets(idle: Online) -> None:
+    def lag() -> list[int]:
+        return [partition.lag for partition in asyncio.run(read_lags(idle.settings))]
+
+    assert lag() == [0] * PARTITIONS
+    asyncio.run(scatter(idle.settings, [a_trial(run_id="r", task_id=f"t{n}") for n in range(6)]))
+    assert lag() == [2] * PARTITIONS
+    idle.worker.start()
+    wait_for(lambda: lag() == [0] * PARTITIONS, "everything is committed", 20)
+
+
+def a_rejection(value: bytes | None, key: bytes | None = None) -> StoredRejection:
+    """What the pipeline says about a record that it does not fold."""
+    [rejected] = Pipeline().fold([Record(value, 5, partition=2, key=key)]).rejections
+    rejection = Rejection.model_validate_json(rejected.value)
+    return StoredRejection(LogPosition(0, 1), 1_700_000_000_000, rejection)
+
+
+@pytest.mark.parametrize("text", ["", "1", "1:", ":1", "1:-2", "a:b", "1:2:3", "٣:1", " 1:2"])
+def test_only_a_partition_and_an_offset_name_a_rejection(text: str) -> None:
+    with pytest.raises(ValueError, match="PARTITION:OFFSET"):
+        LogPosition.parse(text)
+
+
+def test_a_rejection_has_what_was_sent_and_names_the_run_by_it_or_by_its_key() -> None:
+    named = orjson.dumps(a_trial(run_id="r", attempt=0))
+    rejected = a_rejection(named, b"keyed"), a_rejection(b"{", b"keyed"), a_rejection(b"[1]")
+    assert [(one.run_id, one.original) for one in rejected] == [("r", named), ("keyed", b"{"), (None, b"[1]")]
+    without = a_rejection(b'{"run_id": 7}').run_id, a_rejection(None).original
+    assert (*without, a_rejection(b"x" * (3 * 1024 * 1024)).original) == (None, None, None)
+    again = [Again(rejected[1], value).key for value in (orjson.dumps(a_trial(run_id="right")), b"{")]
+    assert again == [b"right", b"keyed"]
+
+
+def test_what_the_pipeline_rejects_is_still_wrong() -> None:
+    events = a_trial(), a_trial(attempt=0), a_plan(grading_profile="no such one")
+    wrong = [still_wrong(orjson.dumps(event)) for event in events]
+    assert [one and one.code for one in wrong] == [None, "invalid_field", "unknown_grading_profile"]
+
+
+def test_the_runs_in_quarantine_are_those_of_live_workers() -> None:
+    now = datetime.now(UTC)
+    workers = [
+        WorkerStatus("one", now, {"quarantined": {"a": "why"}}),
+        WorkerStatus("two", now, {"quarantined": {"b": "because"}}),
+        WorkerStatus("dead", now - timedelta(hours=1), {"quarantined": {"c": "long ago"}}),
+        WorkerStatus("of an earlier version", now, {}),
+    ]
+    reader: Any = SimpleNamespace(workers=lambda: workers)
+    assert quarantined(reader) == {"a": "why", "b": "because"}
+
+
+def test_nobody_is_asked_to_repair_a_run_that_does_not_exist(redis_server: RedisServer) -> None:
+    with pytest.raises(UnknownRun):
+        repair(Settings(redis=redis_server.url), "nobody", wait_seconds=0)
+
 
 EVENTS = [a_trial(run_id=run, task_id=task) for run in ("one", "two") for task in ("a", "b")]
 
 
-def test_every_run_has_the_digests_of_a_fold_until_it_is_deleted(
-    embedded_broker: str, namespace: str
-) -> None:
+def test_every_run_has_a_fold_s_digests_until_it_is_deleted(embedded_broker: str, namespace: str) -> None:
     settings = make_topics(settings_of(embedded_broker, namespace))
     log_of = partial(fold_log, settings, prices=PriceTable.default())
     publish(settings, EVENTS)
@@ -70,9 +332,7 @@ def test_every_run_has_the_digests_of_a_fold_until_it_is_deleted(
     assert log.scored.get("one", {}) == {}
 
 
-def test_a_run_that_fails_on_events_newer_than_its_deletion_is_told_after_two_readings(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_that_fails_behind_its_deletion_is_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [a_trial(run_id="one", task_id="t", revision=12), a_deletion(run_id="one", revision=9)]
     readings = []
 
@@ -108,20 +368,14 @@ def deployment(
 
 
 def call(deployment: Deployment, *arguments: object) -> tuple[int, list[dict[str, Any]], str]:
-    """A command that writes JSON: exit code, objects, what it said."""
-    environment = {
-        "STREAMER_BOOTSTRAP": deployment.bootstrap,
-        "STREAMER_REDIS": deployment.redis_url,
-        "STREAMER_NAMESPACE": deployment.namespace,
-        "STREAMER_EMBEDDED": str(deployment.embedded),
-    }
-    done = streamer(*arguments, "--json", environment=environment)
+    found = found_by(deployment.settings)
+    del found["STREAMER_PARTITIONS"]  # users need not set it
+    done = streamer(*arguments, "--json", environment=found)
     assert b"Traceback" not in done.stderr, done.stderr
-    return done.returncode, [orjson.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
+    return done.returncode, lines(done.stdout), done.stderr.decode()
 
 
 def a_page(run_id: str) -> bytes:
-    """A state page of a result that nobody published."""
     event = orjson.dumps({"type": "trial_result", "run_id": run_id, "task_id": "never", "resolved": True})
     return orjson.dumps({"slots": [len(event)], "v": 1, "as_of": 3, "at": 0}) + b"\n" + event
 
@@ -146,16 +400,11 @@ def corrupt_state(deployment: Deployment) -> None:
 
 
 def corrupt_topics(deployment: Deployment) -> None:
-    """Summaries that the log knows nothing of."""
     forged = tampered(deployment.latest("run-summaries")["run 2"])
     of_tier = ("tier-summaries", "run 2|T9")
     for topic, key in (("run-summaries", "run 2"), of_tier, ("run-summaries", "ghost")):
         place = partition_of(key.split("|")[0], deployment.partitions)
         deployment.send_to(topic, place, key.encode(), forged)
-
-
-def outcomes(verdicts: list[dict[str, Any]]) -> dict[str, str]:
-    return {verdict["run_id"]: verdict["outcome"] for verdict in verdicts}
 
 
 def test_a_log_without_its_beginning_cannot_be_rebuilt_and_nothing_is_touched(deployment: Deployment) -> None:
@@ -185,22 +434,17 @@ def test_wrong_pages_summaries_and_runs_are_named_and_replaced(deployment: Deplo
     assert worker.stop() == 0
     corrupt_topics(deployment)
     code, verdicts, _ = call(deployment, "rebuild")
-    result = {verdict["run_id"]: verdict for verdict in verdicts}
-    assert code == 1
-    assert {run for run, outcome in outcomes(verdicts).items() if outcome != "equal"} == {"run 2", "ghost"}
-    assert {(d["topic"], d["key"]) for d in result["run 2"]["differences"]} == {
-        (None, "run"),
-        ("run-summaries", "run 2"),
-        ("tier-summaries", "run 2|T9"),
-    }
+    result = {one["run_id"]: one for one in verdicts if one["outcome"] != "equal"}
+    assert (code, set(result)) == (1, {"run 2", "ghost"})
+    forged = {(d["topic"], d["key"]) for d in result["run 2"]["differences"]}
+    assert forged == {(None, "run"), ("run-summaries", "run 2"), ("tier-summaries", "run 2|T9")}
     assert not result["ghost"]["in_log"]
-
     code, _, said = call(deployment, "rebuild", "--switch")
     assert (code, "epoch 6 begins" in said) == (0, True), said
     worker.start()
     deployment.wait_until_equal(worker)
     code, verdicts, _ = call(deployment, "verify", "--all", "--topics", "--wait", 30)
-    assert (code, set(outcomes(verdicts).values())) == (0, {"equal"})
+    assert (code, {one["outcome"] for one in verdicts}) == (0, {"equal"})
     assert not deployment.redis_keys("ghost") & {"run"}
     epochs = {orjson.loads(value)["epoch"] for value in deployment.latest("run-summaries").values()}
     assert epochs == {6}
@@ -226,8 +470,7 @@ def test_added_partitions_give_one_instruction_and_it_is_the_right_one(deploymen
         deployment.partitions = partitions
         stopped = deployment.worker()
         stopped.start(ready=False)
-        assert stopped.process.wait(60) == 2
-        assert stopped.output.count(instruction) == 1
+        assert (stopped.process.wait(60), stopped.output.count(instruction)) == (2, 1)
     code, [health], _ = call(deployment, "status")
     assert code == 1
     assert {instruction in problem for problem in health["problems"] if "artitions" in problem} == {True}
@@ -268,9 +511,8 @@ def test_each_difference_is_named(stack: Online) -> None:
     assert verdict_of(stack.settings, "changed").outcome == "equal", "though some is published a second later"
     keys = Keys(stack.settings.namespace)
     with client(stack) as store:
-        agent, tier, extra = (
-            keys.of_run("changed", s) for s in ("agent_model:nop:gpt-5", "tier:T0", "tier:T9")
-        )
+        parts = ("agent_model:nop:gpt-5", "tier:T0", "tier:T9")
+        agent, tier, extra = (keys.of_run("changed", part) for part in parts)
         for key, field in ((agent, "trials"), (keys.comparisons("changed"), "agents_total")):
             store.set(key, json.dumps(json.loads(str(store.get(key))) | {field: 1_000}))
         store.set(extra, str(store.get(tier)))
@@ -282,15 +524,12 @@ def test_each_difference_is_named(stack: Online) -> None:
     verdict = verdict_of(stack.settings, "changed")
     result = {difference.key: difference for difference in verdict.differences}
     assert verdict.outcome == "differs"
-    assert {key: one.fields for key, one in result.items() if one.fields} == {
-        "agent_model:nop:gpt-5": ("digest", "trials"),
-        "comparisons": ("agents_total", "digest"),
-        "in_flight": ("|stale|1|a|m||",),
-        "tasks": ("t9",),
-    }
-    assert result.keys() - {"agent_model:nop:gpt-5", "comparisons", "in_flight", "tasks"} == {
-        *("run", "tier:T0", "tier:T9")
-    }
+    assert {key: " ".join(one.fields) for key, one in result.items()} == {
+        "agent_model:nop:gpt-5": "digest trials",
+        "comparisons": "agents_total digest",
+        "in_flight": "|stale|1|a|m||",
+        "tasks": "t9",
+    } | dict.fromkeys(("run", "tier:T0", "tier:T9"), "")
     assert None not in (result["in_flight"].log, result["in_flight"].found)
     assert (result["run"].found, result["tier:T0"].found, result["tier:T9"].log) == ("unreadable", None, None)
 
@@ -336,9 +575,7 @@ def test_a_difference_does_not_count_before_the_owner_has_published_everything(i
     assert verdict_of(idle.settings, "one", wait_seconds=0.3).outcome == "differs"
 
 
-def test_a_difference_does_not_count_while_a_partition_waits_for_its_owner(
-    idle: Online, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_difference_counts_without_an_owner(idle: Online, monkeypatch: pytest.MonkeyPatch) -> None:
     left_by_a_worker(idle, "one")
     keys, number = Keys(idle.settings.namespace), partition_of("one", PARTITIONS)
     with client(idle) as store:
@@ -377,7 +614,6 @@ def heartbeat(*partitions: int, published_to: int) -> bytes:
 
 
 async def truncate(settings: Settings, partitions: Iterable[int]) -> None:
-    """Delete the first event of these partitions."""
     topic = Names(settings.namespace).trial_events
     admin = AIOKafkaAdminClient(**settings.kafka_options())
     await admin.start()
@@ -388,12 +624,92 @@ async def truncate(settings: Settings, partitions: Iterable[int]) -> None:
 
 
 @pytest.mark.kafka
-def test_a_truncated_log_cannot_be_verified(
-    kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    with online(tmp_path_factory.mktemp("cut"), kafka_bootstrap, "kafka", worker=True) as cut:
+def test_a_truncated_log_cannot_be_verified(kafka_bootstrap: str, tmp_path: Path) -> None:
+    with online(tmp_path, kafka_bootstrap, "kafka", worker=True) as cut:
         asyncio.run(scatter(cut.settings, a_run("one")))
         assert verdict_of(cut.settings, "one").outcome == "equal"
         asyncio.run(truncate(cut.settings, range(PARTITIONS)))
         verdict = verdict_of(cut.settings, "one")
     assert (verdict.outcome, "truncated" in (verdict.reason or "")) == ("unverifiable", True)
+
+
+# -----------------------------------------------------------------------------
+# Topics and Redis hold the same bytes, and verifying with the topics names what differs.
+
+
+def test_topics_and_redis_hold_the_same_bytes_after_every_kind_of_recovery(idle: Online) -> None:
+    events = a_run("one")
+    idle.worker.start()
+    for event in events[:8]:  # one by one, so that each summary has another state version
+        publish(idle.settings, [event])
+        wait_for(lambda: verdict_of(idle.settings, "one").outcome == "equal", "the event is folded")
+    assert topics_verdict(idle.settings, "one").differences == ()
+    idle.redis.flush()
+    wait_for(lambda: topics_verdict(idle.settings, "one").outcome == "equal", "Redis is filled again")
+    idle.worker.kill()
+    idle.redis.flush()
+    publish(idle.settings, events[8:])
+    idle.worker.start()
+    assert topics_verdict(idle.settings, "one").differences == ()
+
+
+def test_other_bytes_of_the_same_summary_are_a_difference_that_topics_tells(stack: Online) -> None:
+    publish(stack.settings, a_run("bytes"))
+    assert topics_verdict(stack.settings, "bytes").outcome == "equal"
+    key = Keys(stack.settings.namespace).run("bytes")
+    with client(stack) as store:
+        store.set(key, json.dumps(json.loads(str(store.get(key))) | {"state_version": 1_000}))
+    assert verdict_of(stack.settings, "bytes").outcome == "equal"
+    verdict = topics_verdict(stack.settings, "bytes")
+    assert verdict.outcome == "differs"
+    assert [(d.topic, d.fields) for d in verdict.differences] == [("run-summaries", ("state_version",))]
+
+
+def of_version_1(value: str | bytes) -> str:
+    """A summary as another version of the semantics would have published it, with its own digest."""
+    summary = json.loads(value) | {"semantics_version": 1, "trials": 1_000}
+    return json.dumps(summary | {"digest": digest_of(summary)})
+
+
+VERSIONS = f"published with semantics_version 1, compared with {SEMANTICS_VERSION}"
+ANOTHER_VERSION = f"{VERSIONS}; upgraded workers publish it again"
+
+
+async def write(settings: Settings, topic: str, *records: tuple[int, bytes, bytes | None]) -> None:
+    async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+        for partition, key, value in records:
+            await producer.send_and_wait(topic, value, key=key, partition=partition)
+
+
+def test_a_summary_of_another_semantics_version_is_said_to_be_one(idle: Online) -> None:
+    left_by_a_worker(idle, "upgraded")
+    names = Names(idle.settings.namespace)
+    key = Keys(idle.settings.namespace).run("upgraded")
+    with client(idle) as store:
+        earlier = of_version_1(str(store.get(key)))
+        store.set(key, earlier)
+    record = partition_of("upgraded", PARTITIONS), b"upgraded", earlier.encode()
+    asyncio.run(write(idle.settings, names.run_summaries, record))
+    verdict = topics_verdict(idle.settings, "upgraded")
+    assert (verdict.outcome, verdict.semantics_version) == ("differs", SEMANTICS_VERSION)
+    reasons = [(d.topic, d.reason) for d in verdict.differences]
+    assert reasons == [(topic, ANOTHER_VERSION) for topic in (None, "run-summaries")]
+    command = ("verify", "upgraded", "--wait", "1")
+    first, *others = streamer(*command, environment=idle.environment).stdout.decode().splitlines()
+    assert first == f"Compared by semantics_version {SEMANTICS_VERSION}."
+    assert f"upgraded: {ANOTHER_VERSION}" in others
+    said = json.loads(streamer(*command, "--json", environment=idle.environment).stdout)
+    assert said["semantics_version"] == SEMANTICS_VERSION
+    assert [difference["reason"] for difference in said["differences"]] == [ANOTHER_VERSION]
+
+
+def test_scored_trials_that_are_gone_are_a_difference_that_topics_tells(idle: Online) -> None:
+    left_by_a_worker(idle, "withdrawn")  # one that runs publishes them again
+    topic = Names(idle.settings.namespace).scored_trials
+    scored = [r for r in read_topic(idle.settings, topic) if r.key.startswith(b"withdrawn") and r.value]
+    asyncio.run(write(idle.settings, topic, *{(r.partition, r.key, None) for r in scored}))
+    verdict = topics_verdict(idle.settings, "withdrawn")
+    assert verdict.outcome == "differs"
+    assert {d.topic for d in verdict.differences} == {"scored-trials"}
+    assert len(verdict.differences) == 11
+    assert verdict.differences[-1].key.startswith("and ")

@@ -18,11 +18,10 @@ from streamer.storage.outbox import ThreadedPublisher, outgoing
 from tests.support.events import Event, a_plan, a_retraction, a_trial
 from tests.support.online import PARTITIONS, Online
 
-WAIT_SECONDS = 30.0
+PRICES = PriceTable.default()
 
 
 def a_run(run_id: str) -> list[Event]:
-    """Some of everything that can happen to a run."""
     trials = [
         a_trial(run_id=run_id, task_id=f"t{n % 4}", tier=f"T{n % 2}", attempt=n // 8 + 1, agent=agent)
         | {"resolved": n % 3 > 0, "score": n / 23, "revision": 1, "input_tokens": 10 * n, "output_tokens": n}
@@ -41,12 +40,8 @@ def publish(settings: Settings, events: list[Event]) -> None:
             publisher.send(outgoing(event))
 
 
-def verdict_of(
-    settings: Settings, run_id: str, wait_seconds: float = WAIT_SECONDS, *, topics: bool = False
-) -> Verdict:
-    verification = Verification(
-        settings, prices=PriceTable.default(), wait_seconds=wait_seconds, topics=topics
-    )
+def verdict_of(settings: Settings, run_id: str, wait_seconds: float = 30, *, topics: bool = False) -> Verdict:
+    verification = Verification(settings, prices=PRICES, wait_seconds=wait_seconds, topics=topics)
     [verdict] = verification.verify(run_id)
     return verdict
 
