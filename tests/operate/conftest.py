@@ -12,9 +12,6 @@ from tests.web.report.conftest import environment, feed, settings
 
 __all__ = ["environment", "feed", "settings", "stack"]
 
-# -----------------------------------------------------------------------------
-# Deployments with Kafka and Redis: with a worker, or with one that is still to be started.
-
 
 @pytest.fixture(params=ENGINES, scope="module")
 def engine(request: pytest.FixtureRequest) -> tuple[str, str]:
@@ -29,6 +26,5 @@ def stack(engine: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def idle(engine: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
-    """A deployment whose worker is not running yet."""
     with online(tmp_path_factory.mktemp("idle"), engine[1], engine[0], worker=False) as result:
         yield result

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 
 import redis
@@ -18,13 +17,7 @@ SECRET = "s3cr3t-t0ken"
 
 
 class Receiver:
-    """Use it as a context manager.
-
-    Attributes:
-        taken: title and body of each notice that was taken.
-        refusals: so many posts are refused from now on.
-        posts: how many posts there were, refused ones included.
-    """
+    """A context manager that keeps title and body of each notice, and refuses so many posts from now on."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, str]] = []
@@ -53,12 +46,10 @@ class Receiver:
 
     @property
     def titles(self) -> list[str]:
-        """Titles of what was taken, in order."""
         with self._lock:
             return [title for title, _ in self.taken]
 
     def expect(self, *titles: str) -> None:
-        """Wait until exactly these titles were taken, in any order."""
         wait_for(lambda: len(self.titles) >= len(titles), f"the notices {titles}")
         taken = self.titles
         assert sorted(taken) == sorted(titles), taken
@@ -67,9 +58,7 @@ class Receiver:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
 from tests.operate.verifying import publish
 from tests.support.cli import staying, streamer
-from tests.support.events import a_deletion, a_plan, a_retraction, a_trial, summarised
+from tests.support.events import a_deletion, a_plan, a_retraction, a_trial, an_end, summarised
 from tests.support.installation import bare_environment
 from tests.support.online import Online, online
 from tests.support.peers import collector, peer_environment
@@ -48,9 +49,6 @@ SERVER_SECONDS = 300.0
 RUN = "night/'ly|1"
 SECRET = "s3cr3t"
 AGENT = {"agent": "own:er", "model": "gpt-5", "run_id": RUN}
-
-# -----------------------------------------------------------------------------
-# Numbers and names.
 
 
 def test_numbers_are_those_of_the_boards_and_an_unknown_one_is_missing() -> None:
@@ -70,13 +68,8 @@ def test_a_name_of_the_convention_can_be_another_and_nothing_else_can() -> None:
 
 def test_a_deleted_agent_is_one_event_without_a_score() -> None:
     [event] = evaluations(Change("r", "a%3Ab:m", None, None, 1), "", renamed(["streamer.run.id=run"]))
-    assert event == {
-        "gen_ai.agent.name": "a:b",
-        "gen_ai.request.model": "m",
-        "run": "r",
-        "streamer.namespace": "",
-        "streamer.deleted": True,
-    }
+    agent = {"gen_ai.agent.name": "a:b", "gen_ai.request.model": "m"}
+    assert event == agent | {"run": "r", "streamer.namespace": "", "streamer.deleted": True}
 
 
 @pytest.mark.parametrize(
@@ -109,18 +102,20 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"file://{tmp_path}/store"
 
 
-def kept(store: str, view: int = 3) -> dict[str, Any]:
-    """The runs of MLflow by our names for them."""
+def client_of(store: str) -> Any:
     from mlflow import MlflowClient
 
-    client = MlflowClient(tracking_uri=store)
+    return MlflowClient(tracking_uri=store)
+
+
+def kept(store: str, view: int = 3) -> dict[str, Any]:
+    client = client_of(store)
     there = client.get_experiment_by_name("e")
     runs = client.search_runs([there.experiment_id], run_view_type=view) if there else []
     return {run.data.tags.get("streamer.agent_model", run.data.tags["streamer.run_id"]): run for run in runs}
 
 
 def changes(*events: dict[str, Any], version: tuple[int, int] = (0, 1), at_ms: int = 1000) -> list[Change]:
-    """What the topics say of the runs and agents in these events."""
     return [
         Change(said["run_id"], said.get("agent_model"), said, version, at_ms)
         for said in summarised(events).values()
@@ -143,24 +138,19 @@ def forwarded(monkeypatch: pytest.MonkeyPatch, sink: Any, given: Iterable[Change
         for change in given:
             if (change.agent_model is None) == (feed == "run"):
                 key = "|".join(filter(None, (change.run_id, change.agent_model)))
-                message = change.summary and change.summary | {
-                    "epoch": change.version[0],
-                    "state_version": change.version[1],
-                }
-                value = None if message is None else json.dumps(message).encode()
+                version = dict(zip(("epoch", "state_version"), change.version or (), strict=False))
+                message = change.summary and change.summary | version
+                value = json.dumps(message).encode() if message else None
                 yield Update(key, value, message, change.at_ms)
                 await asyncio.sleep(0.05)
         on_caught_up()
         await asyncio.Event().wait()
 
-    async def run() -> None:
-        forwarder = forward.Forwarder(Settings(), sink, said.append, lambda _: True)
-        await forwarder.run(asyncio.Event(), once=True)
-
     monkeypatch.setattr(forward, "subscribe", subscribe)
     monkeypatch.setattr(forward, "RETRY_SECONDS", (0.01, 0.01, 0.01))
+    forwarder = forward.Forwarder(Settings(), sink, said.append, lambda _: True)
     try:
-        asyncio.run(run())
+        asyncio.run(forwarder.run(asyncio.Event(), once=True))
     except NotTaken as error:
         said.append(f"ended: {error}")
     return said
@@ -177,23 +167,20 @@ def test_an_address_that_mlflow_cannot_use_is_not_printed(url: str) -> None:
 
 
 def test_names_that_mlflow_would_refuse_arrive_as_others(store: str) -> None:
-    names = ["a//b", "..", "c/../d", "e/", "/f", "x" * 60]
+    names = {"a//b": "a/_/b", "..": "__", "c/../d": "c/__/d", "e/": "e/_", "/f": "_/f", "x" * 60: "x" * 60}
     labels = {"k/../(l)": "1", "p//": "2"} | {f"l{number}": "v" for number in range(98)}
     plan = a_plan(labels=labels, display_name="n" * 300)
     trial = a_trial(agent="a" * 128, model="m" * 128, metrics=dict.fromkeys(names, 1.0))
     taken(store, changes(plan, trial))
     [agent] = [run for name, run in kept(store).items() if name.startswith("aaa")]
-    metrics = {"a/_/b", "__", "c/__/d", "e/_", "_/f", "x" * 60}
-    assert {f"metrics/{name}" for name in metrics} <= agent.data.metrics.keys()
+    assert {f"metrics/{name}" for name in names.values()} <= agent.data.metrics.keys()
     tags = kept(store)["run-1"].data.tags
     assert tags.keys() >= {"label.k/__/_l_", "label.p/_/_", "label.l97"}
     assert tags["streamer.state_version"] == "1"
     assert (len(agent.info.run_name), kept(store)["run-1"].info.run_name) == (250, "n" * 250)
 
 
-def test_what_mlflow_refuses_for_good_is_said_once_and_holds_nothing_up(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_mlflow_refuses_for_good_is_said_once(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forward, "_name", str)  # as if MLflow refused more than we know of
     bad, good = a_trial(run_id="bad", metrics={"a//b": 1.0}), a_trial(run_id="good")
     sink = MlflowSink(store, "e", "")
@@ -208,10 +195,7 @@ def test_what_mlflow_refuses_for_good_is_said_once_and_holds_nothing_up(
 
 
 def test_a_run_that_somebody_deleted_in_mlflow_is_found_as_it_is(store: str) -> None:
-    from mlflow import MlflowClient
-
-    sink = taken(store, changes(a_trial()))
-    client = MlflowClient(tracking_uri=store)
+    sink, client = taken(store, changes(a_trial())), client_of(store)
     for run in kept(store).values():
         client.delete_run(run.info.run_id)
     for change in changes(a_trial(), a_trial(task_id="t2"), version=(0, 2), at_ms=2000):
@@ -220,10 +204,7 @@ def test_a_run_that_somebody_deleted_in_mlflow_is_found_as_it_is(store: str) -> 
 
 
 def test_an_experiment_that_somebody_deleted_in_mlflow_is_named(store: str) -> None:
-    from mlflow import MlflowClient
-
-    sink = taken(store, changes(a_trial()))
-    client = MlflowClient(tracking_uri=store)
+    sink, client = taken(store, changes(a_trial())), client_of(store)
     experiment = client.get_experiment_by_name("e").experiment_id
     client.delete_experiment(experiment)
     late = changes(a_trial(run_id="late"))
@@ -263,41 +244,26 @@ def test_a_stack_that_was_wiped_goes_on_in_the_same_run(store: str) -> None:
     assert {run.data.metrics["trials"] for run in kept(store).values()} == {1.0}
 
 
-@pytest.mark.parametrize(
-    ("status", "word"),
-    [
-        ("Failed", "FAILED"),
-        ("error", "FAILED"),
-        ("CANCELLED", "KILLED"),
-        ("interrupted", "KILLED"),
-        ("ok", "FINISHED"),
-    ],
-)
-def test_the_status_of_an_end_is_read_in_either_case(store: str, status: str, word: str) -> None:
-    taken(store, changes(a_trial(), {"type": "run_finished", "run_id": "run-1", "status": status}))
-    assert {run.info.status for run in kept(store).values()} == {word}
+STATUSES = {"Failed": "FAILED", "error": "FAILED", "CANCELLED": "KILLED", "interrupted": "KILLED"}
+STATUSES["ok"] = "FINISHED"
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_the_status_of_an_end_is_read_in_either_case(store: str, status: str) -> None:
+    taken(store, changes(a_trial(), an_end(status=status)))
+    assert {run.info.status for run in kept(store).values()} == {STATUSES[status]}
 
 
 def test_nothing_is_handed_on_before_the_topics_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A state that a later record of the topic replaces would be a step of its own."""
 
-    class Listed:
-        name, feeds = "list", forward.FEEDS
-
-        def __init__(self) -> None:
-            self.taken: list[tuple[str | None, int]] = []
-
-        def take(self, change: Change) -> None:
-            self.taken.append((change.agent_model, change.at_ms))
-
-    sink = Listed()
-    given = [
-        change
-        for n in (1, 2, 3)
-        for change in changes(*(a_trial(task_id=f"t{k}") for k in range(n)), version=(0, n), at_ms=n)
-    ]
+    given, taken = list[Change](), list[Change]()
+    for n in (1, 2, 3):
+        given += changes(*(a_trial(task_id=f"t{k}") for k in range(n)), version=(0, n), at_ms=n)
+    sink = SimpleNamespace(name="list", feeds=forward.FEEDS, take=taken.append)
     assert forwarded(monkeypatch, sink, given) == []
-    assert sorted(sink.taken, key=str) == [("terminus:gpt-5", 3), (None, 3)]
+    assert {(change.agent_model, change.at_ms) for change in taken} == {("terminus:gpt-5", 3), (None, 3)}
+    assert len(taken) == 2
 
 
 def test_mlflow_that_is_away_is_said_without_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,8 +274,8 @@ def test_mlflow_that_is_away_is_said_without_its_address(monkeypatch: pytest.Mon
     assert SECRET not in "".join(said)
 
 
-class Receiver(BaseHTTPRequestHandler):
-    """A collector that answers what it is told to, and keeps what it took."""
+class Refusing(BaseHTTPRequestHandler):
+    """A collector that refuses until its status is another, and keeps what it took."""
 
     status, taken = 503, list[bytes]()
 
@@ -329,7 +295,7 @@ def test_what_a_collector_refused_is_sent_whole_once_it_takes_it(monkeypatch: py
 
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     [change] = [one for one in changes(a_trial()) if one.agent_model]
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Receiver,), {"taken": []}))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -337,13 +303,13 @@ def test_what_a_collector_refused_is_sent_whole_once_it_takes_it(monkeypatch: py
         sink = OtlpSink(url, "", renamed([]))
         with pytest.raises(NotTaken, match="export failed"):
             sink.take(change)
-        server.RequestHandlerClass.status = 200
+        monkeypatch.setattr(Refusing, "status", 200)
         sink.take(change)
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
-    [body] = server.RequestHandlerClass.taken
+    [body] = Refusing.taken
     request = ExportLogsServiceRequest.FromString(body)
     records = request.resource_logs[0].scope_logs[0].log_records
     assert len(records) == len(list(evaluations(change, "", renamed([])))) > 5
@@ -362,16 +328,9 @@ def stack(embedded_broker: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @contextmanager
 def serving(log: Path, command: list[object], cwd: Path, url: str) -> Iterator[None]:
-    """A server of another project, from when it answers to the end of the block."""
+    words, own = list(map(str, command)), bare_environment(cwd)
     with log.open("wb") as out:
-        process = subprocess.Popen(
-            list(map(str, command)),
-            cwd=cwd,
-            env=bare_environment(cwd),
-            stdout=out,
-            stderr=out,
-            process_group=0,
-        )
+        process = subprocess.Popen(words, cwd=cwd, env=own, stdout=out, stderr=out, process_group=0)
     try:
         wait_for(lambda: answers(url) or process.poll() is not None, f"an answer at {url}", SERVER_SECONDS)
         assert process.poll() is None, log.read_text()
@@ -417,7 +376,7 @@ def trial(number: int, *, resolved: bool, **fields: Any) -> dict[str, Any]:
 
 
 PLAN = a_plan(run_id=RUN, tasks=4, benchmark="tb", display_name="Nightly")
-FINISHED = {"type": "run_finished", "run_id": RUN, "status": "completed"}
+FINISHED = an_end(run_id=RUN, status="completed")
 
 
 @pytest.mark.peer
@@ -432,9 +391,7 @@ def test_mlflow_has_live_steps_corrections_after_the_end_and_deletions(
     store = ("--backend-store-uri", "sqlite:///mlflow.db", "--artifacts-destination", tmp_path / "files")
     command = [mlflow / "bin" / "mlflow", "server", "--port", port, "--workers", "1", *store]
     with serving(tmp_path / "server.log", command, tmp_path, f"{url}/health"):
-        from mlflow import MlflowClient
-
-        client = MlflowClient(tracking_uri=url)
+        client = client_of(url)
 
         def runs(view: int = 3) -> dict[str, Any]:
             there = client.get_experiment_by_name("nightlies")
@@ -470,12 +427,12 @@ def test_mlflow_has_live_steps_corrections_after_the_end_and_deletions(
         assert [point.step for point in history] == sorted(point.step for point in history)
         publish(stack.settings, [trial(3, resolved=False)])  # nobody follows now
         the_agent(stack, 2)
-        done = streamer("forward", *given, "--once", environment=stack.environment)
-        assert done.returncode == 0, done.stderr
-        assert value("trials") == 2
-        points = len(client.get_metric_history(agent.info.run_id, "trials"))
-        assert streamer("forward", *given, "--once", environment=stack.environment).returncode == 0
-        assert len(client.get_metric_history(agent.info.run_id, "trials")) == points
+        points = []
+        for _ in range(2):
+            done = streamer("forward", *given, "--once", environment=stack.environment)
+            assert (done.returncode, value("trials")) == (0, 2), done.stderr
+            points.append(len(client.get_metric_history(agent.info.run_id, "trials")))
+        assert points[0] == points[1]
         with forwarding(stack, tmp_path / "again.log", *given):
             publish(stack.settings, [a_deletion(run_id=RUN, revision=10)])
             wait_for(lambda: runs(1) == {}, "no run left in MLflow")
@@ -495,24 +452,18 @@ service:
 
 
 def received(out: Path) -> list[tuple[str, int, dict[str, Any]]]:
-    """Name, time and attributes of each event that the collector wrote."""
+    batches = map(json.loads, out.read_text().splitlines() if out.exists() else ())
+    scopes = [scope for batch in batches for of in batch["resourceLogs"] for scope in of["scopeLogs"]]
     events = []
-    for line in out.read_text().splitlines() if out.exists() else ():
-        for resource in json.loads(line)["resourceLogs"]:
-            for scope in resource["scopeLogs"]:
-                for record in scope["logRecords"]:
-                    attributes = {
-                        one["key"]: next(iter(one["value"].values())) for one in record["attributes"]
-                    }
-                    events.append((record["eventName"], int(record["timeUnixNano"]), attributes))
+    for record in (record for scope in scopes for record in scope["logRecords"]):
+        attributes = {one["key"]: next(iter(one["value"].values())) for one in record["attributes"]}
+        events.append((record["eventName"], int(record["timeUnixNano"]), attributes))
     return events
 
 
 @pytest.mark.peer
 @pytest.mark.timeout(900)
-def test_a_collector_has_each_number_and_what_it_missed_comes_when_it_is_back(
-    stack: Online, tmp_path: Path
-) -> None:
+def test_a_collector_has_each_number_and_gets_what_it_missed(stack: Online, tmp_path: Path) -> None:
     program, port, out = collector(), free_port(), tmp_path / "events.json"
     configuration = tmp_path / "collector.yaml"
     configuration.write_text(CONFIGURATION.format(port=port, out=out))
@@ -521,8 +472,8 @@ def test_a_collector_has_each_number_and_what_it_missed_comes_when_it_is_back(
     own = {"run_id": "otlp-run", "agent": "a", "model": "m"}
     command: list[object] = [program, "--config", f"file:{configuration}"]
 
-    def scores(name: str) -> list[Any]:
-        key = "gen_ai.evaluation.score.value"
+    def scores(name: str, part: str = "value") -> list[Any]:
+        key = f"gen_ai.evaluation.score.{part}"
         return [said.get(key) for _, _, said in received(out) if said.get("gen_ai.evaluation.name") == name]
 
     with forwarding(stack, tmp_path / "log", *given) as log:
@@ -530,27 +481,21 @@ def test_a_collector_has_each_number_and_what_it_missed_comes_when_it_is_back(
         wait_for(lambda: "gets no results" in log.read_text(), "that nobody listens", 90)
         with serving(tmp_path / "collector.log", command, tmp_path, f"http://127.0.0.1:{port}/"):
             wait_for(lambda: scores("accuracy")[-1:] == [1.0], "what waited", 90)
-            ended = {"type": "run_finished", "run_id": "otlp-run", "status": "completed"}
+            ended = an_end(run_id="otlp-run", status="completed")
             publish(stack.settings, [a_trial(task_id="t2", resolved=False, **own), ended])
             wait_for(lambda: scores("accuracy")[-1:] == [0.5], "the second trial", 60)
             publish(stack.settings, [a_trial(task_id="t2", resolved=True, revision=2, **own)])
             wait_for(lambda: scores("accuracy")[-1:] == [1.0], "a correction after the end", 60)
             publish(stack.settings, [a_deletion(run_id="otlp-run", revision=9)])
-            wait_for(
-                lambda: any("streamer.deleted" in said for *_, said in received(out)), "the deletion", 60
-            )
+            wait_for(lambda: any("streamer.deleted" in of for *_, of in received(out)), "the deletion", 60)
     assert SECRET not in log.read_text()
     assert "OTLP gets results again" in log.read_text()
     events = received(out)
     assert {name for name, *_ in events} == {"eval.result"}
-    versions = [
-        (at, int(said["streamer.epoch"]), int(said["streamer.state_version"]))
-        for _, at, said in events
-        if said.get("gen_ai.evaluation.name") == "accuracy"
-    ]
+    of_accuracy = [(at, said) for _, at, said in events if said.get("gen_ai.evaluation.name") == "accuracy"]
+    versions = [(at, int(of["streamer.epoch"]), int(of["streamer.state_version"])) for at, of in of_accuracy]
     assert versions == sorted(versions)
-    last = [said for *_, said in events if said.get("gen_ai.evaluation.name") == "accuracy"][-1]
+    last = of_accuracy[-1][1]
     assert (last["gen_ai.agent.name"], last["gen_ai.request.model"]) == ("a", "m")
     assert (last["streamer.run.id"], last["streamer.trials"]) == ("otlp-run", "2")
-    grades = [said for *_, said in events if said.get("gen_ai.evaluation.name") == "grade"]
-    assert grades[-1]["gen_ai.evaluation.score.label"]
+    assert scores("grade", "label")[-1]

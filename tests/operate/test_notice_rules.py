@@ -1,13 +1,14 @@
-"""A budget that will be passed: only once the whole interval of the forecast lies above it."""
+"""What a watch tells of runs, ledgers, rejections and forecasts, each once: by rules alone."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from streamer.folding.fold import fold_records
+from streamer.operate.notice_delivery import QUIET, RejectionRate
 from streamer.operate.notice_rules import (
     MAX_NAME,
     Decider,
@@ -19,14 +20,53 @@ from streamer.operate.notice_rules import (
     budget_ahead,
     named,
 )
-from streamer.schemas.base import canonical_json
-from streamer.schemas.wire import records_of_lines
 from streamer.views.decide.history import Decision
 from streamer.views.decide.ledger import LedgerCandidate, LedgerResult
-from tests.operate.watching import MINUTE, NOW, RULES, Watching, agent, run
-from tests.support.builders import a_tier_change, an_agent_model_change
-from tests.support.events import Event, a_plan, a_trial, summarised
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
+from tests.support.cli import streamer
+from tests.support.events import Event, a_plan, a_trial, an_end, summarised
 from tests.web.report.reporting import HOSTILE
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+RULES = Rules(budget_usd=10.0, stalled_after=10 * MINUTE, rejections_per_minute=3)
+
+
+def run(version: int = 0, **fields: Any) -> dict[str, Any]:
+    return a_run_change("r", version=version, **fields).summary or {}
+
+
+def agent(grade: str | None, version: int = 0, name: str = "a", **fields: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"means": {"composite_score": 0.5}, "grade": grade} | fields
+    return an_agent_model_change("r", name, "m", version=version, **given).summary or {}
+
+
+class Watching:
+    """A decider of one run, and its memory as it would be written down."""
+
+    def __init__(self, *, new: bool = True, remembered: dict[str, str] | None = None) -> None:
+        self.decider = Decider(RULES)
+        self.written: dict[str, str] = dict(remembered or {})
+        self.decider.begin("r", self.written, new=new)
+
+    def take(self, *summaries: dict[str, Any], at: datetime = NOW) -> list[str]:
+        """Keys of the notices that these give reason to, each delivered at once."""
+        notices = [notice for summary in summaries for notice in self.decider.take(summary, at)]
+        return [notice.key for notice in self.deliver(notices)]
+
+    def tick(self, at: datetime) -> list[str]:
+        return [notice.key for notice in self.deliver(self.decider.tick(at))]
+
+    def again(self) -> Watching:
+        return Watching(new=False, remembered=self.written)
+
+    def deliver(self, notices: list[Notification]) -> list[Notification]:
+        self.written |= self.decider.changed("r")
+        for notice in notices:
+            self.written[notice.key] = "told"
+            self.decider.delivered(notice)
+        return notices
+
 
 HALF_DONE = {"progress": {"done": 50, "planned": 200}}
 
@@ -81,10 +121,7 @@ STORIES: dict[str, list[Step]] = {
         ([agent("B", 4), agent("B", 5)], ["grade:agent_model=a:m:B"]),
     ],
     "a grade that swings is one notice per grade": [
-        (
-            [agent(grade, at) for at, grade in enumerate("CBCBCBCB")],
-            [f"grade:agent_model=a:m:{g}" for g in "BC"],
-        )
+        (list(map(agent, "CBCBCBCB", range(8))), [f"grade:agent_model=a:m:{grade}" for grade in "BC"])
     ],
     "grades of tiers are notices, not of agents within them and of baselines": [
         ([tier("C", 0), tier("B", 1)], ["grade:tier=T0:B"]),
@@ -120,11 +157,8 @@ def test_each_change_is_one_notice(story: str) -> None:
 
 def test_named_metrics_change_no_notice() -> None:
     def told(**fields: Any) -> list[str]:
-        plan = a_plan(
-            run_id="r", tasks=1, attempts=1, metrics={"reward": {}}, primary_metric="metrics/reward"
-        )
-        result = summarised([plan, a_trial(run_id="r", **fields)])
-        return Watching().take(*result.values())
+        plan = a_plan(run_id="r", tasks=1, metrics={"reward": {}}, primary_metric="metrics/reward")
+        return Watching().take(*summarised([plan, a_trial(run_id="r", **fields)]).values())
 
     assert told(metrics={"reward": 0.5, "style": 2.0}) == told()
     assert "started" in told()
@@ -134,25 +168,14 @@ def test_r31_the_end_without_verdicts_brings_the_primary_metric_and_the_trials_b
     """It said "a:m: grade –, accuracy –, cost –", without any number, and "3 of 2 planned trials"."""
     says = {"metrics": {"lat": {"direction": "lower", "label": "Latency"}}, "primary_metric": "metrics/lat"}
     plan = a_plan(run_id="r", tasks=2, attempts=1, **says)
-    slot = {"run_id": "r", "score": None, "resolved": None, "agent": "a", "model": "m"}
-    trials = [a_trial(**slot, task_id=f"t{n}", cost_usd=None, metrics={"lat": n}) for n in range(3)]
-    summaries = summarised([plan, *trials, {"type": "run_finished", "run_id": "r"}]).values()
-    [last], agents = (
-        [one for one in summaries if one["type"] == kind] for kind in ("run_summary", "agent_model_summary")
-    )
+    slot = {"run_id": "r", "resolved": None, "agent": "a", "model": "m"}
+    trials = [a_trial(**slot, task_id=f"t{n}", metrics={"lat": n}) for n in range(3)]
+    *agents, last = summaries(plan, *trials, an_end(run_id="r"))
     [_, finished] = a_decider().take(last, NOW, agents)
     assert finished.body.splitlines() == [
         "3 trials, more than the 2 planned, 3 trials, no verdicts, accuracy –, cost –",
         "a:m: Latency 1.00, grade –, accuracy –, cost –",
     ]
-
-
-def test_the_end_brings_the_board_without_baselines() -> None:
-    agents = [agent("B", name="worse"), agent("S", name="nop", baseline=True)]
-    [_, finished] = a_decider().take(run(1, **COMPLETED), NOW, agents)
-    assert finished.title == "r finished (completed)"
-    assert "worse:m: grade B" in finished.body
-    assert "nop" not in finished.body
 
 
 def test_a_notice_says_that_the_plan_is_incomplete() -> None:
@@ -161,23 +184,21 @@ def test_a_notice_says_that_the_plan_is_incomplete() -> None:
     assert "1 trial (plan not complete yet), 1 of 1 trial resolved" in started.body
 
 
-def test_a_grade_is_told_with_what_it_rests_on_and_the_board_begins_with_the_best_pass_rate() -> None:
+def test_a_grade_is_told_with_its_basis_and_the_board_begins_with_the_best_and_has_no_baselines() -> None:
     decider = a_decider()
     judged = {"grade_basis": "composite_median", "grade_score": 0.8475, "grade_provisional": True}
     decider.take(agent("B", 1), NOW)
     [notice] = decider.take(agent("C", 2, **judged), NOW)
     assert notice.title == "r a:m: grade B → C (judge awaited)"
     assert notice.body.startswith("Grade C (judge awaited) by composite 0.8475, 1 trial")
-    rates = {"low": 0.25, "high": 0.5}
-    agents = [
-        an_agent_model_change("r", name, "m", means={"pass_rate": rate}).summary or {}
-        for name, rate in rates.items()
-    ]
+    agents = [agent("B", name=name, means={"pass_rate": at}) for name, at in (("low", 0.25), ("high", 0.5))]
+    agents.append(agent("S", name="nop", baseline=True))
     ended = run(3, status="completed", progress={"done": 4, "planned": 4}, agent_models=2)
     [_, complete] = decider.take(ended, NOW, agents)
     assert complete.title == "r complete"
     assert "all agents 100.0 %" in complete.body
-    assert complete.body.index("high:m") < complete.body.index("low:m")
+    assert complete.body.index("high:m: grade B") < complete.body.index("low:m: grade B")
+    assert "nop" not in complete.body
 
 
 def test_what_was_done_before_anybody_watched_is_not_told_but_a_budget_that_is_passed_is() -> None:
@@ -193,10 +214,8 @@ def test_what_a_process_left_on_the_way_the_next_one_sends() -> None:
     left = {"started": "pending", "grade:agent_model=a:m": "B", "grade:agent_model=a:m:B": "pending"}
     decider.begin("r", left, new=False)
     notices = decider.take(run(3), NOW) + decider.take(agent("B", 3), NOW)
-    assert [(notice.key, notice.again) for notice in notices] == [
-        ("started", True),
-        ("grade:agent_model=a:m:B", True),
-    ]
+    sent = [(notice.key, notice.again) for notice in notices]
+    assert sent == [("started", True), ("grade:agent_model=a:m:B", True)]
 
 
 def test_silence_is_told_once_and_each_further_stall_must_last_twice_as_long() -> None:
@@ -215,11 +234,7 @@ def test_silence_is_told_once_and_each_further_stall_must_last_twice_as_long() -
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"status": "completed"},
-        {"progress": {"done": 4, "planned": 4}},
-        {"last_event_at": "2025-12-30T00:00:00Z"},
-    ],
+    [COMPLETED, {"progress": {"done": 4, "planned": 4}}, {"last_event_at": "2025-12-30T00:00:00Z"}],
     ids=["finished", "everything planned is in", "silent for days before the watch"],
 )
 def test_a_run_that_nobody_waits_for_does_not_stall(fields: dict[str, Any]) -> None:
@@ -250,7 +265,7 @@ def test_names_mention_no_user_and_link_nowhere(name: str) -> None:
     decider = a_decider(f"{name} 1", rules=RULES)
     plan = a_plan(run_id=f"{name} 1", display_name=name)
     trial = a_trial(run_id=f"{name} 1", agent=name, cost_usd=99.0)
-    end = {"type": "run_finished", "run_id": f"{name} 1", "status": name}
+    end = an_end(run_id=f"{name} 1", status=name)
     *agents, run = summaries(plan, trial, end)
     notices = decider.take(run, NOW, agents)
     assert [notice.key for notice in notices] == ["started", f"finished:{name}", "budget:10.0"]
@@ -275,17 +290,13 @@ PLAN = a_plan(tasks=TASKS, attempts=1)
 
 
 def trials(agent: str, passed: int, failed: int) -> list[Event]:
-    outcomes = [True] * passed + [False] * failed
-    return [
-        a_trial(agent=agent, task_id=task, resolved=ok) for task, ok in zip(TASKS, outcomes, strict=False)
-    ]
+    outcomes = zip(TASKS, [True] * passed + [False] * failed, strict=False)
+    return [a_trial(agent=agent, task_id=task, resolved=ok) for task, ok in outcomes]
 
 
 def summaries(*events: Event) -> list[dict[str, Any]]:
-    """Agents by name, the run last."""
-    folding = fold_records(records_of_lines(map(canonical_json, events)))
-    kinds = ("agent_model", "run")
-    return [change.summary or {} for change in folding.summaries() if change.kind in kinds]
+    kinds = ("agent_model_summary", "run_summary")
+    return [summary for summary in summarised(events).values() if summary["type"] in kinds]
 
 
 def race(*events: Event) -> tuple[Race, dict[str, Any]]:
@@ -362,23 +373,18 @@ def test_each_notice_comes_once_with_what_it_depends_on() -> None:
         "It ends at 60.00 % or more, and the run's other agents at 50.00 % or less, "
         "unless results are corrected or another agent joins"
     )
-    assert (reached.key, reached.title) == (
-        "target:0.6:reached:a:gpt-5",
-        "run-1 a:gpt-5: target of 60.00 % reached",
-    )
+    assert reached.key == "target:0.6:reached:a:gpt-5"
+    assert reached.title == "run-1 a:gpt-5: target of 60.00 % reached"
     assert reached.body == "Its final pass rate cannot end below 60.00 %, unless results are corrected"
     assert lost.title == "run-1 b:gpt-5: target of 60.00 % out of reach"
     assert lost.body == "Its final pass rate cannot end above 50.00 %, unless results are corrected"
     assert decided(decider, PLAN, *trials("a", 7, 0), *trials("b", 1, 6)) == []
-
-
-def test_without_a_target_only_the_leader_is_told() -> None:
-    result = decided(a_decider("run-1", Rules()), PLAN, *trials("a", 6, 0), *trials("b", 1, 5))
-    assert [notice.key for notice in result] == ["ahead:a:gpt-5"]
+    without_a_target = decided(a_decider("run-1", Rules()), PLAN, *trials("a", 6, 0), *trials("b", 1, 5))
+    assert [notice.key for notice in without_a_target] == ["ahead:a:gpt-5"]
 
 
 def test_a_run_that_was_over_before_the_watch_settles_nothing_new() -> None:
-    end: Event = {"type": "run_finished", "run_id": "run-1", "revision": 1}
+    end = an_end(revision=1)
     events = [PLAN, *trials("a", 6, 0), *trials("b", 1, 5)]
     assert decided(a_decider("run-1", TARGET, new=False), *events, end) == []
     assert len(decided(a_decider("run-1", TARGET, new=False), *events)) == 3, "a running one is news"
@@ -391,23 +397,14 @@ def test_a_run_that_was_over_before_the_watch_settles_nothing_new() -> None:
 
 
 def a_ledger(verdict: str, evidence: float | None = 93.3, agent: str = "@b:m") -> LedgerResult:
+    tried = verdict != "not_judged"
+    of = {"run_id": "r", "agent_model": agent, "baseline": "base", "verdict": verdict, "evidence": evidence}
+    judged = {"place": 1, "level": 1 / 40.5, "needed": 40.5, "missing": None}
+    late = {"place": None, "level": None, "needed": None, "missing": "late"}
     counts = {"pairs": 20, "wins": 10, "losses": 0, "unknown": 0, "over": True, "planned_at": None}
-    place = None if verdict == "not_judged" else 1
-    needed = None if place is None else 40.5
-    candidate = LedgerCandidate(
-        **counts,
-        place=place,
-        run_id="r",
-        agent_model=agent,
-        baseline="base",
-        verdict=verdict,
-        missing=None if place else "late",
-        evidence=evidence,
-        level=needed and 1 / needed,
-        needed=needed,
-    )
-    better = int(verdict == "better")
-    sums = {"metric": "pass_rate", "level": 0.95, "tried": int(place is not None), "better": better}
+    fields: dict[str, Any] = counts | of | (judged if tried else late)
+    candidate = LedgerCandidate(**fields)
+    sums = {"metric": "pass_rate", "level": 0.95, "tried": int(tried), "better": int(verdict == "better")}
     return LedgerResult(name="nightly", **sums, candidates=[candidate], words=[])
 
 
@@ -420,18 +417,14 @@ def test_a_candidate_of_a_ledger_is_told_when_it_becomes_better_and_when_it_no_l
     watching = Watching()
     assert ledger_notices(watching, a_ledger("better")) == [], "the run is not known yet"
     watching.take(run(1))
-    better, lost = ledger_notices(
-        watching, *map(a_ledger, ("undecided", "better", "better", "undecided", "better", "undecided"))
-    )
-    assert (better.key, better.title) == (
-        "ledger:nightly:@b:m:better",
-        "r ＠b:m: better than base, in ledger nightly",
-    )
+    verdicts = ("undecided", "better", "better", "undecided", "better", "undecided")
+    better, lost = ledger_notices(watching, *map(a_ledger, verdicts))
+    assert better.key == "ledger:nightly:@b:m:better"
+    assert better.title == "r ＠b:m: better than base, in ledger nightly"
     assert better.body == "1 candidate tried, 1 better; evidence 93.3, 40.5 needed at place 1"
     assert lost.title == "r ＠b:m: no longer better than base, in ledger nightly"
-    assert lost.body.startswith(
-        "An older candidate came late, or results were corrected. 1 candidate tried, 0 "
-    )
+    why = "An older candidate came late, or results were corrected. 1 candidate tried, 0 "
+    assert lost.body.startswith(why)
     later = watching.again()
     later.take(run(2))
     assert ledger_notices(later, a_ledger("better"), a_ledger("not_judged", None)) == []
@@ -441,16 +434,13 @@ def test_verdicts_from_before_the_watch_are_adopted_and_their_loss_is_told() -> 
     watching = Watching(new=False)
     watching.take(run(1))
     assert ledger_notices(watching, a_ledger("better")) == []
-    assert [one.key for one in ledger_notices(watching, a_ledger("not_judged", None))] == [
-        "ledger:nightly:@b:m:lost"
-    ]
-    unsent = Watching(
-        new=False, remembered={"ledger:nightly:@b:m": "better", "ledger:nightly:@b:m:better": "pending"}
-    )
+    [lost] = ledger_notices(watching, a_ledger("not_judged", None))
+    assert lost.key == "ledger:nightly:@b:m:lost"
+    left = {"ledger:nightly:@b:m": "better", "ledger:nightly:@b:m:better": "pending"}
+    unsent = Watching(new=False, remembered=left)
     unsent.take(run(1))
-    assert [(one.key, one.again) for one in ledger_notices(unsent, a_ledger("better"))] == [
-        ("ledger:nightly:@b:m:better", True)
-    ]
+    [better] = ledger_notices(unsent, a_ledger("better"))
+    assert (better.key, better.again) == ("ledger:nightly:@b:m:better", True)
 
 
 def an_estimate(pairs: int | None, left: int = 400) -> Decision:
@@ -465,10 +455,8 @@ def test_an_estimate_is_told_once_for_each_outcome_while_the_run_goes_on() -> No
     decider.take(run(1), NOW)
     [within] = decider.estimated("r", an_estimate(58))
     assert within.title == "r estimate: it will tell its top two agents apart"
-    assert within.body.splitlines()[0] == (
-        "estimate: at this rate a difference of 15.0 points between ‹x›:m and y:m is decided after about "
-        "58 more pairs, $14.50, 8.7 min"
-    )
+    decided = "a difference of 15.0 points between ‹x›:m and y:m is decided after about 58 more pairs"
+    assert within.body.splitlines()[0] == f"estimate: at this rate {decided}, $14.50, 8.7 min"
     assert decider.estimated("r", an_estimate(57)) == []
     [beyond] = decider.estimated("r", an_estimate(58, left=20))
     assert beyond.title == "r estimate: it will not tell its top two agents apart"
@@ -477,3 +465,29 @@ def test_an_estimate_is_told_once_for_each_outcome_while_the_run_goes_on() -> No
     over = a_decider()
     over.take(run(3, status="completed"), NOW)
     assert over.estimated("r", an_estimate(58)) == []
+
+
+def test_too_many_rejections_in_a_minute_are_told_and_then_not_for_an_hour() -> None:
+    rate, second = RejectionRate(3), timedelta(seconds=1)
+    spread = [rate.take("not_json", None, NOW + 20 * n * second) for n in range(1, 30)]
+    assert spread == [None] * 29
+    at = NOW + timedelta(hours=1)
+    burst = [rate.take("missing_field", f"<r{n}>", at) for n in range(50)]
+    [told] = [notice for notice in burst if notice]
+    assert "more than 3 records rejected within a minute" in told.title
+    assert "missing_field" in told.body
+    assert "‹r0›" in told.body
+    named = re.findall(r"'streamer (rejections \w+)'", told.body)
+    assert named == ["rejections list", "rejections requeue"]
+    assert all(streamer(*command.split(), "--help").returncode == 0 for command in named)
+    again = [rate.take("x", None, at + QUIET + n * second) for n in range(4)]
+    assert len([notice for notice in again if notice]) == 1
+    assert RejectionRate(0, told_at=at).take("x", None, at + MINUTE) is None
+
+
+def test_a_clock_that_was_set_back_neither_silences_nor_adds_up_rejections() -> None:
+    assert RejectionRate(0, told_at=NOW + timedelta(days=1)).take("x", None, NOW)
+    rate = RejectionRate(1)
+    assert rate.take("x", None, NOW + timedelta(hours=1)) is None
+    assert rate.take("x", None, NOW) is None, "one a minute"
+    assert rate.take("x", None, NOW)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from streamer.operate.unfinished import COMMANDS, CannotSelect, Commands, Unfinished, unfinished_in
 from tests.support.cli import streamer
 from tests.support.events import Event, a_plan, a_retraction, a_start, a_trial, an_end, folded, summaries
+from tests.terminal.calling import lines, ndjson
 
 AGENT = "terminus:gpt-5"
 
@@ -20,7 +20,10 @@ def left_of(*events: Event, most: int = 1000) -> Unfinished:
     return unfinished_in(folded(events)[0].run("run-1").state, most)
 
 
-def rows(left: Unfinished) -> list[tuple[str, int, str]]:
+Row = tuple[str, int, str]
+
+
+def rows(left: Unfinished) -> list[Row]:
     return [(trial.task_id, trial.attempt, trial.why) for trial in left.trials]
 
 
@@ -41,12 +44,8 @@ MIXED = [
 def test_each_reason_is_named_and_a_failure_of_the_agent_is_done() -> None:
     """R19, R33."""
     left = left_of(*MIXED)
-    assert rows(left) == [
-        ("t2", 1, "infrastructure"),
-        ("t2", 2, "no_verdict"),
-        ("t3", 1, "in_flight"),
-        ("t3", 2, "missing"),
-    ]
+    ended = [("t2", 1, "infrastructure"), ("t2", 2, "no_verdict")]
+    assert rows(left) == [*ended, ("t3", 1, "in_flight"), ("t3", 2, "missing")]
     assert [trial.failure_mode for trial in left.trials] == ["RateLimitError", None, None, None]
     assert (left.not_listed, left.others) == (0, {"agent_timeout": 1})
 
@@ -65,7 +64,7 @@ ONE = a_plan(tasks=["task-1"], attempts=1, agent_models=[AGENT])
 RENAMED = a_plan(tasks=["t", "renamed"], attempts=1, agent_models=[AGENT])
 NUMBERS_ALONE = a_trial(resolved=None, metrics={"reward": 0.5})
 WITHDRAWN = (a_trial(revision=1), a_retraction(revision=1))
-INTERRUPTED = {"type": "run_finished", "run_id": "run-1", "status": "interrupted"}
+INTERRUPTED = an_end(status="interrupted")
 
 
 @pytest.mark.parametrize(
@@ -82,9 +81,7 @@ INTERRUPTED = {"type": "run_finished", "run_id": "run-1", "status": "interrupted
         ([RENAMED, a_trial(task_id="t"), a_trial(task_id="acme/renamed")], []),
     ],
 )
-def test_what_is_left_follows_plan_results_and_end(
-    events: list[Event], left: list[tuple[str, int, str]]
-) -> None:
+def test_what_is_left_follows_plan_results_and_end(events: list[Event], left: list[Row]) -> None:
     assert rows(left_of(*events)) == left
 
 
@@ -108,9 +105,8 @@ def test_subtests_are_listed_as_far_as_they_have_been_seen() -> None:
 def test_trials_in_shards_fill_any_attempt() -> None:
     """Harbor names trials, and numbers none."""
     plan = a_plan(tasks=["t"], attempts=3, agent_models=[AGENT])
-    assert (
-        len(left_of(plan, a_trial(task_id="t", shard="t__x"), a_start(task_id="t", shard="t__y")).trials) == 2
-    )
+    left = left_of(plan, a_trial(task_id="t", shard="t__x"), a_start(task_id="t", shard="t__y"))
+    assert len(left.trials) == 2
 
 
 def test_a_list_has_a_limit_and_says_so() -> None:
@@ -131,10 +127,8 @@ def test_harbor_filters_by_the_types_that_no_other_trial_has() -> None:
     passed = a_trial(task_id="b", shard="b__1", failure_mode="VerifierTimeoutError")
     alone = a_failure("RateLimitError", task_id="c", shard="c__1")
     made = commands("harbor", shared, passed, alone)
-    assert made.lines == [
-        "rm -f -- jobs/run-1/a__1/result.json",
-        "harbor job resume --job-path=jobs/run-1 --filter-error-type=RateLimitError",
-    ]
+    resume = "harbor job resume --job-path=jobs/run-1 --filter-error-type=RateLimitError"
+    assert made.lines == ["rm -f -- jobs/run-1/a__1/result.json", resume]
 
 
 def test_a_trial_that_lacks_a_directory_s_name_is_left_out_in_these_words() -> None:
@@ -145,9 +139,8 @@ def test_a_trial_that_lacks_a_directory_s_name_is_left_out_in_these_words() -> N
 def test_harbors_default_filter_removes_no_trial_with_a_verdict() -> None:
     stopped = a_trial(shard="t__1", failure_mode="CancelledError")
     missing = a_plan(tasks=["task-1"], attempts=2, agent_models=[AGENT])
-    assert commands("harbor", missing, stopped).lines == [
-        "harbor job resume --job-path=jobs/run-1 --filter-error-type="
-    ]
+    command = "harbor job resume --job-path=jobs/run-1 --filter-error-type="
+    assert commands("harbor", missing, stopped).lines == [command]
 
 
 def test_inspect_says_what_a_retry_keeps_and_what_it_runs_besides() -> None:
@@ -192,10 +185,8 @@ def test_terminal_bench_needs_the_name_of_the_run_s_directory(path: str) -> None
 def test_terminal_bench_resumes_and_says_that_it_runs_all_attempts() -> None:
     plan = a_plan(tasks=["a"], attempts=2, agent_models=[AGENT])
     made = commands("terminal-bench", plan, a_failure("unknown_agent_error", task_id="a", trial_name="a.1"))
-    assert made.lines == [
-        "rm -f -- runs/run-1/a/a.1/results.json",
-        "tb runs resume --run-id=run-1 --runs-dir=runs",
-    ]
+    resume = "tb runs resume --run-id=run-1 --runs-dir=runs"
+    assert made.lines == ["rm -f -- runs/run-1/a/a.1/results.json", resume]
     assert made.remarks == ["Terminal-Bench reruns all attempts at a task if any is left"]
 
 
@@ -205,16 +196,8 @@ def test_what_a_harness_needs_is_asked_for(harness: str, said: str) -> None:
         commands(harness, a_trial(resolved=None))
 
 
-HOSTILE = [
-    "'; touch owned; '",
-    "$(touch owned)",
-    "`touch owned`",
-    "-rf",
-    "--help",
-    "../up",
-    "a\u202eb",
-    "a b|c&d",
-]
+HOSTILE = ["'; touch owned; '", "$(touch owned)", "`touch owned`", "a b|c&d", "-rf", "--help"]
+HOSTILE += ["../up", "a\u202eb"]
 
 
 @pytest.mark.parametrize("harness", COMMANDS)
@@ -227,10 +210,10 @@ def test_names_from_outside_add_no_command_and_no_option(harness: str, name: str
     left = unfinished_in(folded(events)[0].run(name).state)
     for path in (None, name, "x"):
         try:
-            lines = COMMANDS[harness](left, path).lines
+            made = COMMANDS[harness](left, path).lines
         except CannotSelect:
             continue
-        for line in lines:
+        for line in made:
             assert "\u202e" not in line
             words = shlex.split(line)
             assert shlex.join(words) == line
@@ -239,33 +222,26 @@ def test_names_from_outside_add_no_command_and_no_option(harness: str, name: str
             assert words[0] != "rm" or not any(".." in Path(word).parts[1:] for word in words)
 
 
-# -----------------------------------------------------------------------------
-# The command.
-
-
 def asked(tmp_path: Path, events: list[Event], *options: str) -> Any:
     file = tmp_path / "events.ndjson"
-    file.write_text("".join(json.dumps(event) + "\n" for event in events))
+    file.write_bytes(ndjson(events))
     return streamer("query", "unfinished", "--from", file, *options)
 
 
 def test_json_is_one_object_a_line(tmp_path: Path) -> None:
     done = asked(tmp_path, MIXED, "--for", "json")
-    assert [json.loads(line)["why"] for line in done.stdout.splitlines()] == [
-        *("infrastructure", "no_verdict", "in_flight", "missing")
-    ]
+    whys = [one["why"] for one in lines(done.stdout)]
+    assert whys == ["infrastructure", "no_verdict", "in_flight", "missing"]
     unknown = asked(tmp_path, MIXED, "--for", "json", "--agent", "x")
     assert (unknown.returncode, unknown.stdout) == (0, b"")
     assert unknown.stderr.endswith(b"no trial of 'x' is left to run, but some of terminus:gpt-5\n")
     early = asked(tmp_path, MIXED, "--for", "json", "--as-of", "0")
-    assert {json.loads(line)["why"] for line in early.stdout.splitlines()} == {"missing"}
+    assert {one["why"] for one in lines(early.stdout)} == {"missing"}
 
 
 def test_commands_are_on_stdout_and_remarks_on_stderr(tmp_path: Path) -> None:
     done = asked(tmp_path, MIXED, "--for", "harbor", "--path", "jobs/my night")
-    assert done.stdout == (
-        b"harbor job resume '--job-path=jobs/my night' --filter-error-type=RateLimitError\n"
-    )
+    assert done.stdout == b"harbor job resume '--job-path=jobs/my night' --filter-error-type=RateLimitError\n"
     assert b"may still run" in done.stderr
 
 
@@ -275,10 +251,10 @@ def test_nothing_left_prints_no_command(tmp_path: Path) -> None:
     assert b"run run-1 has no trials left to run, as far as its events show\n" in done.stderr
 
 
-def test_wrong_use_says_what_to_do(tmp_path: Path) -> None:
-    for options, said in (
-        (("--for", "inspect"), b"name the eval's latest log"),
-        (("--for", "harbor", "--agent", "a"), b"leave out --agent"),
-    ):
-        done = asked(tmp_path, MIXED, *options)
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [("inspect", b"name the eval's latest log"), ("harbor --agent a", b"leave out --agent")],
+)
+def test_wrong_use_says_what_to_do(tmp_path: Path, options: str, said: bytes) -> None:
+    done = asked(tmp_path, MIXED, "--for", *options.split())
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
