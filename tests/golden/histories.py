@@ -14,12 +14,7 @@ EVENTS = 120
 
 Event = dict[str, Any]
 
-_AGENTS = (
-    ("nop", "nop"),
-    ("oracle", "Oracle"),
-    ("terminus", "openai/gpt-5"),
-    ("open:hands", "@openai/gpt-5"),
-)
+_WHO = (("nop", "nop"), ("oracle", "Oracle"), ("terminus", "openai/gpt-5"), ("open:hands", "@openai/gpt-5"))
 _TIERS = (None, None, "T0", "T1", "T2")
 _EXTREMES = (0.0, 5e-324, 1e-320, 0.1, 0.25, 3.3, 7.0, 1e15, 1e300, 1.7e308)
 _COUNTS = (0, 1, 17, 4_096, 10**9, 2**53)
@@ -52,7 +47,7 @@ def history(seed: int) -> list[Event]:
 
 
 def _slot(rng: random.Random, tiered: bool) -> Event:
-    agent, model = rng.choice(_AGENTS)
+    agent, model = rng.choice(_WHO)
     return {
         "task_id": f"task-{rng.randrange(6)}",
         "attempt": rng.randrange(1, 4),
@@ -66,7 +61,7 @@ def _slot(rng: random.Random, tiered: bool) -> Event:
 
 def _trial(rng: random.Random, tiered: bool, grouped: bool) -> Event:
     slot = _slot(rng, tiered)
-    places = [agent for agent, _ in _AGENTS]
+    places = [agent for agent, _ in _WHO]
     return slot | {
         "type": "trial_result",
         "agent_index": places.index(slot["agent"]) + 1 if grouped and rng.random() < 0.8 else None,

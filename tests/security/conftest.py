@@ -9,8 +9,7 @@ import pytest
 
 from streamer.settings import Settings
 from streamer.worker.process import ensure_topics
-from tests.security.acls import allow, kafka_permissions, redis_users
-from tests.security.secured import PASSWORDS, REDIS_PASSWORDS, SecretFiles, Secured
+from tests.security.secured import PASSWORDS, REDIS_PASSWORDS, SecretFiles, Secured, allow, redis_users
 from tests.support.certificates import Certificates
 from tests.support.secure_servers import ADMIN, SecureKafka, SecureRedis
 
@@ -51,7 +50,7 @@ def secured(
     result = Secured(kafka, secure_redis, certificates, secret_files)
     try:
         kafka.start()
-        asyncio.run(allow(Settings(**result.plain(ADMIN)), kafka_permissions()))
+        asyncio.run(allow(Settings(**result.plain(ADMIN))))
         asyncio.run(ensure_topics(result.settings("worker")))
         yield result
     finally:

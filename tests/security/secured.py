@@ -1,10 +1,17 @@
-"""A deployment that lets in only who may: where it is, and with which settings each user comes in."""
+"""A deployment that lets in only who may, by the permissions of docs/security.md."""
 
 from __future__ import annotations
 
+import argparse
+import re
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.admin import CreateAclsRequest
 
 from streamer.settings import Settings
 from tests.support.certificates import Certificates
@@ -59,21 +66,72 @@ class Secured:
         return {name: value for name, value in given.items() if value is not None}
 
     def plain(self, user: str, **more: Any) -> dict[str, Any]:
-        """Settings of a user by SASL_PLAINTEXT and PLAIN, with the password itself."""
-        return self.given(
-            user,
-            bootstrap=self.kafka.at("PLAIN"),
-            security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism="PLAIN",
-            sasl_password_file=None,
-            sasl_password=PASSWORDS[user],
-            **more,
-        )
+        plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_password_file": None}
+        at = self.kafka.at("PLAIN")
+        return self.given(user, bootstrap=at, sasl_password=PASSWORDS[user], **plain, **more)
 
     def settings(self, user: str, **more: Any) -> Settings:
         return Settings(**self.given(user, **more))
 
 
 def environment(given: dict[str, Any]) -> dict[str, str]:
-    """Settings as STREAMER_* variables; what is None is left out."""
     return {f"STREAMER_{name.upper()}": str(value) for name, value in given.items() if value is not None}
+
+
+# -----------------------------------------------------------------------------
+# The permissions of docs/security.md, as they stand there, given to real servers.
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+TOPIC, GROUP = 2, 3
+LITERAL, ALLOW, ANY_HOST = 3, 3, "*"
+OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "Describe": 8, "DescribeConfigs": 10}
+"""Numbers of Kafka's protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    user: str
+    operation: str
+    kind: int
+    name: str
+
+
+def kafka_permissions() -> list[Permission]:
+    parser = argparse.ArgumentParser(exit_on_error=True)
+    parser.add_argument("--add", action="store_true", required=True)
+    parser.add_argument("--allow-principal", required=True)
+    for option in ("--operation", "--topic", "--group"):
+        parser.add_argument(option, action="append", default=[])
+    return [
+        permission
+        for command in re.findall(r"^kafka-acls\.sh \$ADMIN (.*)$", PAGE.read_text("utf-8"), re.MULTILINE)
+        for permission in _permissions(parser.parse_args(shlex.split(command)))
+    ]
+
+
+def redis_users(passwords: Mapping[str, str]) -> list[str]:
+    """The lines of the ACL file of the page, with these passwords in it."""
+    lines = re.findall(r"^user .*$", PAGE.read_text("utf-8"), re.MULTILINE)
+    secret = re.compile(r">([A-Z]+)_PASSWORD")
+    return [secret.sub(lambda match: f">{passwords[match[1].lower()]}", line) for line in lines]
+
+
+async def allow(settings: Settings) -> None:
+    admin = AIOKafkaAdminClient(**settings.kafka_options())
+    await admin.start()
+    try:
+        for p in kafka_permissions():
+            user, operation = f"User:{p.user}", OPERATIONS[p.operation]
+            request = CreateAclsRequest(p.kind, p.name, LITERAL, user, ANY_HOST, operation, ALLOW)
+            response = await admin._send_request(request)
+            assert [code for code, _ in response.creation_responses] == [0], (p, response)
+    finally:
+        await admin.close()
+
+
+def _permissions(command: argparse.Namespace) -> Iterator[Permission]:
+    user = command.allow_principal.removeprefix("User:")
+    for operation in command.operation:
+        for kind, names in ((TOPIC, command.topic), (GROUP, command.group)):
+            yield from (Permission(user, operation, kind, name) for name in names)

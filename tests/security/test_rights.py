@@ -20,7 +20,7 @@ from streamer.terminal.local import serve_command
 from streamer.web.protocols.connections import RequestChecks
 from streamer.worker.process import plan
 from tests.house.repository import ROOT
-from tests.security.acls import GROUP, PAGE, TOPIC, Permission, kafka_permissions
+from tests.security.secured import GROUP, PAGE, TOPIC, Permission, environment, kafka_permissions
 from tests.support.cli import streamer
 from tests.support.peers import peer_environment, run_in_peer
 
@@ -42,8 +42,8 @@ def declared(prefix: str = "") -> set[Permission]:
     }
 
 
-def made(*options: str, **environment: str) -> list[dict[str, Any]]:
-    done = streamer("schema", "--format", "strimzi", *options, environment=environment)
+def made(*options: str, **given: str) -> list[dict[str, Any]]:
+    done = streamer("schema", "--format", "strimzi", *options, environment=given)
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))
 
@@ -94,15 +94,12 @@ def test_topics_and_users_fit_the_definitions_of_strimzi(namespace: str) -> None
 
 
 def test_topics_are_those_that_workers_create() -> None:
-    settings = Settings(namespace="team-a", partitions=12, replication=3)
-    topics = of_kind(
-        made(STREAMER_NAMESPACE="team-a", STREAMER_PARTITIONS="12", STREAMER_REPLICATION="3"), "KafkaTopic"
-    )
-    found = {
-        of["spec"]["topicName"]: (of["spec"]["partitions"], of["spec"]["config"]) for of in topics.values()
-    }
-    assert found == {one.name: (one.partitions, one.config) for one in plan(settings)}
-    assert {of["spec"]["replicas"] for of in topics.values()} == {3}
+    given: dict[str, Any] = {"namespace": "team-a", "partitions": 12, "replication": 3}
+    topics = of_kind(made(**environment(given)), "KafkaTopic")
+    specs = [topic["spec"] for topic in topics.values()]
+    found = {of["topicName"]: (of["partitions"], of["config"], of["replicas"]) for of in specs}
+    planned = plan(Settings(**given))
+    assert found == {one.name: (one.partitions, one.config, 3) for one in planned}
 
 
 @pytest.mark.parametrize(("namespace", "prefix"), [("", ""), ("Team-A", "Team-A.")])
