@@ -25,18 +25,18 @@ from tests.support.servers import RedisServer
 from tests.support.worker_process import wait_for
 
 FILE = ROOT / "docker-compose.yml"
-SPECIFICATION = ROOT / "tests" / "house" / "compose-spec.json.gz"
-"""The Compose Specification's own JSON Schema (Apache-2.0), unchanged but compressed."""
-
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+RELEASE = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))["jobs"]
 OURS = {"worker", "page", "notify"}
 EXACT_VERSION = re.compile(r"[^:@]+:\d+\.\d+\.\d+(-[a-z0-9.]+)*")
 
 
 def test_the_compose_file_is_valid_by_the_specification() -> None:
-    validator = Draft7Validator(json.loads(gzip.decompress(SPECIFICATION.read_bytes())))
+    """The Compose Specification's own JSON Schema (Apache-2.0), unchanged but compressed."""
+    packed = (ROOT / "tests" / "house" / "compose-spec.json.gz").read_bytes()
+    validator = Draft7Validator(json.loads(gzip.decompress(packed)))
     assert [error.message for error in validator.iter_errors(COMPOSE)] == []
     assert not validator.is_valid({"services": {"worker": {"imaeg": "x"}}})
 
@@ -53,45 +53,31 @@ def test_docker_compose_itself_accepts_the_file() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_there_are_a_broker_a_store_a_worker_a_page_and_notices() -> None:
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_is_pinned_or_built_here_says_when_it_is_healthy_and_is_open_to_this_machine_only(
+    name: str,
+) -> None:
+    """No registry is asked for our services, and their environment is understood."""
+    service = SERVICES[name]
+    assert EXACT_VERSION.fullmatch(service["image"])
+    built = (".", "never") if name in OURS else (None, None)
+    assert (service.get("build"), service.get("pull_policy")) == built
+    known = {f"STREAMER_{name.upper()}" for name in Settings.model_fields} | {"STREAMER_WEB_TOKEN", URLS}
+    assert name not in OURS or service["environment"].keys() <= known
+    assert service["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}
+    assert {"interval", "timeout", "retries"} <= set(service["healthcheck"])
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+
+
+def test_broker_and_store_have_volumes_and_a_worker_that_can_be_scaled_waits_for_them() -> None:
     assert set(SERVICES) == {"kafka", "redis"} | OURS
     assert {name for name, service in SERVICES.items() if "profiles" in service} == {"notify"}
-
-
-def test_every_image_is_pinned_to_an_exact_version() -> None:
-    bases = [base for base in re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) if base != "scratch"]
-    assert bases
-    images = [*(service["image"] for service in SERVICES.values()), *bases]
-    assert [image for image in images if not EXACT_VERSION.fullmatch(image)] == []
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_every_service_says_when_it_is_healthy(name: str) -> None:
-    check = SERVICES[name]["healthcheck"]
-    assert check["test"][0] in {"CMD", "CMD-SHELL"}
-    assert {"interval", "timeout", "retries"} <= set(check)
-
-
-@pytest.mark.parametrize("name", ["kafka", "redis"])
-def test_what_must_survive_lies_in_a_named_volume(name: str) -> None:
-    mounted = [volume.split(":")[0] for volume in SERVICES[name]["volumes"]]
-    assert mounted
-    assert set(mounted) <= set(COMPOSE["volumes"])
-
-
-def test_the_worker_can_be_scaled_and_waits_until_broker_and_store_are_healthy() -> None:
+    for name in ("kafka", "redis"):
+        mounted = {volume.split(":")[0] for volume in SERVICES[name]["volumes"]}
+        assert mounted & set(COMPOSE["volumes"]) == mounted != set()
     worker = SERVICES["worker"]
     assert not {"container_name", "ports", "hostname", "volumes"} & set(worker)
     assert worker["depends_on"] == {n: {"condition": "service_healthy"} for n in ("kafka", "redis")}
-
-
-def test_our_services_are_built_here_and_no_registry_is_asked_for_them() -> None:
-    """Their environment is understood."""
-    known = {f"STREAMER_{name.upper()}" for name in Settings.model_fields} | {"STREAMER_WEB_TOKEN", URLS}
-    for name, service in SERVICES.items():
-        built = (".", "never") if name in OURS else (None, None)
-        assert (service.get("build"), service.get("pull_policy")) == built, name
-        assert name not in OURS or service["environment"].keys() <= known, name
 
 
 def test_the_page_starts_as_it_stands_there_and_its_health_is_looked_at(
@@ -117,33 +103,25 @@ def test_the_page_starts_as_it_stands_there_and_its_health_is_looked_at(
             page.terminate()
 
 
-def test_published_ports_are_open_to_this_machine_only() -> None:
-    ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
-    assert ports
-    assert all(port.startswith("127.0.0.1:") for port in ports)
-
-
 def test_outside_the_containers_the_defaults_of_the_settings_reach_broker_and_store() -> None:
-    fields = Settings.model_fields
-    assert f"{fields['bootstrap'].default.split(':')[-1]}:9092" in SERVICES["kafka"]["ports"][0]
-    assert "6379" in fields["redis"].default
-    assert (
-        f"OUTSIDE://{fields['bootstrap'].default}"
-        in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
-    )
+    bootstrap, redis = (Settings.model_fields[name].default for name in ("bootstrap", "redis"))
+    assert f"{bootstrap.split(':')[-1]}:9092" in SERVICES["kafka"]["ports"][0]
+    assert "6379" in redis
+    assert f"OUTSIDE://{bootstrap}" in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
 
 
 def test_the_broker_is_the_version_that_the_tests_run() -> None:
     pom = (ROOT / "tests" / "support" / "kafka" / "pom.xml").read_text(encoding="utf-8")
-    version = re.search(r"<kafka\.version>(.+?)</kafka\.version>", pom)
-    assert version
-    assert SERVICES["kafka"]["image"] == f"apache/kafka:{version[1]}"
+    [version] = re.findall(r"<kafka\.version>(.+?)</kafka\.version>", pom)
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{version}"
 
 
-def test_the_image_runs_the_worker_and_not_as_root() -> None:
-    users = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
-    assert users
-    assert users[-1].split(":")[0] not in {"0", "root"}
+def test_the_image_is_pinned_and_runs_the_worker_and_not_as_root() -> None:
+    bases = [base for base in re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) if base != "scratch"]
+    assert bases
+    assert all(map(EXACT_VERSION.fullmatch, bases))
+    *_, user = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
+    assert user.split(":")[0] not in {"0", "root"}
     assert DOCKERFILE.rindex("USER ") > DOCKERFILE.rindex("FROM ")
     assert DOCKERFILE.rstrip().endswith('CMD ["streamer", "worker"]')
 
@@ -160,22 +138,15 @@ def test_the_image_installs_a_wheel_that_a_release_can_give() -> None:
     """`--build-context wheel=dist` takes the place of the stage of that name."""
     assert re.search(r"^FROM scratch AS wheel$", DOCKERFILE, re.MULTILINE)
     assert re.search(r"^COPY --from=wheel /\*\.whl ", DOCKERFILE, re.MULTILINE)
-    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))
-    [build] = [step["run"] for step in release["jobs"]["image"]["steps"] if "buildx" in step.get("run", "")]
+    [build] = [step["run"] for step in RELEASE["image"]["steps"] if "buildx" in step.get("run", "")]
     assert "--build-context wheel=dist" in build
     assert "WHEEL_SHA256" in build
     assert re.search(r"^ARG WHEEL_SHA256=$", DOCKERFILE, re.MULTILINE)
 
 
 def test_a_release_publishes_what_was_checked_and_nothing_else() -> None:
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))["jobs"]
-    assert {name: job.get("needs") for name, job in jobs.items()} == {
-        "build": None,
-        "check": "build",
-        "publish": "check",
-        "image": "publish",
-        "site": "publish",
-    }
-    assert jobs["check"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13", "3.14"]
-    built = [name for name, job in jobs.items() if any("make dist" in str(step) for step in job["steps"])]
+    needed = {"build": None, "check": "build", "publish": "check", "image": "publish", "site": "publish"}
+    assert {name: job.get("needs") for name, job in RELEASE.items()} == needed
+    assert RELEASE["check"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13", "3.14"]
+    built = [name for name, job in RELEASE.items() if any("make dist" in str(step) for step in job["steps"])]
     assert built == ["build"]

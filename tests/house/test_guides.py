@@ -10,7 +10,7 @@ import pytest
 
 from streamer.settings import Settings
 from tests.house.guides import PARTS, with_part
-from tests.house.prose import pages
+from tests.house.language import pages
 from tests.house.repository import ROOT
 from tests.house.test_readme import BLOCK, README, Newcomer
 from tests.support.worker_process import wait_for
@@ -33,6 +33,7 @@ def headings(file: Path) -> set[str]:
 def test_the_generated_tables_are_the_code(document: Path) -> None:
     text = document.read_text("utf-8")
     assert with_part(document, text) == text, "run: python -m tests.house.guides"
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
 
 
 def test_the_page_for_operators_has_every_code_of_a_rejection() -> None:
@@ -43,10 +44,6 @@ def test_the_page_for_operators_has_every_code_of_a_rejection() -> None:
     page = (DOCS / "operator.md").read_text("utf-8")
     section = page.partition("\n## Rejections\n")[2].partition("\n## ")[0]
     assert sorted({*named, "invalid_field"} - set(re.findall(r"`(\w+)`", section))) == []
-
-
-def test_every_setting_is_described() -> None:
-    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda path: path.name)

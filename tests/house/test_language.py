@@ -6,21 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.language import MAX_MEAN, MAX_WORDS, TURNS, Turn, allowed, mean_words, offences
-from tests.house.prose import modules, pages, sentences_of, sentences_of_markdown, sentences_of_python
+from tests.house import language
+from tests.house.language import mean_words, offences, sentences_of_markdown, sentences_of_python
 from tests.house.repository import ROOT
 
-FILES = [*pages(), *modules()]
+FILES = [*language.pages(), *language.modules()]
 
 
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def rules(page: str) -> list[str]:
+    return [offence.rule for offence in offences(sentences_of_markdown(page, "page.md"))]
+
+
 def test_no_file_has_more_offences_than_the_list_allows() -> None:
-    limits, more, fewer = allowed(), list[str](), list[str]()
+    limits, more, fewer = language.allowed(), list[str](), list[str]()
+    assert set(limits) <= set(map(name, FILES)), "run python -m tests.house.language --write"
     for path in FILES:
-        result, limit = list(offences(sentences_of(path))), limits.get(name(path), 0)
+        result, limit = list(offences(language.sentences_of(path))), limits.get(name(path), 0)
         if len(result) > limit:
             more += [f"{name(path)}: {len(result)} offences, {limit} allowed:", *map(str, result)]
         if len(result) < limit:
@@ -29,23 +34,18 @@ def test_no_file_has_more_offences_than_the_list_allows() -> None:
     assert fewer == [], "fewer offences than allowed: run python -m tests.house.language --write"
 
 
-def test_the_list_names_only_files_that_are_there() -> None:
-    assert set(allowed()) <= set(map(name, FILES)), "run python -m tests.house.language --write"
-
-
-@pytest.mark.parametrize("path", pages(), ids=name)
+@pytest.mark.parametrize("path", language.pages(), ids=name)
 def test_the_sentences_of_a_page_are_short_on_average(path: Path) -> None:
-    mean = mean_words(sentences_of(path))
-    assert mean <= MAX_MEAN, (
-        f"{mean:.1f} words on average, {MAX_MEAN} are allowed: split the longest sentences"
+    mean = mean_words(language.sentences_of(path))
+    assert mean <= language.MAX_MEAN, (
+        f"{mean:.1f} words on average, {language.MAX_MEAN} are allowed: split the longest sentences"
     )
 
 
-@pytest.mark.parametrize("turn", TURNS, ids=lambda turn: turn.name)
-def test_a_turn_is_found_where_it_stands_and_only_there(turn: Turn) -> None:
-    result = [offence.rule for offence in offences(sentences_of_markdown(turn.example, "page.md"))]
-    assert f"the turn “{turn.name}”" in result
-    assert list(offences(sentences_of_markdown(turn.fine, "page.md"))) == []
+@pytest.mark.parametrize("turn", language.TURNS, ids=lambda turn: turn.name)
+def test_a_turn_is_found_where_it_stands_and_only_there(turn: language.Turn) -> None:
+    assert f"the turn “{turn.name}”" in rules(turn.example)
+    assert rules(turn.fine) == []
 
 
 def test_a_message_says_file_line_sentence_rule_and_what_to_do() -> None:
@@ -63,10 +63,8 @@ def test_code_tables_headings_and_targets_of_links_are_no_words() -> None:
 
 
 def test_a_sentence_is_too_long_by_one_word() -> None:
-    fits, long = " ".join(["word"] * MAX_WORDS), " ".join(["word"] * (MAX_WORDS + 1))
-    assert list(offences(sentences_of_markdown(f"{fits}.", "page.md"))) == []
-    (result,) = offences(sentences_of_markdown(f"{long}.", "page.md"))
-    assert f"{MAX_WORDS + 1} words in one sentence" in str(result)
+    assert rules("word " * language.MAX_WORDS) == []
+    assert rules("word " * (language.MAX_WORDS + 1)) == ["31 words in one sentence, 30 are allowed"]
 
 
 def test_every_docstring_of_a_module_is_read_and_no_other_string() -> None:
@@ -106,7 +104,7 @@ def test_the_first_line_of_a_docstring_opens_with_a_noun() -> None:
     source = '"""Of the tiers."""\n\n\ndef columns() -> None:\n    """The columns. They are sorted."""\n'
     (result,) = offences(sentences_of_python(source, "tiers.py"))
     assert result.rule == "a docstring that opens without a noun"
-    assert list(offences(sentences_of_markdown("They are sorted.", "page.md"))) == []
+    assert rules("They are sorted.") == []
 
 
 def test_the_mean_of_a_page_counts_every_sentence() -> None:

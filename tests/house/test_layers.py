@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
+import streamer.schemas.base
 from streamer.operate.local.processes import Child
-from tests.house.repository import ROOT
+from tests.house.repository import ROOT, ran
 from tests.support.layers import ENGINES, LAYERS, layer_of, take_turns
 
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
@@ -71,24 +73,27 @@ def test_a_quick_test_cannot_start_a_server() -> None:
 
 
 def test_a_target_of_make_runs_each_layer_and_all_of_them_are_steps_of_ci() -> None:
-    targets = re.findall(
-        r"^(test[a-z-]*):.*\n(?:\t.*\n)*?.*\$\(PYTEST\) -m ([a-z]+) ", MAKEFILE, re.MULTILINE
-    )
-    assert {layer: target for target, layer in targets} == {
-        "quick": "test",
-        "stack": "test-stack",
-        "kafka": "test-kafka",
-        "peer": "test-peers",
-    }
-    assert {target for target, _ in targets} <= set(STEPS)
+    one = re.compile(r"^(test[a-z-]*):.*\n(?:\t.*\n)*?.*\$\(PYTEST\) -m ([a-z]+) ", re.MULTILINE)
+    targets = {layer: target for target, layer in one.findall(MAKEFILE)}
+    expected = {"quick": "test", "stack": "test-stack", "kafka": "test-kafka", "peer": "test-peers"}
+    assert targets == expected
+    assert set(targets.values()) <= set(STEPS)
     assert 'exec make "${@:-test-all}"' in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
-def test_every_night_all_tests_that_take_turns_are_run() -> None:
+def test_all_steps_together_have_less_than_an_hour_and_a_night_has_no_turns() -> None:
     nightly = (ROOT / ".github" / "workflows" / "nightly.yml").read_text("utf-8")
     assert "- run: bash .ci/run test test-stack test-kafka TURNS=all\n" in nightly
-
-
-def test_all_steps_together_have_less_than_an_hour() -> None:
     [minutes] = re.findall(r"^readonly MINUTES=(\d+)$", ALL_TESTS, re.MULTILINE)
     assert max(STEPS.values()) < int(minutes) < 60
+
+
+def constants() -> str:
+    """Every constant of the module that tests change in processes of their own."""
+    result = {name: value for name, value in sorted(vars(streamer.schemas.base).items()) if name.isupper()}
+    return repr({n: sorted(value) if isinstance(value, frozenset) else value for n, value in result.items()})
+
+
+def test_collecting_all_tests_changes_no_constant_of_the_product() -> None:
+    fresh = ran(sys.executable, "-c", f"from {__name__} import constants; print(constants())")
+    assert fresh.stdout.strip() == constants()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from math import ceil, floor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ BLOCK = re.compile(r"(<!-- test: background -->\n)?```bash\n(.*?)```", re.DOTALL
 
 
 def blocks() -> list[tuple[bool, str]]:
-    """(runs in the background, commands) of every bash block."""
+    """Of every bash block: whether it runs in the background, and its commands."""
     return [(bool(mark), commands) for mark, commands in BLOCK.findall(README)]
 
 
@@ -35,33 +36,23 @@ class Newcomer:
         self.folder = folder
         (folder / "runtime").mkdir(mode=0o700)
         clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
-        self.environment = clean | {
+        environment = clean | {
             "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder),
             "XDG_DATA_HOME": str(folder / "data"),
             "XDG_RUNTIME_DIR": str(folder / "runtime"),
             "STREAMER_DISCOVERY": str(folder / "discovery.json"),
         }
+        self._here: dict[str, Any] = {"cwd": folder, "env": environment}
         self.transcript = ""
 
     def background(self, commands: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            ["bash", "-c", f"exec {commands.strip()}"],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        command, unheard = ["bash", "-c", f"exec {commands.strip()}"], subprocess.DEVNULL
+        return subprocess.Popen(command, stdout=unheard, stderr=unheard, **self._here)
 
     def run(self, commands: str) -> str:
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", commands],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=90,
-        )
+        command = ["bash", "-euo", "pipefail", "-c", commands]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, **self._here)
         self.transcript += f"$ {commands.strip()}\n{done.stdout}{done.stderr}\n"
         assert done.returncode == 0, self.transcript
         return done.stdout

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import os
 import re
+import shutil
+import sys
+import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from redis import Redis
 
+from streamer.storage.entries import Keys
 from tests.house import recipes
+from tests.house.repository import ROOT, ran
 from tests.support.cli import streamer
+from tests.support.worker_process import wait_for
+from tests.terminal.test_tail import up
 
 CONNECTOR = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -45,8 +57,8 @@ def followed(tree: Path, recipe: list[recipes.Step]) -> set[str]:
     return recipes.touched(tree, before)
 
 
-def printed(tree: Path, *command: object) -> str:
-    done = streamer(*command, cwd=tree, environment=recipes.environment(tree))
+def printed(tree: Path, *command: object, places: Mapping[str, str] = {}) -> str:
+    done = streamer(*command, cwd=tree, environment=recipes.environment(tree) | dict(places))
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
@@ -59,11 +71,10 @@ def test_a_field_of_a_summary_takes_two_files(tree: Path, events: Path, tmp_path
     changed = followed(tree, recipes.steps("Add a field to a summary"))
     assert changed == {"streamer/folding/summaries.py", "streamer/schemas/summaries.py"}
     summaries = {one["type"]: one for one in lines_of(printed(tree, "fold", "--json", events))}
-    assert summaries["agent_model_summary"]["trials_per_task"] == 2.0
-    assert summaries["tier_summary"]["trials_per_task"] == 2.0
     assert "trials_per_task" not in summaries["run_summary"]
     printed(tree, "schema", "--out", tmp_path)
     for kind in ("agent_model", "tier"):
+        assert summaries[f"{kind}_summary"]["trials_per_task"] == 2.0
         schema = json.loads((tmp_path / f"{kind}_summary.schema.json").read_bytes())
         assert schema["properties"]["trials_per_task"]["description"].startswith("Mean number of trials")
     read = (
@@ -96,17 +107,11 @@ def test_a_command_takes_two_files(tree: Path, events: Path) -> None:
     assert re.search(r"^trial_result +6$", printed(tree, "count", events), re.MULTILINE)
 
 
-@pytest.fixture
-def tiny_run(tmp_path: Path) -> Path:
-    run = tmp_path / "first"
-    run.mkdir()
+def test_a_harness_takes_one_new_file_and_its_registration(tree: Path, tmp_path: Path) -> None:
+    """In a package of its own it takes no file of ours: `tests/sources/test_convert.py` installs that."""
+    (run := tmp_path / "first").mkdir()
     (run / "plan.tiny").write_text("a b")
     (run / "results.tiny").write_text("a yes\nb no\n")
-    return run
-
-
-def test_a_harness_takes_one_new_file_and_its_registration(tree: Path, tiny_run: Path) -> None:
-    """In a package of its own it takes no file of ours: `tests/sources/test_convert.py` installs that."""
     connector = CONNECTOR.search(recipes.section("Add a harness"))
     assert connector
     before = recipes.python_files(tree)
@@ -116,6 +121,118 @@ def test_a_harness_takes_one_new_file_and_its_registration(tree: Path, tiny_run:
     assert recipes.touched(tree, before) == {"streamer/sources/tiny.py", "streamer/sources/convert.py"}
     assert sum(step.code.count("\n") for step in recipe) == 2
     for harness in ("tiny", "auto"):
-        plan, *trials = lines_of(printed(tree, "convert", "--harness", harness, tiny_run))
+        plan, *trials = lines_of(printed(tree, "convert", "--harness", harness, run))
         assert plan == {"type": "run_started", "run_id": "first", "harness": "tiny", "tasks": ["a", "b"]}
         assert {trial["task_id"]: trial["resolved"] for trial in trials} == {"a": True, "b": False}
+
+
+METRIC, BOARD, RUN, AGENT = "retries", "mean_retries", "nightly", "a:m"
+COMMANDS = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PUBLISH = """
+import sys, orjson
+from streamer.client import TrialPublisher
+with TrialPublisher() as publisher:
+    for line in sys.stdin.buffer:
+        event = orjson.loads(line)
+        del event["type"]
+        publisher.trial(**event)
+"""
+"""Publishes events as a harness does, by the arguments of `TrialPublisher.trial`."""
+
+
+@pytest.fixture(scope="module")
+def with_the_metric(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tree = recipes.copied(tmp_path_factory.mktemp("contributor"), ("streamer", "schemas", "tests", "docs"))
+    shutil.copy(ROOT / "Makefile", tree)
+    before, recipe = recipes.python_files(tree), recipes.steps("Add a metric")
+    recipes.follow(tree, recipe)
+    for command in COMMANDS.findall(recipes.section("Add a metric")):
+        recipes.run_make(tree, command.split())
+    changed = recipes.touched(tree, before)
+    assert changed >= {step.path for step in recipe}
+    assert len(changed) <= 4, changed
+    imported = recipes.run_python(tree, "import streamer; print(streamer.__file__)")
+    assert Path(imported.strip()).is_relative_to(tree)
+    return tree
+
+
+@pytest.fixture
+def metric_tree(with_the_metric: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs of these tests start in the copy, which Python then imports from."""
+    monkeypatch.chdir(with_the_metric)
+    return with_the_metric
+
+
+def trials(count: int) -> bytes:
+    """Trials of one agent, one JSON object per line; every seventh does not know its retries."""
+    common = {"type": "trial_result", "run_id": RUN, "agent": "a", "model": "m", "cost_usd": 0.25}
+    listed = [common | {"task_id": f"t{n}", "resolved": n % 2 == 0} for n in range(count)]
+    known = [{METRIC: n % 5} if n % 7 != 6 else {} for n in range(count)]
+    return b"".join(orjson.dumps(one | more) + b"\n" for one, more in zip(listed, known, strict=True))
+
+
+def known_retries(count: int) -> list[int]:
+    return [number % 5 for number in range(count) if number % 7 != 6]
+
+
+def assert_summary_has_it(summary: Mapping[str, Any], count: int) -> None:
+    """The summary of an agent says mean, extremes and coverage of the metric over so many trials."""
+    values = known_retries(count)
+    statistics = summary["statistics"][METRIC]
+    assert statistics["count"] == summary["coverage"][METRIC] == len(values)
+    assert statistics["mean"] == pytest.approx(sum(values) / len(values), rel=1e-15)
+    assert (statistics["min"], statistics["max"]) == (min(values), max(values))
+
+
+def assert_report_has_it(content: str, count: int) -> None:
+    rows = list(csv.DictReader(io.StringIO(content.removeprefix("\ufeff"))))
+    assert len(rows) == count
+    assert sorted(int(row[METRIC]) for row in rows if row[METRIC]) == sorted(known_retries(count))
+
+
+@pytest.mark.parametrize("count", [2, 200])
+def test_a_file_is_folded_with_the_metric(metric_tree: Path, tmp_path: Path, count: int) -> None:
+    (file := tmp_path / "events.jsonl").write_bytes(trials(count))
+    summaries = lines_of(printed(metric_tree, "fold", "--json", file))
+    [agent] = [one for one in summaries if one["type"] == "agent_model_summary"]
+    assert_summary_has_it(agent, count)
+    assert_report_has_it(printed(metric_tree, "report", "--from", file, "--format", "csv"), count)
+
+
+@pytest.mark.slow
+@pytest.mark.in_turn(2)
+def test_the_running_stack_has_the_metric(metric_tree: Path, tmp_path: Path) -> None:
+    """Broker, worker, Redis and page of the copy: 2 trials first, then 200."""
+    here = recipes.environment(metric_tree) | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+
+    def asked(*command: object) -> list[Any]:
+        return lines_of(printed(metric_tree, "query", *command, "--json", places=here))
+
+    def are_in(count: int) -> bool:
+        done = streamer("query", "run", RUN, "--json", environment=here)
+        counted = [one["trials"] for one in lines_of(done.stdout.decode())]
+        return counted == [count] and len(asked("trials", RUN)) == count
+
+    with up(tmp_path, **recipes.environment(metric_tree)) as (_, log):
+        [page] = re.findall(r"http://127\.0\.0\.1:\d+", log.read_text())
+        result = orjson.loads((tmp_path / "running.json").read_bytes())
+        board = Keys(result["namespace"]).board(RUN, BOARD)
+        for count in (2, 200):
+            values = known_retries(count)
+            mean = pytest.approx(sum(values) / len(values), rel=1e-15)
+            ran(
+                sys.executable, "-c", PUBLISH, cwd=metric_tree, input=trials(count).decode(), env=clean | here
+            )
+            wait_for(lambda count=count: are_in(count), f"{count} trials are in", seconds=90)  # type: ignore[misc]
+            [agent] = asked("agents", RUN)
+            assert_summary_has_it(agent, count)
+            stored = [trial[METRIC] for trial in asked("trials", RUN)]
+            assert sorted(one for one in stored if one is not None) == sorted(values)
+            with Redis.from_url(result["redis"]) as redis:
+                assert redis.zscore(board, AGENT) == mean
+            assert_report_has_it(printed(metric_tree, "report", RUN, "--format", "csv", places=here), count)
+            with urllib.request.urlopen(f"{page}/api/leaderboard?metric={BOARD}", timeout=30) as answer:
+                of_page = orjson.loads(answer.read())
+            for rows in (asked("leaderboard", "--by-run", "--metric", BOARD), of_page):
+                assert [(row["agent_model"], row["value"]) for row in rows] == [(AGENT, mean)]

@@ -7,11 +7,12 @@ opposite: rooms, modules and functions have a size to aim at, and tests stand in
 from __future__ import annotations
 
 import ast
+import re
 import statistics
 from collections import Counter
 from pathlib import Path
 
-from tests.house.repository import ROOT, tracked_files
+from tests.house.repository import ROOT, pyproject, tracked_files
 
 PACKAGE = ROOT / "streamer"
 MODULES = [path for path in tracked_files() if path.suffix == ".py" and path.is_relative_to(PACKAGE)]
@@ -80,17 +81,55 @@ def test_no_module_only_hands_on() -> None:
     assert [name for name, body in bodies.items() if all(isinstance(node, handing) for node in body)] == []
 
 
-def test_no_module_of_the_product_looks_like_a_test() -> None:
-    assert [
-        path.name for path in MODULES if path.name.startswith("test_") or path.stem.endswith("_test")
-    ] == []
-
-
-def test_tests_stand_in_the_folder_of_their_room() -> None:
+def test_tests_stand_in_the_folder_of_their_room_and_none_in_the_product() -> None:
     rooms = {path.parent.name for path in MODULES if path.parent.parent == PACKAGE}
     folders = {path.relative_to(ROOT / "tests").parts[0] for path in TESTS if path.parent != ROOT / "tests"}
     assert folders <= rooms | NOT_A_ROOM
-
-
-def test_there_are_few_test_modules() -> None:
+    assert [path.name for path in MODULES if re.match(r"test_|.*_test\.", path.name)] == []
     assert len([path for path in TESTS if path.name.startswith("test_")]) <= MOST_TEST_MODULES
+
+
+PAGE = "docs/architecture.md"
+"""Draws the tree."""
+
+TREE = re.compile(r"^```\n(streamer/\n.*?)^```$", re.DOTALL | re.MULTILINE)
+LINE = re.compile(r"^(?P<indent> *)(?P<name>[\w.]+/?)(?: +(?P<says>\S.*))?$")
+
+
+def drawn() -> list[tuple[str, str]]:
+    """(path, description) of each line of the tree on the page."""
+    result = TREE.findall((ROOT / PAGE).read_text("utf-8"))
+    assert len(result) == 1, f"{PAGE} draws {len(result)} trees that begin with streamer/"
+    lines, above = [], ""
+    for text in result[0].splitlines():
+        match = LINE.match(text)
+        assert match, f"{PAGE}: {text!r} is not `name description`"
+        above = match["name"] if not match["indent"] else above
+        lines.append(((above if match["indent"] else "") + match["name"], match["says"] or ""))
+    return lines
+
+
+def there() -> set[str]:
+    """Top folders that hold Python or the documents, and every package and module right under streamer/."""
+    result = {"docs/", "schemas/"}
+    for path in tracked_files():
+        parts = path.relative_to(ROOT).parts
+        if path.suffix == ".py" and len(parts) > 1:
+            result.add(f"{parts[0]}/")
+            if parts[0] == "streamer":
+                result.add("/".join(parts[:2]) + ("/" if len(parts) > 2 else ""))
+    return result - {"streamer/__init__.py"}
+
+
+def test_the_drawn_tree_has_and_describes_every_package_and_root_module_once_and_nothing_else() -> None:
+    assert sorted(path for path, _ in drawn()) == sorted(there())
+    assert [path for path, says in drawn() if not says] == ["streamer/"]
+
+
+def test_the_tree_of_streamer_stands_in_the_order_of_the_layers() -> None:
+    """So that a package imports only what stands above it."""
+    layers: list[str] = pyproject()["tool"]["importlinter"]["contracts"][0]["layers"]
+    floor = {name: number for number, layer in enumerate(reversed(layers)) for name in layer.split(" | ")}
+    paths = [path for path, _ in drawn() if path.startswith("streamer/")][1:]
+    floors = [floor[path.removeprefix("streamer/").removesuffix("/").removesuffix(".py")] for path in paths]
+    assert floors == sorted(floors)

@@ -1,24 +1,47 @@
-"""Commands called on a deployment with a worker, and what they published."""
+"""Commands called on a deployment with a worker, what they published."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
+from aiokafka import AIOKafkaProducer
 
-from tests.support.cli import streamer
+from streamer.settings import Settings
+from streamer.storage.kafka import partition_of
+from tests.support.cli import COMMAND, streamer
 from tests.support.events import Event, a_trial
 from tests.support.online import Online
 
 SECONDS = 60
-
-
 Done = subprocess.CompletedProcess[bytes]
 
 
 def call(stack: Online, *arguments: object, stdin: bytes = b"") -> Done:
     return streamer(*arguments, stdin=stdin, environment=stack.environment)
+
+
+def stderr_of(done: Done, code: int) -> str:
+    """What a command says on stderr that ended with this exit code."""
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done.stderr.decode()
+
+
+@contextmanager
+def started(stack: Online, *arguments: object, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that goes on while the block works; killed at its end if it is still there."""
+    environment = os.environ | stack.environment | {"PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen([*COMMAND, *map(str, arguments)], env=environment, **streams)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def ndjson(events: list[Event]) -> bytes:
@@ -35,6 +58,18 @@ def a_run(run_id: str, trials: int = 12) -> list[Event]:
 def published(stack: Online, events: list[Event]) -> None:
     done = call(stack, "publish", stdin=ndjson(events))
     assert done.returncode == 0, done.stderr
+
+
+def sent(settings: Settings, topic: str, run_id: str, *records: tuple[bytes | None, bytes | None]) -> None:
+    """Send keys and values as they are into the partition of the run."""
+    partition = partition_of(run_id, settings.partitions)
+
+    async def sending() -> None:
+        async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+            for key, value in records:
+                await producer.send_and_wait(topic, value, key=key, partition=partition)
+
+    asyncio.run(sending())
 
 
 def settled(stack: Online, run_id: str) -> None:

@@ -213,10 +213,7 @@ def test_ctrl_c_on_the_terminal_ends_everything_that_the_demo_started(tmp_path: 
         os.close(master)
 
 
-# -----------------------------------------------------------------------------
 # The story of the demo, read off the fold of its events: nothing of it may be left to chance.
-
-
 STEP = 24
 LEAST = 5
 """Results of each agent from which on one of them is called the leader."""
@@ -305,10 +302,7 @@ def test_the_two_best_are_told_apart_before_the_end_and_not_at_once(prefixes: li
     assert all(certain[began:])
 
 
-# -----------------------------------------------------------------------------
 # The demo opens its page only where a person sees it.
-
-
 ADDRESS = "http://127.0.0.1:9/#/run/demo"
 
 
@@ -366,10 +360,7 @@ def test_a_browser_that_needs_the_terminal_is_not_opened_and_no_browser_is_no_er
         assert not asked.exists()
 
 
-# -----------------------------------------------------------------------------
 # A line for each moment of the demo, once, in the order of its story.
-
-
 NOW = datetime(2026, 1, 2, 0, 1, tzinfo=UTC)
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 import random
 import re
 import signal
 import subprocess
 import sys
 import unicodedata
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -27,8 +25,6 @@ import redis
 from click.testing import CliRunner, Result
 from genai_prices.data import providers
 from genai_prices.types import StartDateConstraint
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import by_label
@@ -39,36 +35,26 @@ from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import Keys
 from streamer.storage.kafka import TopicUnreadable
-from streamer.terminal import cli, compare, print_line, print_table, write
+from streamer.terminal import cli, compare, print_line, print_table
 from streamer.text import shown, text_width, visible
 from streamer.views.decide.gate import Terms
 from tests.folding.matched import TASKS, the_plan, trial
 from tests.house.repository import ROOT
-from tests.support.cli import COMMAND, streamer
+from tests.support.cli import streamer
 from tests.support.events import a_trial, folded
 from tests.support.online import Online
-from tests.terminal.calling import SECONDS, call, ndjson, published, settled
+from tests.terminal.calling import SECONDS, call, ndjson, published, settled, started, stderr_of
 from tests.terminal.gating import on_verdict, run_of, written
 
 NUMBERS = count()
 END = {"type": "run_finished", "revision": 9}
 
-
-@contextmanager
-def gate(stack: Online, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
-    argv = [*COMMAND, "gate", *map(str, arguments)]
-    process = subprocess.Popen(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment_of(stack)
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+gate = partial(started, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def environment_of(stack: Online) -> dict[str, str]:
-    return dict(os.environ) | stack.environment | {"PYTHONUNBUFFERED": "1"}
+def line_of(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stdout is not None
+    return process.stdout.readline()
 
 
 def names() -> tuple[str, str]:
@@ -87,9 +73,8 @@ def against(stack: Online) -> tuple[str, str]:
 def test_a_live_run_is_judged_before_it_ends(stack: Online, against: tuple[str, str]) -> None:
     new, old = against
     published(stack, run_of(new, "a", 2, 2))
-    with gate(stack, new, "--against", old) as process:
-        assert process.stdout is not None
-        assert b"2 of 20 pairs" in process.stdout.readline()
+    with gate(stack, "gate", new, "--against", old) as process:
+        assert b"2 of 20 pairs" in line_of(process)
         published(stack, run_of(new, "a", 2, 12)[3:])
         out, err = process.communicate(timeout=SECONDS)
     assert (process.returncode, err) == (1, b"")
@@ -103,15 +88,11 @@ def test_a_run_that_has_not_begun_is_waited_for_only_for_a_time(
     stack: Online, against: tuple[str, str]
 ) -> None:
     new, old = against
-    for absent, said in (
-        (new, "the log has no such run"),
-        (ROOT / "tests", f"`streamer convert {ROOT / 'tests'} > FILE`"),
-    ):
-        done = call(stack, "gate", absent, "--against", old)
-        assert (done.returncode, said in done.stderr.decode()) == (3, True)
-    with gate(stack, f"{new}/a:m", "--against", old, "--timeout", SECONDS) as process:
-        assert process.stdout is not None
-        assert b"no trials yet" in process.stdout.readline()
+    convert = f"`streamer convert {ROOT / 'tests'} > FILE`"
+    for absent, said in ((new, "the log has no such run"), (ROOT / "tests", convert)):
+        assert said in stderr_of(call(stack, "gate", absent, "--against", old), 3)
+    with gate(stack, "gate", f"{new}/a:m", "--against", old, "--timeout", SECONDS) as process:
+        assert b"no trials yet" in line_of(process)
         published(stack, run_of(new, "a", 20))
         out, _ = process.communicate(timeout=SECONDS)
     assert (process.returncode, b"PASS: " in out) == (0, True)
@@ -194,10 +175,9 @@ def test_a_race_follows_its_run_and_says_who_may_stop(stack: Online) -> None:
         for agent, best in of.items()
     ]
     published(stack, [plan, *results[:6]])
-    with gate(stack, run, "--race", "--json", "--timeout", SECONDS) as process:
-        assert process.stdout is not None
+    with gate(stack, "gate", run, "--race", "--json", "--timeout", SECONDS) as process:
         published(stack, results[6:90])
-        dropped = orjson.loads(process.stdout.readline())
+        dropped = orjson.loads(line_of(process))
         published(stack, results[90:])
         out, err = process.communicate(timeout=SECONDS)
     assert (dropped["agent_model"], dropped["racing"]) == ("c:m", ["a:m", "b:m"])
@@ -206,13 +186,10 @@ def test_a_race_follows_its_run_and_says_who_may_stop(stack: Online) -> None:
 
 def test_the_program_stops_a_harness(stack: Online, against: tuple[str, str]) -> None:
     new, old = against
-    harness = subprocess.Popen(
-        [sys.executable, "-c", "import signal; print('at work', flush=True); signal.pause()"],
-        stdout=subprocess.PIPE,
-    )
+    program = "import signal; print('at work', flush=True); signal.pause()"
+    harness = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     try:
-        assert harness.stdout is not None
-        assert harness.stdout.readline() == b"at work\n"
+        assert line_of(harness) == b"at work\n"
         published(stack, run_of(new, "a", 0, 10))
         code = (
             "import json, os, signal, sys; "
@@ -229,20 +206,17 @@ def test_a_killed_publisher_leaves_a_gate_undecided_after_the_timeout(
     stack: Online, against: tuple[str, str]
 ) -> None:
     new, old = against
-    publisher = subprocess.Popen([*COMMAND, "publish"], stdin=subprocess.PIPE, env=environment_of(stack))
-    assert publisher.stdin is not None
-    publisher.stdin.write(ndjson(run_of(new, "a", 3, 3)))
-    publisher.stdin.flush()
-    with StateReader(stack.settings) as reader:  # so the gate's time is for reading alone
-        reader.wait_for(new, lambda run: run.progress.done == 3, timeout_seconds=SECONDS)
-    with gate(stack, new, "--against", old, "--timeout", 8) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if b"3 of 20 pairs" in line:
-                break
-        publisher.kill()
-        publisher.communicate()
-        out, _ = process.communicate(timeout=SECONDS)
+    with started(stack, "publish", stdin=subprocess.PIPE) as publisher:
+        assert publisher.stdin is not None
+        publisher.stdin.write(ndjson(run_of(new, "a", 3, 3)))
+        publisher.stdin.flush()
+        with StateReader(stack.settings) as reader:  # so the gate's time is for reading alone
+            reader.wait_for(new, lambda run: run.progress.done == 3, timeout_seconds=SECONDS)
+        with gate(stack, "gate", new, "--against", old, "--timeout", 8) as process:
+            while b"3 of 20 pairs" not in line_of(process):
+                assert process.poll() is None
+            publisher.kill()
+            out, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 3
     assert out.startswith(b"no verdict within 8 s\nUNDECIDED: ")
 
@@ -257,9 +231,12 @@ def test_a_live_verdict_at_the_end_is_the_one_of_the_files(stack: Online, tmp_pa
     folded = json.loads(streamer("gate", files[0], "--against", files[1], "--json").stdout)
     for result in (live, folded):
         assert result["over"] is True
-        result["candidate"].pop("source")
-        result["baseline"].pop("source")
-        result.pop("words")
+        for part, name in (
+            (result["candidate"], "source"),
+            (result["baseline"], "source"),
+            (result, "words"),
+        ):
+            del part[name]
     assert live == folded
 
 
@@ -268,9 +245,8 @@ def test_lines_come_when_something_new_is_known_and_not_for_each_event(
 ) -> None:
     new, old = against
     published(stack, [the_plan(new), trial(new, "a", TASKS[0], True)])
-    with gate(stack, new, "--against", old) as process:
-        assert process.stdout is not None
-        first = process.stdout.readline()
+    with gate(stack, "gate", new, "--against", old) as process:
+        first = line_of(process)
         published(stack, run_of(new, "a", 20)[1:])
         out, _ = process.communicate(timeout=SECONDS)
     told = [line for line in [first, *out.splitlines()] if line.strip() and not line.startswith(b" ")]
@@ -293,10 +269,7 @@ def test_the_page_shows_what_it_prints(stack: Online) -> None:
     assert f"```text\n{done.stdout.decode()}```" in (ROOT / "docs" / "gate.md").read_text("utf-8")
 
 
-# -----------------------------------------------------------------------------
 # `--by label:KEY`: a run broken down by a label of its trials.
-
-
 EVENTS = [
     a_trial(task_id="t1", labels={"language": "python"}, resolved=True, metrics={"reward": 0.5}),
     a_trial(task_id="t2", labels={"language": "\x1b[31mrust"}, resolved=False),
@@ -351,23 +324,7 @@ def test_anything_else_is_a_usage_error(command: list[str], by: str) -> None:
     assert (done.exit_code, "label:KEY" in done.stderr) == (2, True)
 
 
-# -----------------------------------------------------------------------------
-# A file is written as a whole, or an error names it.
-
-
-def test_a_file_is_there_as_a_whole_or_is_named_as_it_was_given(tmp_path: Path) -> None:
-    write(b"new", tmp_path / "run.md")
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("run.md", b"new")]
-    out = tmp_path / "absent" / "run.md"
-    with pytest.raises(FileNotFoundError) as caught:
-        write(b"x", out)
-    assert caught.value.filename == str(out)
-
-
-# -----------------------------------------------------------------------------
 # `streamer prices`: which price applies, and its source (R2, E9, E10).
-
-
 TABLE = """
 [models."gpt-5"]
 input = 2
@@ -499,43 +456,12 @@ def test_without_a_model_the_tables_are_listed_in_the_order_in_which_they_win(ta
     assert ours["usd_per_1m_tokens"] == rates(2.0, 4.5, None, None)
 
 
-def test_a_file_that_is_no_price_table_is_used_wrongly(tmp_path: Path) -> None:
-    file = tmp_path / "bad.toml"
-    file.write_text('[models."gpt-5"]\ninput = "cheap"\n')
-    result = prices("gpt-5", "--prices", file)
-    assert result.exit_code == 2
-    assert str(file) in result.stderr
-
-
-# -----------------------------------------------------------------------------
 # What agents wrote never acts on the terminal.
-
-
-ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-
-
-@given(st.text())
-def test_visible_text_holds_nothing_that_acts_and_harmless_text_stays(text: str) -> None:
-    assert not set(map(unicodedata.category, visible(text))) & ACTING
-    harmless = "".join(c for c in text if unicodedata.category(c) not in ACTING)
-    assert visible(harmless) == harmless
-
-
-@pytest.mark.parametrize(
-    ("hostile", "seen"),
-    [
-        ("\x1b]0;owned\x07", r"\x1b]0;owned\x07"),
-        ("a\nb\rc\td", r"a\nb\rc\td"),
-        ("\x9b31m", r"\x9b31m"),
-        ("abc\u202edef", r"abc\u202edef"),
-        ("zero\u200bwidth\u2066x\u2069", r"zero\u200bwidth\u2066x\u2069"),
-        ("line\u2028paragraph\u2029", r"line\u2028paragraph\u2029"),
-        ("tag\U000e0041", r"tag\U000e0041"),
-        ("\ud800", r"\ud800"),
-    ],
-)
-def test_what_acts_is_made_visible(hostile: str, seen: str) -> None:
-    assert visible(hostile) == seen
+def test_visible_text_has_every_character_that_acts_as_its_escape_and_all_others_as_they_are() -> None:
+    every = [chr(number) for number in range(sys.maxunicode + 1)]
+    acting = {c for c in every if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"}}
+    assert acting >= set("\x1b\x9b\n\u202e\u200b\u2028\U000e0041\ud800")
+    assert visible("".join(every)) == "".join(ascii(c)[1:-1] if c in acting else c for c in every)
 
 
 def table_of_printing(monkeypatch: pytest.MonkeyPatch, value: object, *, terminal: bool = False) -> str:
@@ -584,10 +510,7 @@ def test_no_rows_print_nothing_and_a_line_stays_one_line(capsys: pytest.CaptureF
     assert (shown("Infinity"), shown(float("inf")), shown(None), shown(False)) == ("inf", "inf", "–", "no")
 
 
-# -----------------------------------------------------------------------------
 # `streamer schema`.
-
-
 def test_every_written_file_is_named_and_is_json(tmp_path: Path) -> None:
     out = tmp_path / "new" / "schemas"
     result = CliRunner().invoke(cli, ["schema", "--out", str(out)])

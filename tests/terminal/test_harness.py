@@ -1,32 +1,36 @@
-"""What the user declares of a plan, what `publish` sends, and what stands on a terminal meanwhile."""
+"""What the user declares of a plan, what `publish` sends, and what is told meanwhile: lines and notices."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import json
-import os
+import signal
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 import pytest
+from click.testing import CliRunner
 
 from streamer.client.readers import StateReader
+from streamer.operate.notice_rules import Rules
 from streamer.schemas.summaries import AgentModelSummary, Leader, RunSummary, TierSummary
 from streamer.settings import Settings
 from streamer.terminal import StatusLine, meanwhile
 from streamer.terminal.files import _progress
 from streamer.terminal.harness import Messages, declared_plan, print_lines
+from streamer.terminal.local import URLS, Asked, check_urls, notify_options
 from tests.support.builders import a_run_change, an_agent_model_change
-from tests.support.cli import COMMAND, streamer
+from tests.support.cli import streamer
 from tests.support.events import a_trial
 from tests.support.online import Online
 from tests.support.worker_process import wait_for
-from tests.terminal.calling import SECONDS, a_run, call, lines, ndjson, settled
+from tests.terminal.calling import SECONDS, a_run, call, lines, ndjson, settled, started, stderr_of
 
 
 def a_file(folder: Path, content: Any) -> Path:
@@ -59,10 +63,7 @@ def test_a_file_that_is_no_plan_is_wrong_use(tmp_path: Path, content: Any, says:
     assert says in str(told.value)
 
 
-# -----------------------------------------------------------------------------
 # `streamer publish`: what is sent, what is counted, and what is named.
-
-
 def test_a_published_file_is_in_redis_with_the_digests_of_fold(stack: Online, tmp_path: Path) -> None:
     file = tmp_path / "events.ndjson.gz"
     file.write_bytes(gzip.compress(ndjson(a_run("from-file"))))
@@ -98,22 +99,20 @@ def test_misspelt_fields_of_any_value_are_sent_and_counted_by_their_name(stack: 
 def test_r13_a_score_outside_0_to_1_is_a_bad_line(stack: Online) -> None:
     """As in a TrialPublisher and by HTTP."""
     done = call(stack, "publish", stdin=orjson.dumps(a_trial(run_id="scale", score=85)))
-    first, counts = done.stderr.decode().splitlines()
+    first, counts = stderr_of(done, 1).splitlines()
     assert first.startswith("line 1: score_out_of_range: Field 'score': 85 lies outside 0 to 1")
-    assert (done.returncode, counts) == (1, "0 events sent and acknowledged; 1 bad line not sent")
+    assert counts == "0 events sent and acknowledged; 1 bad line not sent"
 
 
 def test_bad_lines_are_named_and_not_sent_unless_asked(stack: Online) -> None:
     good, bad = orjson.dumps(a_trial(run_id="mixed")), b'{"type": "trial_result", "run_id": "mixed"}'
     done = call(stack, "publish", stdin=b"\n".join([good, b"", bad, b"\xff\x00"]))
-    assert done.returncode == 1
-    first, second, counts = done.stderr.decode().splitlines()
+    first, second, counts = stderr_of(done, 1).splitlines()
     assert first.startswith("line 3: missing_field: Field 'task_id'")
     assert second.startswith("line 4: not_json: ")
     assert counts == "1 event sent and acknowledged; 2 bad lines not sent"
     raw = call(stack, "publish", "--raw", stdin=bad + b"\n" + b"\xff\x00")
-    assert raw.returncode == 1
-    assert raw.stderr.endswith(b"2 events sent and acknowledged; 2 bad lines\n")
+    assert stderr_of(raw, 1).endswith("2 events sent and acknowledged; 2 bad lines\n")
     rejections = call(stack, "subscribe", "rejections", "--from-beginning", "--json", "--limit", 2)
     assert {r["code"] for r in lines(rejections.stdout)} == {"missing_field", "not_json"}
     shown = call(stack, "subscribe", "rejections", "--from-beginning", "--limit", 2).stdout.decode()
@@ -121,8 +120,7 @@ def test_bad_lines_are_named_and_not_sent_unless_asked(stack: Online) -> None:
 
 
 def test_lines_of_a_pipe_are_sent_as_they_come(stack: Online) -> None:
-    environment = os.environ | stack.environment
-    with subprocess.Popen([*COMMAND, "publish"], stdin=subprocess.PIPE, env=environment) as process:
+    with started(stack, "publish", stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.write(ndjson(a_run("live", 1)))
         process.stdin.flush()
@@ -160,21 +158,17 @@ def test_a_terminal_sees_the_share_that_is_read_if_it_is_known_the_acknowledged_
     assert terminal.getvalue().endswith("\r\x1b[2K")
 
 
-# -----------------------------------------------------------------------------
 # Messages while screens have the terminal, and the plain lines where there is none.
-
-
 def test_messages_are_held_while_the_screens_are_up_and_printed_after_them_also_if_they_fail(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     messages = Messages()
     messages.say("before")
     with pytest.raises(ZeroDivisionError), messages.deferred():  # noqa: PT012
-        messages.say("one")
-        assert messages.new() == ["one"]
-        messages.say("two")
-        assert messages.new() == ["two"]
-        assert messages.new() == []
+        for given in (["one"], ["two"], []):
+            for message in given:
+                messages.say(message)
+            assert messages.new() == given
         assert capsys.readouterr().err == "before\n"
         raise ZeroDivisionError
     assert capsys.readouterr().err == "one\ntwo\n"
@@ -236,3 +230,74 @@ def test_lines_go_on_while_redis_is_away(
     assert [line.partition(" (")[0] for line in said] == [
         "no board: Redis at 127.0.0.1:1 does not answer"
     ] * 2
+
+
+# Options about notices: they need a service, and no URL of one is ever printed.
+SECRET = "json://user:hunter2@127.0.0.1:1/"
+
+
+def asked(*arguments: str, **environment: str) -> tuple[int, str, list[Asked | None]]:
+    """Exit code and output of a command with these options, and what it was given."""
+    given: list[Asked | None] = []
+
+    @click.command()
+    @notify_options
+    def command(asked: Asked | None) -> None:
+        given.append(asked)
+
+    done = CliRunner().invoke(command, list(arguments), env={URLS: None} | environment)
+    return done.exit_code, done.output, given
+
+
+@pytest.mark.parametrize("option", ["--budget", "--stalled-after", "--rejection-rate", "--target"])
+def test_a_rule_that_is_no_finite_number_or_without_a_service_is_refused(option: str) -> None:
+    for value in ("nan", "inf"):
+        code, output, given = asked(option, value, "--notify", SECRET)
+        assert (code, given) == (2, [])
+        assert f"{value} is no" in output or "is not in the range" in output
+    code, output, given = asked(option, "1")
+    assert (code, given, "need --notify URL, or STREAMER_NOTIFY" in output) == (2, [], True)
+    assert asked() == (0, "", [None])
+
+
+def test_urls_come_from_the_environment_too_separated_by_blanks() -> None:
+    [result] = asked("--stalled-after", "1.5", **{URLS: f"{SECRET} json://b/"})[2]
+    assert result is not None
+    assert (list(result.urls), result.rules) == (
+        [SECRET, "json://b/"],
+        Rules(None, timedelta(seconds=90), None),
+    )
+
+
+def test_another_process_gets_the_rules_and_never_a_url() -> None:
+    result = Asked([SECRET], Rules(2.5, timedelta(minutes=10), None, 0.6), 10.0)
+    assert result.arguments() == ["--budget", "2.5", "--stalled-after", "10.0", "--target", "0.6"]
+    assert "hunter2" not in repr(result)
+
+
+def test_a_url_that_no_service_has_is_wrong_use_without_the_url() -> None:
+    with pytest.raises(click.UsageError) as told:
+        check_urls(Asked(["nobody://hunter2/"], Rules(None, None, None), None))
+    assert "hunter2" not in str(told.value)
+
+
+BUSY = """
+import asyncio, time
+from streamer.terminal.local import _stopped_by_signals
+async def main():
+    stop = _stopped_by_signals()
+    print("works", flush=True)
+    await stop.wait()
+    print("ends", flush=True)
+    await asyncio.to_thread(time.sleep, 60)
+asyncio.run(main())
+"""
+
+
+def test_the_second_signal_ends_a_command_whose_receiver_does_not_answer() -> None:
+    with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for line in (b"works\n", b"ends\n"):
+            assert process.stdout.readline() == line
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == -signal.SIGINT

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -32,11 +31,11 @@ from streamer.storage.entries import Keys
 from streamer.web.report import from_stack
 from tests.house.repository import ROOT
 from tests.support.board_runs import a_night
-from tests.support.cli import COMMAND, streamer
+from tests.support.cli import streamer
 from tests.support.events import a_plan, a_trial
 from tests.support.online import Online, online
 from tests.support.simulated import TIERED_RUN, simulate
-from tests.terminal.calling import SECONDS, a_run, call, lines, ndjson, published, settled
+from tests.terminal.calling import a_run, call, lines, ndjson, published, settled, started, stderr_of
 from tests.web.feeding import Feed
 from tests.web.report.reporting import NOW, START, from_csv
 from tests.web.serving import Serving
@@ -151,26 +150,25 @@ def test_of_one_run_the_boards_of_a_version_are_those_published_then(stack: Onli
     assert f"as of {run['state_version']}" in file.read_text()
 
 
-@pytest.mark.parametrize("question", [["runs"], ["leaderboard"]])
-def test_of_several_runs_an_offset_says_nothing(stack: Online, question: list[str]) -> None:
-    for position, said in (
-        (3, b"offset 3 is a position in one partition"),
-        ("2999-01-01T00:00:00Z", b"is in the future"),
-    ):
-        done = call(stack, "query", *question, "--as-of", position)
-        assert (done.returncode, done.stdout, said in done.stderr) == (2, b"", True)
+@pytest.mark.parametrize("question", ["runs", "leaderboard"])
+@pytest.mark.parametrize(
+    ("position", "said"),
+    [(3, "offset 3 is a position in one partition"), ("2999-01-01T00:00:00Z", "is in the future")],
+)
+def test_of_several_runs_an_offset_says_nothing(
+    stack: Online, question: str, position: object, said: str
+) -> None:
+    done = call(stack, "query", question, "--as-of", position)
+    assert (said in stderr_of(done, 2), done.stdout) == (True, b"")
 
 
 @pytest.mark.parametrize("options", [["--all-benchmarks"], ["--html", "x.html"]])
 def test_rows_by_run_pool_nothing(options: list[str]) -> None:
     done = streamer("query", "leaderboard", "--by-run", *options)
-    assert (done.returncode, b"--by-run does not pool" in done.stderr) == (2, True)
+    assert "--by-run does not pool" in stderr_of(done, 2)
 
 
-# -----------------------------------------------------------------------------
 # `streamer report`: from Redis and the log, from a file, and what it says where it cannot.
-
-
 async def test_redis_the_log_and_a_fold_give_the_same_report(
     feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -181,8 +179,7 @@ async def test_redis_the_log_and_a_fold_give_the_same_report(
     live = await run_command("report", TIERED_RUN, "--format", "json", environment=environment)
     assert live.returncode == 0, live.stderr
     folded = await run_command("report", TIERED_RUN, "--from", file, "--format", "json")
-    assert folded.returncode == 1  # the simulation has lines that are no events
-    assert len(folded.stderr.splitlines()) == 5
+    assert len(stderr_of(folded, 1).splitlines()) == 5  # the simulation has lines that are no events
     told, again = json.loads(live.stdout), json.loads(folded.stdout)
     for part in ("agents", "tiers", "trials"):
         assert [one["digest"] for one in told[part]] == [one["digest"] for one in again[part]]
@@ -198,8 +195,7 @@ async def test_csv_and_html_come_as_files_named_by_their_ending(
 ) -> None:
     await feed.take([a_trial(task_id="a"), a_trial(task_id="b")])
     for name in ("run.csv", "run.html", "run.parquet"):
-        done = await run_command("report", "run-1", "--out", tmp_path / name, environment=environment)
-        assert done.returncode == 0, done.stderr
+        stderr_of(await run_command("report", "run-1", "--out", tmp_path / name, environment=environment), 0)
     assert len(from_csv((tmp_path / "run.csv").read_bytes())) == 2
     assert (tmp_path / "run.html").read_bytes().startswith(b"<!doctype html>")
     assert (tmp_path / "run.parquet").read_bytes().startswith(b"PAR1")
@@ -211,7 +207,7 @@ async def test_markdown_and_no_trials_need_no_broker(feed: Feed, environment: di
     without = environment | {"STREAMER_BOOTSTRAP": "127.0.0.1:1"}
     for options in (["md"], ["html", "--no-trials"], ["json", "--no-trials"]):
         done = await run_command("report", "run-1", "--format", *options, environment=without)
-        assert (done.returncode, done.stderr) == (0, b"")
+        assert stderr_of(done, 0) == ""
 
 
 async def test_a_run_whose_plan_alone_is_known_has_a_report(feed: Feed, settings: Settings) -> None:
@@ -236,25 +232,15 @@ async def test_a_run_whose_plan_alone_is_known_has_a_report(feed: Feed, settings
 def test_what_cannot_be_done_is_one_line(tmp_path: Path, arguments: list[Any], code: int, said: str) -> None:
     (tmp_path / "two.ndjson").write_bytes(ndjson([a_trial(run_id=run) for run in "qr"]))
     done = streamer("report", *arguments, cwd=tmp_path)
-    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
-    assert said.encode() in done.stderr
+    [line] = stderr_of(done, code).splitlines()
+    assert said in line
     assert (done.stdout, [path.name for path in tmp_path.iterdir()]) == (b"", ["two.ndjson"])
 
 
-# -----------------------------------------------------------------------------
 # `streamer shuffle`: the same seed gives the same order, in each form that a harness takes.
-
-
 TASKS = ("build-kernel", "fix-git", "play-zork", "train-model")
 SHUFFLED = ["train-model", "build-kernel", "play-zork", "fix-git"]
 """As `hash_shuffled` has it with the seed "nightly"; docs/inference.md shows the same list."""
-
-EXAMPLE = (
-    (ROOT / "docs" / "inference.md")
-    .read_text("utf-8")
-    .partition("**How to shuffle.**")[2]
-    .partition("\n## ")[0]
-)
 
 
 @pytest.fixture
@@ -342,7 +328,9 @@ def test_what_is_wrong_is_said(arguments: str, given: bytes, why: str) -> None:
 
 def test_the_example_of_the_guide_prints_what_it_shows(tmp_path: Path) -> None:
     """Each line that begins with `$` of the shell blocks in "How to shuffle", without the tail."""
-    blocks = re.findall(r"^```text\n(\$.*?)^```", EXAMPLE, re.DOTALL | re.MULTILINE)
+    page = (ROOT / "docs" / "inference.md").read_text("utf-8")
+    example = page.partition("**How to shuffle.**")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```text\n(\$.*?)^```", example, re.DOTALL | re.MULTILINE)
     (tmp_path / "tasks.txt").write_text("\n".join(TASKS) + "\n")
     assert blocks
     for block in blocks:
@@ -351,10 +339,7 @@ def test_the_example_of_the_guide_prints_what_it_shows(tmp_path: Path) -> None:
         assert streamer(*words, cwd=tmp_path).stdout.decode() == shown
 
 
-# -----------------------------------------------------------------------------
 # What each command loads: packages that it does not use stay out, and modules are counted.
-
-
 HEAVY = {
     *("aiokafka", "apprise", "cramjam", "faust", "genai_prices", "matplotlib", "numpy"),
     *("prometheus_client", "pyarrow", "pydantic", "redis", "rich", "rocksdict", "sse_starlette", "starlette"),
@@ -370,68 +355,50 @@ PROGRAM = (
 """The program itself, which writes down at its end what it has loaded."""
 
 
-@dataclass(frozen=True)
-class Start:
-    """One command.
-
-    Attributes:
-        arguments: of the command; `{kafka}` and `{redis}` stand for addresses where no server answers,
-            `{taken}` for a port that another program has.
-        uses: the heavy packages that it may load.
-        most: so many modules at most, a tenth above what was counted.
-        code: how it ends.
-    """
-
-    arguments: str
-    uses: frozenset[str]
-    most: int
-    code: int = 0
-
-
-EVENTS = frozenset({"pydantic"})
+EVENTS = {"pydantic"}
 FOLD = EVENTS | {"numpy", "cramjam"}
 KAFKA = EVENTS | {"aiokafka", "cramjam"}
 REDIS = EVENTS | {"redis"}
 
-STARTS = [
-    Start("--help", frozenset(), 145),
-    Start("shuffle tasks.txt --seed nightly", EVENTS, 400),
-    Start("fold events.ndjson", FOLD, 545),
-    Start("fold events.ndjson --json", FOLD, 540),
-    Start("query runs --redis {redis}", REDIS, 505, code=1),
-    Start("query run r --redis {redis}", REDIS, 505, code=1),
-    Start("subscribe run --bootstrap {kafka}", KAFKA, 500, code=1),
-    Start("status --bootstrap {kafka} --redis {redis}", KAFKA | REDIS, 565, code=1),
-    Start("up --data . --port {taken}", KAFKA, 525, code=1),
-]
 
-
-@pytest.mark.parametrize("start", STARTS, ids=lambda start: start.arguments)
-def test_a_command_loads_only_what_it_uses(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "uses", "most", "code"),
+    [
+        ("--help", set(), 145, 0),
+        ("shuffle tasks.txt --seed nightly", EVENTS, 400, 0),
+        ("fold events.ndjson", FOLD, 545, 0),
+        ("fold events.ndjson --json", FOLD, 540, 0),
+        ("query runs --redis {redis}", REDIS, 505, 1),
+        ("query run r --redis {redis}", REDIS, 505, 1),
+        ("subscribe run --bootstrap {kafka}", KAFKA, 500, 1),
+        ("status --bootstrap {kafka} --redis {redis}", KAFKA | REDIS, 565, 1),
+        ("up --data . --port {taken}", KAFKA, 525, 1),
+    ],
+)
+def test_a_command_loads_only_what_it_uses_and_few_modules(
+    command: str, uses: set[str], most: int, code: int, tmp_path: Path
+) -> None:
+    """At most a tenth above what was counted; at the addresses no server answers, and the port is taken."""
     (tmp_path / "events.ndjson").write_bytes(ndjson([a_trial(run_id="r")]))
     (tmp_path / "tasks.txt").write_text("fix-git\nplay-zork\n")
     kafka, redis = f"127.0.0.1:{free_port()}", f"redis://127.0.0.1:{free_port()}/0"
     result = tmp_path / "modules.json"
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
-        arguments = start.arguments.format(kafka=kafka, redis=redis, taken=taken).split()
+        arguments = command.format(kafka=kafka, redis=redis, taken=taken).split()
         done = in_python(PROGRAM, str(result), *arguments, folder=tmp_path)
-    assert done.returncode == start.code, done.stderr
+    assert done.returncode == code, done.stderr
     modules = json.loads(result.read_text())
-    loaded = {name.partition(".")[0] for name in modules} & HEAVY
-    assert loaded - start.uses == set()
-    assert len(modules) <= start.most, f"{len(modules)} modules"
+    assert {name.partition(".")[0] for name in modules} & HEAVY <= uses
+    assert len(modules) <= most, f"{len(modules)} modules"
 
 
 def in_python(program: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    command, clean = (
         [sys.executable, "-c", program, *arguments],
-        cwd=folder,
-        env={"HOME": str(folder), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
+        {"HOME": str(folder), "PYTHONPATH": str(ROOT)},
     )
+    return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, timeout=60)
 
 
 def test_readers_of_the_base_can_import_the_inference(tmp_path: Path) -> None:
@@ -446,10 +413,7 @@ def test_readers_of_the_base_can_import_the_inference(tmp_path: Path) -> None:
     assert {name.partition(".")[0] for name in modules} & HEAVY <= EVENTS
 
 
-# -----------------------------------------------------------------------------
 # `streamer status`: well, or what is wrong.
-
-
 def test_status_is_well_when_everything_is_or_names_what_is_wrong(
     embedded_broker: str, stack: Online, tmp_path: Path
 ) -> None:
@@ -463,22 +427,18 @@ def test_status_is_well_when_everything_is_or_names_what_is_wrong(
     assert result["workers"][0]["id"] in call(stack, "status").stdout.decode()
     with online(tmp_path, embedded_broker, "embedded", worker=False) as idle:
         published(idle, a_run("waiting", 5))
-        done = call(idle, "status")
-        assert done.returncode == 1
-        assert done.stderr.startswith(b"streamer: no worker is running (5 events wait)")
+        waiting = stderr_of(call(idle, "status"), 1)
+        assert waiting.startswith("streamer: no worker is running (5 events wait)")
     away = ("--bootstrap", f"127.0.0.1:{free_port()}", "--redis", f"redis://127.0.0.1:{free_port()}")
     done = call(stack, "status", *away)
     assert (done.returncode, done.stdout.count(b"does not answer")) == (1, 2)
     for said in (b"no Kafka broker answers at", b"Redis at"):
         assert said in done.stderr
-    nobody = call(stack, "status", "--namespace", "nobody")
-    assert (nobody.returncode, nobody.stderr[:38]) == (1, b"streamer: none of our topics exists: a")
+    empty = stderr_of(call(stack, "status", "--namespace", "empty"), 1)
+    assert empty.startswith("streamer: none of our topics exists: a")
 
 
-# -----------------------------------------------------------------------------
 # `streamer subscribe`: each feed, and how it ends.
-
-
 @pytest.mark.parametrize(
     ("feed", "type_"),
     [
@@ -494,7 +454,6 @@ def test_each_feed_gives_what_was_published(stack: Online, feed: str, type_: str
     published(stack, [*a_run(f"feed-{feed}"), a_trial(run_id=f"feed-{feed}", agent="another")])
     given = ("subscribe", feed, "--run", f"feed-{feed}", "--from-beginning", "--limit", 1)
     done = call(stack, *given, "--json")
-    assert done.returncode == 0
     [message] = lines(done.stdout)
     SUMMARY.validate_json(done.stdout, extra="forbid")
     assert (message["type"], message["run_id"]) == (type_, f"feed-{feed}")
@@ -519,10 +478,9 @@ def test_named_metrics_come_with_the_summaries_and_no_name_acts_on_the_terminal(
 
 
 def test_ctrl_c_ends_a_subscription_with_one_line(stack: Online) -> None:
-    environment = os.environ | stack.environment
-    with subprocess.Popen([*COMMAND, "subscribe", "run"], stderr=subprocess.PIPE, env=environment) as process:
+    with started(stack, "subscribe", "run", stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == b"following; Ctrl-C ends it\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(SECONDS) == 130
+        assert process.wait(60) == 130
         assert process.stderr.read() == b"streamer: interrupted\n"

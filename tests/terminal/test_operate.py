@@ -172,10 +172,7 @@ def test_wrong_use_is_refused(arguments: list[str], says: str) -> None:
     assert (done.exit_code, says in done.output) == (2, True), done.output
 
 
-# -----------------------------------------------------------------------------
 # `streamer delete` of a run in a ledger: it goes only with its lines.
-
-
 def runs_of(*events: Event, without: str = "") -> list[RunSummary]:
     return [
         RunSummary.model_validate_json(canonical_json(one))

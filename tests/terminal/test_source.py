@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
-import gzip
 import io
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from click.testing import CliRunner, Result
 
+from streamer.client.folded import answers_of
+from streamer.client.queries import RunSnapshot, UnknownRun
 from streamer.folding.breakdowns import by_label, by_subtest
 from streamer.folding.fold import Folding, fold_records
+from streamer.operate.local.processes import free_port
 from streamer.schemas.base import canonical_json, digest_of
 from streamer.schemas.wire import records_of_lines
 from streamer.settings import Settings
-from streamer.storage.kafka import Names, partition_of
-from streamer.storage.redis import RedisSink
+from streamer.storage.kafka import Names
 from streamer.terminal import StatusLine, cli
-from streamer.terminal import options as module
-from streamer.terminal.options import open_records
+from streamer.terminal import options as common
+from streamer.terminal.query import budget_forecast, budget_outlook
 from streamer.views.cells import REASONS
-from tests.support.events import Event, a_plan, a_trial
-from tests.support.servers import RedisServer
-from tests.terminal.calling import lines
+from tests.support.board_runs import a_night
+from tests.support.events import Event, a_late_score, a_plan, a_trial, folded
+from tests.support.online import Online
+from tests.terminal.calling import call, lines, sent, settled, stderr_of
+from tests.terminal.calling import published as publish
+from tests.web.feeding import fed
 
 Query = Callable[..., Result]
-PARTITIONS = 3
 DONE, OPEN = "done/1", "open|2"
 SUBTESTS = {"T0": 2, "T1": 2}
 
@@ -57,52 +58,11 @@ EVENTS = [
 EVENTS[2] |= {"labels": {"size": "small"}}
 
 
-def fill(settings: Settings, folding: Folding) -> None:
-    """Redis and the topics as a worker leaves them."""
-    names = Names(settings.namespace)
-    cuts = [folding.pipeline.run(run_id).take_changes() for run_id in folding.runs()]
-    sent = [(names.trial_events, event["run_id"], None, orjson.dumps(event)) for event in EVENTS]
-    sent += [
-        (names.scored_trials, cut.run_id, scored.key.encode(), scored.value)
-        for cut in cuts
-        for scored in cut.scored
-    ]
-
-    async def write() -> None:
-        sink = RedisSink.from_settings(settings)
-        await sink.write(cuts)
-        await sink.close()
-        admin = AIOKafkaAdminClient(**settings.kafka_options())
-        await admin.start()
-        topics = (names.trial_events, names.scored_trials)
-        await admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics])
-        await admin.close()
-
-    asyncio.run(write())
-    send(settings, sent)
-
-
-def send(settings: Settings, records: list[tuple[str, str, bytes | None, bytes | None]]) -> None:
-    """Records of a topic and a run, with their keys and values."""
-
-    async def write() -> None:
-        async with AIOKafkaProducer(**settings.kafka_options()) as producer:
-            for topic, run, key, value in records:
-                await producer.send(topic, value, key=key, partition=partition_of(run, PARTITIONS))
-
-    asyncio.run(write())
-
-
-@pytest.fixture
-def settings(redis_server: RedisServer, embedded_broker: str, namespace: str) -> Settings:
-    return Settings(bootstrap=embedded_broker, redis=redis_server.url, namespace=namespace, embedded=True)
-
-
 @pytest.fixture
 def folding(settings: Settings) -> Folding:
-    folding = fold_records(records_of_lines(map(orjson.dumps, EVENTS)))
-    fill(settings, folding)
-    return folding
+    """The fold of the events; Redis and the topics as a worker leaves them."""
+    fed(settings, EVENTS, log=True)
+    return fold_records(records_of_lines(map(orjson.dumps, EVENTS)))
 
 
 @pytest.fixture
@@ -170,17 +130,14 @@ def test_runs_are_all_runs_the_latest_first(query: Query, folding: Folding) -> N
     assert [(line[0], line[2]) for line in lines] == [(OPEN, "stalled"), (DONE, "complete")]
 
 
-def test_tiers_by_subtest_are_folded_from_the_log(query: Query, folding: Folding) -> None:
+def test_tiers_by_subtest_and_a_run_by_label_are_folded_from_the_log(query: Query, folding: Folding) -> None:
     result = objects(query("tiers", DONE, "--by", "subtest", "--json"))
     expected = [orjson.loads(canonical_json(body)) for body in by_subtest(folding.pipeline.run(DONE).state)]
     assert result == [*published(folding, "tier", DONE), *expected]
     assert "Subtests" in query("tiers", DONE, "--by", "subtest").stdout
-
-
-def test_a_run_by_label_is_folded_from_the_log(query: Query, folding: Folding) -> None:
     result = objects(query("run", DONE, "--by", "label:size", "--json"))
-    expected = by_label(folding.pipeline.run(DONE).state, "size")
-    assert result == [orjson.loads(canonical_json(body)) for body in expected]
+    labelled = by_label(folding.pipeline.run(DONE).state, "size")
+    assert result == [orjson.loads(canonical_json(body)) for body in labelled]
     assert {body["value"] for body in result} == {"small", None}
     text = query("run", DONE, "--by", "label:size").stdout
     assert "By size" in text
@@ -251,53 +208,42 @@ def test_a_run_shows_its_agents_and_tiers_and_an_unknown_one_is_one_line_and_exi
 def test_of_a_slot_the_latest_trial_counts_unless_it_is_a_late_writers(
     query: Query, settings: Settings
 ) -> None:
-    def scored(trial: dict[str, Any], value: dict[str, Any] | None) -> tuple[str, str, bytes, bytes | None]:
+    def scored(trial: dict[str, Any], value: dict[str, Any] | None) -> tuple[bytes, bytes | None]:
         place = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
         key = "|".join(["done%2F1", *(str(trial[name]) for name in place)]).encode()
-        return Names(settings.namespace).scored_trials, DONE, key, value and orjson.dumps(value)
+        return key, value and orjson.dumps(value)
 
     first, other, *_ = objects(query("trials", DONE, "--agent", "good", "--json"))
     newer = first | {"state_version": first["state_version"] + 5, "cost_usd": 9.0}
     late = first | {"state_version": first["state_version"] - 1, "cost_usd": 1.0}
-    send(settings, [scored(first, newer), scored(first, late), scored(other, None)])
+    topic = Names(settings.namespace).scored_trials
+    sent(settings, topic, DONE, scored(first, newer), scored(first, late), scored(other, None))
     result = objects(query("trials", DONE, "--agent", "good", "--json"))
     assert [trial["task_id"] for trial in result] == ["t0", "t2", "t3"]
     assert result[0] == newer
 
 
-# -----------------------------------------------------------------------------
-# Records of a file: plain or gzip whatever it is called, and bounded.
-
-
-LINES = [b'{"a": 1}\n', b"\n", b"last"]
-
-
-@pytest.mark.parametrize("name", ["events.ndjson", "events.gz"])
-def test_gzip_is_known_by_its_bytes_and_not_by_its_name(tmp_path: Path, name: str) -> None:
-    file = tmp_path / name
-    for content in (b"".join(LINES), gzip.compress(b"".join(LINES))):
-        file.write_bytes(content)
-        with open_records(file) as result:
-            assert [(record.offset, record.value) for record in result] == [(0, b'{"a": 1}'), (2, b"last")]
-
-
-@pytest.mark.parametrize("packed", [False, True])
 def test_a_line_beyond_the_limit_is_named_and_ends_the_reading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_LINE_BYTES", 10)
-    content = b"123456789\n" + b"1234567890\n"
-    (tmp_path / "file").write_bytes(gzip.compress(content) if packed else content)
-    with open_records(tmp_path / "file") as result:
+    monkeypatch.setattr(common, "MAX_LINE_BYTES", 10)
+    (tmp_path / "file").write_bytes(b"123456789\n1234567890\n")
+    with common.open_records(tmp_path / "file") as result:
         assert next(result).value == b"123456789"
         with pytest.raises(click.ClickException, match="line 2 has more than 10 bytes"):
             next(result)
 
 
-# -----------------------------------------------------------------------------
+def test_without_redis_nothing_is_known_of_a_run_and_one_that_redis_does_not_have_is_unknown(
+    settings: Settings,
+) -> None:
+    away = Settings(redis=f"redis://127.0.0.1:{free_port()}/0")
+    assert common.stored_run(away, "run-1") is None
+    with pytest.raises(UnknownRun, match="There is no run 'run-1'"):
+        common.stored_run(settings, "run-1")
+
+
 # A line that changes in place on a terminal; elsewhere only the lines that stay.
-
-
 CLEAR = "\r\x1b[2K"
 
 
@@ -325,3 +271,108 @@ def test_the_line_is_drawn_where_it_changes_and_lines_that_stay_are_printed_abov
     two = "two \\x1b[31m" + "x" * 7
     drawn = f"{CLEAR}one{CLEAR}{two}{CLEAR}found something\n{CLEAR}{two}{CLEAR}"
     assert stderr.getvalue() == (drawn if stderr.isatty() else "found something\n")
+
+
+# Questions to a deployment: the budget, the tasks of a benchmark, the parts of an error, what is left.
+START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)
+
+
+def half_done() -> RunSnapshot:
+    """Ten of twenty trials in, half a dollar and six minutes each, one after the other."""
+    plan = {"tasks": 20, "attempts": 1, "agent_models": ["terminus:gpt-5"], "started_at": START.isoformat()}
+    ends = [(START + timedelta(minutes=6 * number)).isoformat() for number in range(1, 11)]
+    trials = [a_trial(task_id=end, finished_at=end, duration_seconds=360.0, cost_usd=0.5) for end in ends]
+    found = answers_of(folded([a_plan(**plan), *trials])[0].run("run-1"))
+    return RunSnapshot(found.run, found.agents, tiers=[], in_flight=[])
+
+
+def test_the_budget_stands_beside_the_forecast_with_its_clock_time() -> None:
+    said, alone = (budget_forecast(budget_outlook(half_done(), START, usd)) for usd in (7.5, None))
+    total, budget = said.split("; ")
+    assert total.startswith("forecast: about $10.00 in all, $")
+    assert budget == "forecast: the budget of $7.50 is passed about 10:30 UTC"
+    assert alone == total
+
+
+def test_tasks_of_a_benchmark_are_those_of_its_runs_and_order_the_next_one(stack: Online) -> None:
+    """The runs of the benchmark alone, whether it or they are named (inference 8b)."""
+    nights = {"history/1": "++-", "history/2": "+--", "another/1": "---"}
+    for day, (run, outcomes) in enumerate(nights.items(), 1):
+        plan = {"benchmark": run.partition("/")[0], "attempts": 1}
+        publish(stack, [*a_night(run, day, {f"agent{day}": outcomes}, **plan)])
+        settled(stack, run)
+    named = ("--history", "history/1", "--history", "history/2")
+    of_benchmark = call(stack, "query", "tasks", "history", "--json")
+    assert of_benchmark.stdout == call(stack, "query", "tasks", *named, "--json").stdout
+    tasks = lines(of_benchmark.stdout)
+    assert [task["dead"] for task in tasks] == ["passed", None, "failed"]
+    assert [task["first_changed"] for task in tasks] == [None, "history/2", None]
+    order = ("shuffle", "-", "--seed", "s", "--for-comparison", *named, "--json")
+    [plan] = lines(call(stack, *order, stdin="\n".join(t["task"] for t in tasks).encode()).stdout)
+    assert plan["order"][0] == tasks[1]["task"]
+    assert plan["order_history"] == ["history/1", "history/2"]
+    unknown = call(stack, "query", "tasks", "--history", "history/none")
+    assert "There is no run 'history/none'" in stderr_of(unknown, 1)
+
+
+def test_the_parts_of_an_error_stand_below_the_agents_and_in_their_json(stack: Online) -> None:
+    run = "errors/1"
+    results = [
+        a_trial(run_id=run, task_id=f"t{n}", attempt=k, resolved=n * k % 3 > 0, cost_usd=0.5)
+        for n in range(6)
+        for k in (1, 2, 3)
+    ]
+    publish(stack, [a_plan(run_id=run, tasks=6, attempts=3), *results])
+    settled(stack, run)
+    [agent] = lines(call(stack, "query", "agents", run, "--errors", "--json").stdout)
+    budget = agent["error_budget"]
+    assert (budget["more_attempts"]["usd"], budget["more_tasks"]["usd"]) == (3.0, 30.0)
+    for what in ("agents", "run"):
+        assert f"{budget['words']}." in call(stack, "query", what, run, "--errors").stdout.decode()
+        assert b"standard error" not in call(stack, "query", what, run).stdout
+    [plain] = lines(call(stack, "query", "agents", run, "--json").stdout)
+    added = {"error_budget": budget, "judge_errors": None}
+    assert plain == {name: value for name, value in agent.items() if name not in added}
+    assert agent == plain | added
+
+
+def test_the_judge_s_part_of_an_error_is_read_from_the_log_where_it_is_asked_for(stack: Online) -> None:
+    run = "errors/judge"
+    results = [
+        a_trial(run_id=run, task_id=f"t{n}", attempt=k, resolved=n > 0, score=n / 4 + k / 16)
+        for n in range(3)
+        for k in (1, 2)
+    ]
+    publish(stack, [a_plan(run_id=run, tasks=3, attempts=2), *results])
+    settled(stack, run)
+    once = call(stack, "query", "agents", run, "--judge").stdout.decode()
+    assert "the judge's share is unknown: no trial was judged more than once." in once
+    publish(stack, [a_late_score(run_id=run, task_id="t1", revision=1, score=0.375)])
+    settled(stack, run)
+
+    def agents(*options: object) -> list[dict[str, Any]]:
+        return lines(call(stack, "query", "agents", run, *options, "--json").stdout)
+
+    [agent], [plain] = agents("--judge"), agents("--errors")
+    assert plain["judge_errors"] is None
+    assert agent == plain | {"judge_errors": agent["judge_errors"]}
+    [(metric, error)] = agent["judge_errors"].items()
+    assert (metric, error["judged_again"], error["judged"]) == ("impl_rate", 1, 6)
+    assert 0 < error["judge"] <= error["repeats"] < 1
+    assert error["standard_error"] == agent["statistics"]["impl_rate"]["standard_error"]
+    assert agents("--errors", "--as-of", agent["state_version"]) == [agent]
+    for what in ("agents", "run"):
+        said = call(stack, "query", what, run, "--judge").stdout.decode()
+        assert f"including {100 * error['judge']:.0f} % from the judge, by 1 of 6 judged trials" in said
+        from_redis = call(stack, "query", what, run, "--errors").stdout
+        assert f"only in the log; streamer query run {run} --judge reads it there.\n" in from_redis.decode()
+        assert b"--judge" not in call(stack, "query", what, run).stdout
+    assert f"streamer query run {run} --judge reads it there." in call(stack, "report", run).stdout.decode()
+
+
+def test_what_is_left_of_a_run_in_the_log_is_listed(stack: Online) -> None:
+    plan = a_plan(run_id="left", tasks=["t1", "t2"], attempts=1, agent_models=["terminus:gpt-5"])
+    publish(stack, [plan, a_trial(run_id="left", task_id="t1")])
+    done = call(stack, "query", "unfinished", "left", "--for", "json")
+    assert [(one["task_id"], one["why"]) for one in lines(done.stdout)] == [("t2", "missing")]
+    assert "absent" in stderr_of(call(stack, "query", "unfinished", "absent", "--for", "json"), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -16,26 +17,27 @@ from typing import Any
 
 import orjson
 import pytest
-from aiokafka import AIOKafkaProducer
 
 from streamer.operate.local.processes import stopped_by_signals
 from streamer.settings import Settings
-from streamer.storage.kafka import Names, partition_of
+from streamer.storage.kafka import Names
 from streamer.terminal.harness import stopping
 from streamer.worker.process import ensure_topics
 from tests.house.repository import ROOT
-from tests.operate.stack import descendants
+from tests.operate.stack import descendants, runs
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
-from tests.support.cli import COMMAND, streamer
+from tests.sources.test_harbor import JOB, Answers, a_trial_result, address, listed
+from tests.support.cli import COMMAND, staying, streamer
 from tests.support.events import a_plan, a_retraction, a_trial
 from tests.support.layouts import simulate_run
 from tests.support.online import Online
 from tests.support.tail_process import DEADLINE_SECONDS, Tails, ended
 from tests.support.tailing import Event, converted_digests, digests_of
 from tests.support.worker_process import wait_for
-from tests.terminal.calling import Done, call, lines, ndjson, published, settled
+from tests.terminal.calling import Done, call, lines, ndjson, published, sent, settled, stderr_of
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
+__all__ = ["address"]
 
 
 @pytest.fixture
@@ -103,38 +105,30 @@ def test_two_tails_of_one_directory_are_refused_and_no_worker_is_remarked_on(tai
     assert f"another `streamer tail` follows {tails.run}" in tails.printed
 
 
-def kill_and_restart(tails: Tails, layout: str, trials: int, seconds: float) -> int:
-    """Simulate a run while its tail is killed again and again; how often it was killed."""
+@pytest.mark.parametrize(
+    ("layout", "trials", "seconds", "kills"),
+    [
+        *((layout, 30, 4.0, 1) for layout in ("fc-eval", "terminal-bench", "scylla")),
+        pytest.param("terminal-bench", 2_000, 12.0, 3, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.in_turn(3)
+def test_a_tail_that_is_killed_again_and_again_ends_as_convert_has_it(
+    tails: Tails, layout: str, trials: int, seconds: float, kills: int
+) -> None:
+    """A run is simulated meanwhile."""
     rng = random.Random(f"{layout} {trials}")
-    pace = {"pace_seconds": seconds / trials}
-    harness = threading.Thread(
-        target=simulate_run, args=(layout, tails.run, trials), kwargs={"seed": 9, "start": START} | pace
-    )
+    simulated: dict[str, Any] = {"seed": 9, "start": START, "pace_seconds": seconds / trials}
+    harness = threading.Thread(target=simulate_run, args=(layout, tails.run, trials), kwargs=simulated)
     harness.start()
-    kills = 0
+    killed = 0
     while harness.is_alive():
         with tails.running() as process:
             harness.join(0.5 + rng.random() * 3.0)
             assert process.poll() is None, tails.printed
-        kills += 1
-    with tails.running("--once") as process:
-        assert process.wait(DEADLINE_SECONDS) == 0
+        killed += 1
+    assert (once(tails), killed > kills) == (0, True)
     assert digests_of(tails.events) == converted_digests(tails.run)
-    return kills
-
-
-@pytest.mark.parametrize("layout", ["fc-eval", "terminal-bench", "scylla"])
-@pytest.mark.in_turn(3)
-def test_a_tail_that_is_killed_again_and_again_ends_as_convert_has_it(tails: Tails, layout: str) -> None:
-    assert kill_and_restart(tails, layout, 30, 4.0) > 1
-
-
-@pytest.mark.slow
-@pytest.mark.in_turn(3)
-def test_2000_trials_under_a_tail_that_is_killed_again_and_again_end_as_convert_has_them(
-    tails: Tails,
-) -> None:
-    assert kill_and_restart(tails, "terminal-bench", 2_000, 12.0) > 3
 
 
 def plans(tails: Tails) -> list[Event]:
@@ -167,8 +161,17 @@ def test_a_declaration_that_the_lock_contradicts_is_remarked_on(tails: Tails) ->
 
 def test_difficulty_comes_from_the_trials_of_another_run(tails: Tails) -> None:
     """The share of failures of each task, as the topic of scored trials has them; baselines do not count."""
-    trials = [("oom", "x", True), ("oom", "y", False), ("b", "x", False), ("b", "oracle", True)]
-    asyncio.run(publish_scored(tails.settings, "past", trials))
+    outcomes = [("oom", "x", True), ("oom", "y", False), ("b", "x", False), ("b", "oracle", True)]
+    scored = [
+        (
+            f"past||{task}|1|{agent}|m||".encode(),
+            orjson.dumps(
+                {"task_id": task, "agent": agent, "success": success, "epoch": 1, "state_version": n}
+            ),
+        )
+        for n, (task, agent, success) in enumerate(outcomes, 1)
+    ]
+    sent(tails.settings, Names(tails.settings.namespace).scored_trials, "past", *scored)
     a_run(tails.run, [a_result()])
     assert once(tails, "--difficulty-from", "past") == 0
     assert [plan["task_difficulty"] for plan in plans(tails)] == [{"b": 1.0, "oom": 0.5}]
@@ -176,26 +179,7 @@ def test_difficulty_comes_from_the_trials_of_another_run(tails: Tails) -> None:
     assert "holds nothing for run 'elsewhere'" in tails.printed
 
 
-async def publish_scored(settings: Settings, run_id: str, trials: list[tuple[str, str, bool]]) -> None:
-    """Scored trials as a worker publishes them, as far as the difficulty of tasks needs them."""
-    topic, partition = Names(settings.namespace).scored_trials, partition_of(run_id, settings.partitions)
-    async with AIOKafkaProducer(**settings.kafka_options()) as kafka:
-        for version, (task, agent, success) in enumerate(trials, 1):
-            value = {
-                "task_id": task,
-                "agent": agent,
-                "success": success,
-                "epoch": 1,
-                "state_version": version,
-            }
-            key = f"{run_id}||{task}|1|{agent}|m||".encode()
-            await kafka.send_and_wait(topic, orjson.dumps(value), key, partition)
-
-
-# -----------------------------------------------------------------------------
 # `streamer up` and what a newcomer does with it: publish, query, verify by digest, stop.
-
-
 RUNS = ("r1", "r2", "r/3")
 EVENTS = ndjson(
     [
@@ -211,20 +195,10 @@ STOP_SECONDS = 40
 @contextmanager
 def up(directory: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A running `streamer up --ephemeral` that only commands with this discovery file find."""
-    log = directory / "up.log"
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
-    environment = clean | {"STREAMER_DISCOVERY": str(directory / "running.json")} | settings
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [*COMMAND, "up", "--ephemeral"], stdout=out, stderr=subprocess.STDOUT, env=environment
-        )
-    try:
+    log, places = directory / "up.log", {"STREAMER_DISCOVERY": str(directory / "running.json")}
+    with staying(log, "up", "--ephemeral", environment=places | settings) as process:
         wait_for(lambda: "Ctrl-C ends everything" in log.read_text(), "streamer up is up")
         yield process, log
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-            process.wait(STOP_SECONDS)
 
 
 @pytest.mark.stack
@@ -294,28 +268,60 @@ def test_a_worker_ends_with_exit_code_0_on_sigterm(
     embedded_broker: str, redis_server: Any, namespace: str, tmp_path: Path
 ) -> None:
     where = ("--bootstrap", embedded_broker, "--redis", redis_server.url, "--namespace", namespace)
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
-    with (tmp_path / "log").open("wb") as log:
-        worker = subprocess.Popen(
-            [*COMMAND, "worker", *where], env=clean | {"STREAMER_EMBEDDED": "true"}, stdout=log, stderr=log
-        )
-    try:
-        wait_for(lambda: alive(where), "the worker reports")
+
+    def alive() -> bool:
+        return b'"workers":[{' in streamer("status", "--json", *where).stdout.replace(b" ", b"")
+
+    with staying(tmp_path / "log", "worker", *where, environment={"STREAMER_EMBEDDED": "true"}) as worker:
+        wait_for(alive, "the worker reports")
         worker.terminate()
         assert worker.wait(STOP_SECONDS) == 0
-    finally:
-        worker.kill()
-        worker.wait()
 
 
-def alive(where: tuple[str, ...]) -> bool:
-    return b'"workers":[{' in streamer("status", "--json", *where).stdout.replace(b" ", b"")
+# `streamer live`: one command, from a directory that does not exist yet to a board.
+@contextmanager
+def following(tmp_path: Path, what: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """`streamer live` of a directory or an address, once it follows that; and the file of its output."""
+    places = {
+        "STREAMER_DISCOVERY": str(tmp_path / "running.json"),
+        "STREAMER_DATA_DIR": str(tmp_path / "data"),
+    }
+    out, settings = tmp_path / "output.txt", places | {"STREAMER_PARTITIONS": "2"}
+    with staying(out, "live", "--ephemeral", what, environment=settings) as live:
+        wait_for(lambda: b"following" in out.read_bytes() or live.poll() is not None, "the start")
+        yield live, out
 
 
-# -----------------------------------------------------------------------------
+@pytest.mark.stack
+def test_one_command_shows_a_running_benchmark_and_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    with following(tmp_path, str(tmp_path / "nightly")) as (live, out):
+        simulate_run("scylla", tmp_path / "nightly", 12, seed=1, start=START)
+        wait_for(lambda: "nightly: 12 of" in out.read_text() or live.poll() is not None, "the board")
+        below = descendants(live.pid)
+        assert below
+    assert "12 trials" in out.read_text()
+    wait_for(lambda: not [pid for pid in below if runs(pid)], "the end of the stack", 20)
+
+
+@pytest.mark.stack
+def test_it_follows_the_server_at_an_address(tmp_path: Path, address: str) -> None:
+    """Also before the job has a lock."""
+    rollout = "00000000-1111-2222-3333-444444444444"
+    job = {"id": JOB, "name": "nightly", "state": "running", "finished_at": None}
+    result = a_trial_result(reward_valid=True) | {"config": {"job_id": JOB, "agent": {"name": "codex"}}}
+    ended = {"id": rollout, "job_id": JOB, "name": "t__abc1234", "state": "finished", "result": result}
+    Answers.answers |= {
+        "/jobs": listed(job),
+        f"/jobs/{JOB}": (200, {}, json.dumps({"job": job}).encode()),
+        "/rollouts": listed(ended),
+        f"/rollouts/{rollout}": (200, {}, json.dumps({"rollout": ended}).encode()),
+    }
+    with following(tmp_path, address) as (live, out):
+        wait_for(lambda: f"{JOB}: 1 " in out.read_text() or live.poll() is not None, "the board")
+    assert "1 trial" in out.read_text()
+
+
 # `streamer why`: the table, the sums, JSON, and what it says where it cannot.
-
-
 RUN = "why/1"
 HISTORY = [
     a_trial(task_id="a", tier="T0", subtest="01"),
@@ -421,9 +427,8 @@ def test_json_has_the_moves_the_sums_and_infinite_numbers_as_text(file: Path) ->
 )
 def test_what_cannot_be_answered_is_one_line(file: Path, arguments: list[str], code: int, said: str) -> None:
     done = why(file, *arguments) if arguments else streamer("why")
-    assert (done.returncode, done.stdout) == (code, b"")
-    assert said in done.stderr.decode()
-    assert len(done.stderr.splitlines()) == 1
+    [line] = stderr_of(done, code).splitlines()
+    assert (said in line, done.stdout) == (True, b"")
 
 
 def test_the_transcript_of_the_page_is_what_is_printed(tmp_path: Path) -> None:
@@ -438,8 +443,7 @@ def test_the_last_number_is_the_published_one(stack: Online) -> None:
     events = [event | {"run_id": RUN} for event in HISTORY]
     published(stack, events)
     settled(stack, RUN)
-    mistyped = call(stack, "why", "why1")
-    assert (mistyped.returncode, b"'why1'. Did you mean why/1" in mistyped.stderr) == (1, True)
+    assert "'why1'. Did you mean why/1" in stderr_of(call(stack, "why", "why1"), 1)
     result = answer(call(stack, "why", RUN, "--json"))
     agents = lines(call(stack, "query", "agents", RUN, "--json").stdout)
     now = {agent["agent_model"]: agent["statistics"]["pass_rate"]["mean"] for agent in agents}

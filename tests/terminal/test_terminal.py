@@ -6,11 +6,13 @@ import gzip
 import json
 import os
 import pty
+import re
 import shlex
 import signal
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,14 @@ from streamer.folding.fold import fold_records
 from streamer.operate.local.processes import free_port
 from streamer.schemas.wire import records_of_lines
 from streamer.terminal import COMMANDS, LOCAL_COMMANDS, PACKAGES, cli, explain, without_password, write
+from streamer.terminal.options import read_settings
 from tests.house.repository import pyproject
 from tests.sources.builders import a_result, trials_of
 from tests.sources.builders import a_run as build_run
 from tests.support.base_environment import BaseEnvironment
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial
+from tests.terminal.calling import Done, stderr_of
 
 
 def leaves(command: click.Command, path: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -65,10 +69,7 @@ def test_help_lists_every_command_and_the_exit_codes() -> None:
     assert (bare.exit_code, "Commands:" in bare.output) == (2, True)
 
 
-# -----------------------------------------------------------------------------
 # `streamer convert`: what it prints and how it ends; what it reads is tested with the connectors.
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A Terminal-Bench run directory with two trials."""
@@ -83,11 +84,15 @@ def objects(result: Result) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in result.stdout_bytes.splitlines()]
 
 
-def test_events_go_to_stdout_and_the_counts_to_stderr(run: Path) -> None:
-    result = convert(run)
+def test_events_go_to_stdout_with_agent_model_and_run_of_the_options_and_the_counts_to_stderr(
+    run: Path,
+) -> None:
+    result, given = convert(run), convert(run, "--agent", "me", "--model", "m", "--run-id", "pool")
     assert {event["task_id"] for event in trials_of(objects(result))} == {"t1", "t2"}
     assert result.stderr.splitlines()[-1].startswith("1 run, 2 trials ")
-    assert result.exit_code == 0
+    assert (result.exit_code, given.exit_code) == (0, 0)
+    places = {(e["run_id"], e["shard"], e["agent"], e["model"]) for e in trials_of(objects(given))}
+    assert places == {("pool", "run-1", "me", "m")}
 
 
 def test_an_unreadable_file_is_named_harmlessly_with_its_reason_and_makes_the_exit_code_1(run: Path) -> None:
@@ -96,43 +101,31 @@ def test_an_unreadable_file_is_named_harmlessly_with_its_reason_and_makes_the_ex
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("{cut off")
     result = convert(run)
-    assert b'"t1"' in result.stdout_bytes
-    assert "t2.1-of-1.run-1/results.json: not valid JSON" in result.stderr
-    assert r"t3\x1b[31m" in result.stderr
+    assert (result.exit_code, b'"t1"' in result.stdout_bytes) == (1, True)
+    for said in ("t2.1-of-1.run-1/results.json: not valid JSON", r"t3\x1b[31m", "2 unreadable"):
+        assert said in result.stderr
     assert "\x1b" not in result.stderr
-    assert "2 unreadable" in result.stderr
-    assert result.exit_code == 1
 
 
 def test_what_cannot_be_converted_is_said_with_what_can(run: Path, tmp_path: Path) -> None:
     (empty := tmp_path / "empty").mkdir()
-    none = convert(empty)
-    assert "no run of a known harness" in none.stderr
-    assert (none.stdout, none.exit_code) == ("", 1)
-    unknown = convert(run, "--harness", "moon")
-    assert "terminal-bench" in unknown.stderr
-    assert "scylla" in unknown.stderr
-    assert unknown.exit_code == 2
+    for given, code, said in (
+        ([empty], 1, r"no run of a known harness"),
+        ([run, "--harness", "moon"], 2, r"terminal-bench.*scylla"),
+    ):
+        done = convert(*given)
+        assert (done.exit_code, done.stdout) == (code, "")
+        assert re.search(said, done.stderr, re.DOTALL)
 
 
-def test_options_fill_in_agent_and_model_and_pool_into_a_run(run: Path) -> None:
-    trials = trials_of(objects(convert(run, "--agent", "me", "--model", "m", "--run-id", "pool")))
-    places = {(e["run_id"], e["shard"], e["agent"], e["model"]) for e in trials}
-    assert places == {("pool", "run-1", "me", "m")}
-
-
-# -----------------------------------------------------------------------------
 # What goes wrong is one clear line on stderr and an exit code.
-
-
 EVENT = b'{"type":"trial_result","run_id":"r","task_id":"t%d","resolved":true}\n'
 
 
-def one_line(stderr: bytes) -> str:
-    lines = stderr.decode().splitlines()
-    assert len(lines) == 1, lines
-    assert lines[0].startswith("streamer: ")
-    return lines[0]
+def one_line(done: Done, code: int) -> str:
+    [line] = stderr_of(done, code).splitlines()
+    assert line.startswith("streamer: ")
+    return line
 
 
 @pytest.mark.parametrize(
@@ -155,7 +148,12 @@ def one_line(stderr: bytes) -> str:
         ("shuffle utf-16-le --seed s", "names that are not UTF-8"),
         ("tail http://me:secret@host", "HARBOR_API_KEY is the key"),
         ("query runs --redis http://x", "redis"),
-        ("query trials r --bootstrap somewhere", "HOST:PORT"),
+        ("query unfinished r", "'--for'. Choose from: harbor, inspect, "),
+        ("query trials r --bootstrap somewhere", "is not a server; write HOST:PORT"),
+        ("query trials r --bootstrap somewhere:", "is not a server; write HOST:PORT"),
+        ("query trials r --bootstrap 'a:1 b:2'", "is not a server; write HOST:PORT"),
+        ("query trials r --bootstrap a:1,,b:2", "is not a server; write HOST:PORT"),
+        ("query trials r --bootstrap a:123456", "is not a server; write HOST:PORT"),
         ("query trials r --bootstrap a:1,b:x", "'b:x'"),
         pytest.param("up --ephemeral --data x", "--ephemeral", marks=pytest.mark.quick),
     ],
@@ -164,8 +162,12 @@ def test_wrong_use_is_one_line_and_exit_code_2(arguments: str, says: str, tmp_pa
     for codec in ("utf-16-le", "utf-16-be"):
         (tmp_path / codec).write_bytes(("\ufeff" + b"\n".join(LINES).decode()).encode(codec))
     done = streamer(*shlex.split(arguments), cwd=tmp_path)
-    assert says in one_line(done.stderr)
-    assert (done.returncode, done.stdout, b"secret" in done.stderr) == (2, b"", False)
+    assert says in one_line(done, 2)
+    assert (done.stdout, b"secret" in done.stderr) == (b"", False)
+
+
+def test_several_servers_may_have_blanks_between_them() -> None:
+    assert read_settings({"bootstrap": "a:1, b:2"}).bootstrap == "a:1, b:2"
 
 
 @pytest.mark.parametrize(
@@ -174,9 +176,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(arguments: str, says: str, tmp_pa
 )
 def test_a_wrong_configuration_file_is_one_line(tmp_path: Path, file: str, says: str) -> None:
     (tmp_path / "streamer.toml").write_text(file)
-    done = streamer("fold", cwd=tmp_path)
-    assert says in one_line(done.stderr)
-    assert done.returncode == 2
+    assert says in one_line(streamer("fold", cwd=tmp_path), 2)
 
 
 @pytest.mark.parametrize("arguments", ["query runs", "query run r", "query tiers r --by subtest"])
@@ -185,10 +185,9 @@ def test_an_absent_redis_is_one_line_without_its_password(arguments: str) -> Non
     port = free_port()
     command = (*arguments.split(), "--redis", f"redis://user:secret@127.0.0.1:{port}/0")
     done, loud = streamer(*command), streamer(*command, environment={"STREAMER_DEBUG": "1"})
-    line = one_line(done.stderr)
+    line = one_line(done, 1)
     assert f"127.0.0.1:{port}" in line
     assert "secret" not in line
-    assert done.returncode == 1
     assert b"Traceback" in loud.stderr
     assert loud.stderr.decode().splitlines()[-1] == line
 
@@ -200,22 +199,14 @@ def test_an_absent_redis_is_one_line_without_its_password(arguments: str) -> Non
 def test_an_absent_broker_is_one_line(arguments: tuple[str, ...]) -> None:
     away = f"127.0.0.1:{free_port()}"
     done = streamer(*arguments, "--bootstrap", away, stdin=EVENT % 0)
-    assert one_line(done.stderr).startswith(f"streamer: no Kafka broker answers at {away}. Start one")
-    assert done.returncode == 1
-
-
-def test_the_choices_of_a_missing_option_stand_in_its_line() -> None:
-    done = streamer("query", "unfinished", "r")
-    assert "'--for'. Choose from: harbor, inspect, " in one_line(done.stderr)
-    assert done.returncode == 2
+    assert one_line(done, 1).startswith(f"streamer: no Kafka broker answers at {away}. Start one")
 
 
 def test_a_reader_that_goes_away_ends_the_command_silently(tmp_path: Path) -> None:
     file = tmp_path / "events.ndjson"
     file.write_bytes(b"".join(EVENT.replace(b'"r"', b'"r%d"' % n) % n for n in range(500)))
-    with subprocess.Popen(
-        [*COMMAND, "fold", "--json", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as fold:
+    command, pipe = [*COMMAND, "fold", "--json", str(file)], subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe) as fold:
         assert fold.stdout is not None
         assert fold.stderr is not None
         fold.stdout.read(1)
@@ -229,9 +220,8 @@ def test_a_report_cannot_act_on_the_terminal(form: str, tmp_path: Path) -> None:
     file, printed = tmp_path / "events.ndjson", bytearray()
     file.write_bytes(orjson.dumps(a_trial(failure_mode="\x1b[31m\u202e\x9b\x07", message="\r")))
     master, slave = pty.openpty()
-    with subprocess.Popen(
-        [*COMMAND, "report", "--from", str(file), "--format", form], stdout=slave
-    ) as report:
+    command = [*COMMAND, "report", "--from", str(file), "--format", form]
+    with subprocess.Popen(command, stdout=slave) as report:
         os.close(slave)
         with suppress(OSError):  # Linux: the other side is closed
             while part := os.read(master, 65536):
@@ -249,28 +239,31 @@ def test_a_closed_stream_is_no_error(closed: int) -> None:
     assert (done.returncode, b"error" in done.stderr) == (0, False)
 
 
-def test_a_link_a_pipe_or_a_device_is_written_to_and_stays(tmp_path: Path) -> None:
-    link, target, pipe = (tmp_path / name for name in ("link", "target", "pipe"))
+def test_a_link_a_pipe_or_a_device_is_written_to_and_stays_and_a_file_is_there_as_a_whole(
+    tmp_path: Path,
+) -> None:
+    link, target, pipe, file, lost = (
+        tmp_path / name for name in ("link", "target", "pipe", "file", "no/file")
+    )
     link.symlink_to(target)
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    for out in (link, pipe):
+    for out in (link, pipe, file):
         write(b"content", out)
-    assert target.read_bytes() == os.read(reader, 99) == b"content"
+    assert target.read_bytes() == file.read_bytes() == os.read(reader, 99) == b"content"
     assert (link.is_symlink(), pipe.is_fifo()) == (True, True)
+    assert set(tmp_path.iterdir()) == {link, target, pipe, file}
     os.close(reader)
-
-
-def listens_to_ctrl_c() -> None:
-    """A shell ignores SIGINT for what it starts in the background, the tests and their children included."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with pytest.raises(FileNotFoundError) as caught:
+        write(b"x", lost)
+    assert caught.value.filename == str(lost)
 
 
 def test_ctrl_c_ends_the_command_with_one_line() -> None:
+    """A shell ignores SIGINT for what it starts in the background, the tests and their children included."""
+    command, listens = [*COMMAND, "fold"], partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     pipe = subprocess.PIPE
-    with subprocess.Popen(
-        [*COMMAND, "fold"], stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=listens_to_ctrl_c
-    ) as fold:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=listens) as fold:
         assert fold.stdin is not None
         assert fold.stderr is not None
         fold.stdin.write(b"not an event\n" * 5000)  # reported line by line: it reads
@@ -287,16 +280,11 @@ def test_a_printed_url_has_no_password(url: str) -> None:
 
 
 def test_a_mistake_of_ours_says_so_and_an_error_of_the_system_names_the_file() -> None:
-    text = explain(KeyError("x"))
-    assert text.startswith("internal error, KeyError")
-    assert "STREAMER_DEBUG=1" in text
+    assert re.match("internal error, KeyError.*STREAMER_DEBUG=1", explain(KeyError("x")), re.DOTALL)
     assert explain(PermissionError(13, "Permission denied", "/a/b")) == "/a/b: Permission denied"
 
 
-# -----------------------------------------------------------------------------
 # With the base alone: what works, and what says which extra it lacks.
-
-
 PROJECT = pyproject()["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 IMPORTED_AS = {
@@ -313,12 +301,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> BaseEnvironment:
 
 
 def test_the_base_has_no_package_of_an_extra(base: BaseEnvironment) -> None:
-    names = sorted(set().union(*PACKAGES.values()))
-    done = base.python(
-        "import sys; from importlib.util import find_spec; "
-        "print(*(name for name in sys.argv[1:] if find_spec(name)))",
-        *names,
-    )
+    program = "import sys; from importlib.util import find_spec; print(*filter(find_spec, sys.argv[1:]))"
+    done = base.python(program, *sorted(set().union(*PACKAGES.values())))
     assert (done.stdout.split(), done.stderr) == ([], "")
 
 
@@ -387,14 +371,13 @@ def test_publishing_and_hooks_need_the_base_alone_and_load_no_extra(base: BaseEn
         assert not set(done.stdout.split()) & (extras | {"streamer.storage.log", "mode"})
 
 
-@pytest.mark.parametrize("extra", PACKAGES)
-def test_the_table_of_packages_is_that_of_the_distribution(extra: str) -> None:
-    names = [Requirement(line).name for line in EXTRAS[extra]]
-    assert PACKAGES[extra] == {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
-
-
-def test_the_messages_name_our_distribution_and_all_brings_every_extra_but_the_large_ones() -> None:
+def test_messages_name_our_distribution_and_its_packages_and_all_brings_every_extra_but_the_large_ones() -> (
+    None
+):
     assert PROJECT["name"] == DISTRIBUTION
+    for extra, packages in PACKAGES.items():
+        names = [Requirement(line).name for line in EXTRAS[extra]]
+        assert packages == {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}, extra
     [everything] = map(Requirement, EXTRAS["all"])
     large = {"mlflow", "otlp"}  # much for few: docs/dependencies.md says so
     assert (everything.name, everything.extras) == (DISTRIBUTION, set(PACKAGES) - large)
@@ -403,10 +386,7 @@ def test_the_messages_name_our_distribution_and_all_brings_every_extra_but_the_l
     assert len(set(PROJECT["scripts"].values())) == 1
 
 
-# -----------------------------------------------------------------------------
 # `streamer fold`, without a broker.
-
-
 PLAN = {"type": "run_started", "run_id": "r1", "tasks": 4, "attempts": 1, "subtests": {"T0": 1, "T1": 2}}
 TRIALS = [
     a_trial(
@@ -462,10 +442,12 @@ def test_json_is_what_would_be_published_byte_for_byte() -> None:
     ],
     ids=["blank lines", "CRLF", "byte order mark", "gzip", "gzip in two members"],
 )
-@pytest.mark.parametrize("from_file", [True, False], ids=["file", "stdin"])
-def test_lines_are_read_however_they_are_wrapped(lines: bytes, from_file: bool, tmp_path: Path) -> None:
-    (tmp_path / "events").write_bytes(lines)
-    result = fold("--json", tmp_path / "events") if from_file else fold("--json", "-", lines=lines)
+@pytest.mark.parametrize("name", ["events.ndjson", "events.gz", "-"])
+def test_lines_are_read_however_they_are_wrapped_and_whatever_the_file_is_called(
+    lines: bytes, name: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(lines)
+    result = fold("--json", "-", lines=lines) if name == "-" else fold("--json", tmp_path / name)
     assert result.exit_code == 0, result.stderr
     assert digests(result) == digests(fold("--json"))
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
+from aiokafka import AIOKafkaProducer
 from textual.pilot import Pilot
 
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
 from streamer.settings import Settings
+from streamer.storage.kafka import Names
 from streamer.terminal.watch import Session, WatchApp
+from streamer.worker.process import ensure_topics
 from tests.support.events import a_plan, a_trial
 from tests.support.eventually import eventually
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 LOOK_SECONDS = 60.0
 SMALL, LARGE = (80, 24), (200, 50)
-
 AT = "2026-01-31T11:59:00Z"
-
-WHEN = {"finished_at": AT}
-
 PLAN = a_plan(tasks=3, attempts=1, agent_models=["terminus:gpt-5"])
 
 
@@ -109,3 +112,22 @@ def a_board() -> list[dict[str, Any]]:
             for n in range(3)
         ]
     return [*events, a_trial(task_id="t0", agent="nop", model="nop", resolved=False, finished_at=AT)]
+
+
+NOT_JSON = b"not JSON \x1b[31m"
+WRONG = b'{"type":"trial_result","run_id":"run-1","task_id":"task-1","resolved":"yes"}'
+
+
+async def reject(
+    settings: Settings, *lines: bytes, at_ms: int | None = None, message: str | None = None
+) -> None:
+    """What a worker does with lines that are no events; `message`: what it says of each."""
+    await ensure_topics(settings)
+    folded = Pipeline().fold([Record(line, offset) for offset, line in enumerate(lines)])
+    assert len(folded.rejections) == len(lines)
+    topic, at = Names(settings.namespace).trial_rejections, at_ms or int(time.time() * 1000)
+    async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+        for rejected in folded.rejections:
+            said = {} if message is None else {"message": message}
+            value = orjson.dumps(orjson.loads(rejected.value) | said)
+            await producer.send_and_wait(topic, value, key=rejected.key, partition=0, timestamp_ms=at)

@@ -15,8 +15,7 @@ from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
 from tests.support.servers import RedisServer
 from tests.support.simulated import TIERED_RUN, simulate
-from tests.terminal.watch.driving import LARGE, NOW, SMALL, Driver, watching
-from tests.terminal.watch.rejecting import reject
+from tests.terminal.watch.driving import LARGE, NOW, SMALL, Driver, reject, watching
 from tests.web.feeding import PARTITIONS, Feed
 
 FOLDER = Path(__file__).parent / "snapshots"

@@ -17,8 +17,7 @@ from streamer.terminal.watch import Session, WatchApp, following
 from streamer.terminal.watch.following import newest_trials
 from tests.support.events import a_plan, a_retraction, a_trial
 from tests.support.servers import RedisServer
-from tests.terminal.watch.driving import AT, LARGE, PLAN, watching
-from tests.terminal.watch.rejecting import NOT_JSON, WRONG, reject
+from tests.terminal.watch.driving import AT, LARGE, NOT_JSON, PLAN, WRONG, reject, watching
 from tests.web.feeding import Feed
 
 
@@ -64,10 +63,7 @@ async def test_a_session_opens_its_run_once_it_is_known(settings: Settings, feed
         assert driver.app.interrupted
 
 
-# -----------------------------------------------------------------------------
 # An outage of Redis is shown and waited out.
-
-
 async def test_work_that_is_cancelled_before_it_begins_leaves_no_warning(settings: Settings) -> None:
     app = WatchApp(settings, None)
     work = asyncio.sleep(0)
@@ -155,10 +151,7 @@ async def test_a_summary_of_a_newer_version_is_named_and_ends_nothing(settings: 
         await driver.shows("upgrade streamer here")
 
 
-# -----------------------------------------------------------------------------
 # What only the log knows: rejections, and a log that is not there.
-
-
 async def test_rejections_are_counted_by_run_and_the_newest_is_shown(
     logged: Settings, feed_of_both: Feed
 ) -> None:
@@ -211,10 +204,7 @@ async def test_a_broker_that_goes_away_leaves_the_boards_and_the_newest_trials_u
             await driver.until(lambda: "no Kafka broker" not in driver.text, "the log is read again")
 
 
-# -----------------------------------------------------------------------------
 # Newest trials and rejections, from a real broker.
-
-
 async def test_the_newest_trials_come_first_and_new_ones_as_they_come(
     logged: Settings, feed_of_both: Feed
 ) -> None:
