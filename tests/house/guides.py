@@ -13,9 +13,7 @@ from streamer.views.tables import COLUMNS
 from tests.house.citations import linked
 from tests.house.repository import ROOT
 
-REPORT, OPERATOR, HARNESS = (
-    ROOT / "docs" / f"{name}.md" for name in ("report", "operator", "harness-author")
-)
+REPORT, OPERATOR, HARNESS = (ROOT / f"docs/{name}.md" for name in ("report", "operator", "harness-author"))
 PARTS = {
     REPORT: ("<!-- columns: generated from streamer/views/tables.py -->\n", "<!-- end of columns -->\n"),
     OPERATOR: ("<!-- settings: generated from streamer/settings.py -->\n", "<!-- end of settings -->\n"),

@@ -60,7 +60,6 @@ def sentences_of_markdown(text: str, path: str, first_line: int = 1) -> Iterator
 
 
 def sentences_of_python(source: str, path: str) -> Iterator[Sentence]:
-    """Sentences of every docstring of a module, of its classes, functions and constants."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
@@ -70,7 +69,6 @@ def sentences_of_python(source: str, path: str) -> Iterator[Sentence]:
 
 
 def pages() -> list[Path]:
-    """The Markdown pages of the top folder and of docs/."""
     return [path for path in tracked_files() if path.suffix == ".md" and path.parent in (ROOT, ROOT / "docs")]
 
 
@@ -89,7 +87,6 @@ def sentences_of(path: Path) -> list[Sentence]:
 
 
 def _plain(tokens: list[Token]) -> str:
-    """Text of an inline token's children. A link is its text, a picture is nothing."""
     parts = {"code_inline": lambda _: _CODE, "text": lambda t: t.content, "softbreak": lambda _: " "}
     return "".join(parts[token.type](token) for token in tokens if token.type in parts)
 
@@ -212,7 +209,6 @@ class Offence:
 
 
 def offences(sentences: Iterable[Sentence]) -> Iterator[Offence]:
-    """Every rule that a sentence breaks, in the order of the sentences."""
     for sentence in sentences:
         if sentence.words > MAX_WORDS:
             rule = f"{sentence.words} words in one sentence, {MAX_WORDS} are allowed"
@@ -226,7 +222,6 @@ def offences(sentences: Iterable[Sentence]) -> Iterator[Offence]:
 
 
 def mean_words(sentences: Iterable[Sentence]) -> float:
-    """Mean words of a sentence; 0.0 without sentences."""
     return fmean([sentence.words for sentence in sentences if sentence.words] or [0])
 
 
@@ -235,7 +230,6 @@ def allowed() -> dict[str, int]:
 
 
 def counted() -> dict[str, int]:
-    """How many offences each file has; files without any are left out."""
     result = (offences(sentences_of(path)) for path in [*pages(), *modules()])
     return dict(Counter(offence.sentence.path for of_file in result for offence in of_file))
 

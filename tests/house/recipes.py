@@ -36,7 +36,6 @@ class Step(NamedTuple):
 
 
 def section(title: str) -> str:
-    """The recipe of that heading, as the page has it."""
     _, result, rest = PAGE.read_text("utf-8").partition(f"\n## {title}\n")
     assert result, f"CONTRIBUTING.md has no section `{title}`"
     return rest.partition("\n## ")[0]
@@ -45,9 +44,8 @@ def section(title: str) -> str:
 def steps(title: str) -> list[Step]:
     """The steps of the recipe; every indented python block belongs to one."""
     text = section(title)
-    result = [
-        Step(path, name or place, textwrap.dedent(code)) for path, name, place, code in STEP.findall(text)
-    ]
+    found = STEP.findall(text)
+    result = [Step(path, name or place, textwrap.dedent(code)) for path, name, place, code in found]
     assert len(result) == text.count("\n   ```python"), "a block without file and place"
     assert result, f"no step in section `{title}`"
     return result
@@ -106,7 +104,6 @@ def python_files(tree: Path) -> dict[str, bytes]:
 
 
 def touched(tree: Path, before: Mapping[str, bytes]) -> set[str]:
-    """Product modules that are new, gone or different."""
     after = python_files(tree)
     return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
 
@@ -116,7 +113,6 @@ def environment(tree: Path) -> dict[str, str]:
 
 
 def run_python(tree: Path, program: str) -> str:
-    """What a program prints that imports from the copy."""
     return ran(sys.executable, "-c", program, cwd=tree, env=os.environ | environment(tree)).stdout
 
 

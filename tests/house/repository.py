@@ -11,7 +11,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tracked_files() -> list[Path]:
-    """Files that git tracks and that are there; deleted ones are left out."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z"]
     names = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")
     return [ROOT / name for name in names if name and (ROOT / name).is_file()]
@@ -30,10 +29,10 @@ def direct_dependencies() -> list[str]:
 
 
 def ran(
-    *command: object, cwd: Path = ROOT, seconds: float = 300, **options: Any
+    *command: object, cwd: Path = ROOT, seconds: float = 300, **more: Any
 ) -> subprocess.CompletedProcess[str]:
     """A command after its end, which must be with 0."""
     words = list(map(str, command))
-    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=seconds, **options)
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=seconds, **more)
     assert done.returncode == 0, done.stdout + done.stderr
     return done

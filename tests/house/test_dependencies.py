@@ -46,7 +46,7 @@ def applies(requirement: Requirement, extras: frozenset[str] = frozenset()) -> b
 def test_each_dependency_has_a_line_that_says_what_for_and_why_not_own_code() -> None:
     """No line explains a dependency that is gone."""
     assert set(REASONS) == {one.name for one in [*DIRECT, *SITE]}, (
-        "docs/dependencies.md: - `name`: what for; why"
+        "a line `- NAME: what for; why not own code.`"
     )
     assert [name for name, reason in REASONS.items() if not re.search(r";.*\.\Z", reason, re.DOTALL)] == []
 

@@ -24,7 +24,6 @@ LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#]*)(?:#([^)]+))?\)")
 
 
 def headings(file: Path) -> set[str]:
-    """Anchors of a page's headings, as GitHub makes them."""
     lines = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
 

@@ -82,14 +82,10 @@ def local(shared: Path) -> Installation:
 @contextmanager
 def running(there: Installation, home: Path, *command: str) -> Iterator[Path]:
     """A command that stays, until the block ends, by Ctrl-C; gives the file of its output."""
-    output = home / f"{command[0]}.txt"
-    with output.open("wb") as opened:
+    output, program = home / f"{command[0]}.txt", str(there.program("streamer"))
+    with output.open("wb") as out:
         process = subprocess.Popen(
-            [str(there.program("streamer")), *command],
-            cwd=home,
-            env=bare_environment(home),
-            stdout=opened,
-            stderr=opened,
+            [program, *command], cwd=home, env=bare_environment(home), stdout=out, stderr=out
         )
     try:
         yield output
@@ -103,7 +99,6 @@ def running(there: Installation, home: Path, *command: str) -> Iterator[Path]:
 
 @contextmanager
 def a_stack(there: Installation, home: Path) -> Iterator[None]:
-    """`up` without its page."""
     with running(there, home, "up", "--ephemeral", "--no-web") as output:
         wait_for(lambda: "streamer is up" in output.read_text(), "the stack", START_SECONDS)
         yield
@@ -121,16 +116,10 @@ def test_the_base_is_small_and_has_nothing_of_the_extras(base: Installation) -> 
 
 
 def test_the_base_names_what_to_install(base: Installation, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [str(base.program("trialstream")), "fold"],
-        cwd=tmp_path,
-        env=bare_environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    command, bare = [str(base.program("trialstream")), "fold"], bare_environment(tmp_path)
+    done = subprocess.run(command, cwd=tmp_path, env=bare, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == ("streamer: streamer fold needs an extra: pip install 'trialstream[local]'\n")
+    assert done.stderr == "streamer: streamer fold needs an extra: pip install 'trialstream[local]'\n"
 
 
 def test_fold_and_report_need_no_server(local: Installation, tmp_path: Path) -> None:
@@ -164,16 +153,13 @@ def test_a_harness_with_the_base_and_its_own_schemas_meets_a_stack_of_local(
         local.run("streamer", "report", "nightly", "--out", "nightly.md", cwd=tmp_path)
         with running(local, tmp_path, "serve", "--port", str(port)) as page:
             wait_for(lambda: f":{port}/" in page.read_text(), "the page", START_SECONDS)
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
-                assert b"<script" in answer.read()
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/runs", timeout=10) as answer:
-                assert b"nightly" in answer.read()
+            for path, part in (("", b"<script"), ("api/runs", b"nightly")):
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+                    assert part in answer.read()
 
 
 @pytest.mark.in_turn(3)
-def test_an_archive_that_was_killed_is_ended_by_the_next_try_and_restored(
-    local: Installation, tmp_path: Path
-) -> None:
+def test_a_killed_archive_is_ended_by_the_next_try(local: Installation, tmp_path: Path) -> None:
     """At some steps, which another commit changes; tests/operate/test_archive.py has each."""
     steps = STEPS[a_seed() % 4 :: 4]
     shutil.copyfile(killed_archive.__file__, tmp_path / "killed.py")
@@ -185,13 +171,9 @@ def test_an_archive_that_was_killed_is_ended_by_the_next_try_and_restored(
         for run, step in zip(runs, steps, strict=True):
             local.run("streamer", "verify", run, "--wait", "30", cwd=tmp_path)
             local.run("streamer", "bundle", run, "before.tar", cwd=tmp_path)
-            killed = subprocess.run(
-                [str(local.program("python")), "killed.py", "archive", run],
-                cwd=tmp_path,
-                env=bare_environment(tmp_path) | {"KILLED_AT": step},
-                capture_output=True,
-                timeout=60,
-            )
+            command = [str(local.program("python")), "killed.py", "archive", run]
+            here = bare_environment(tmp_path) | {"KILLED_AT": step}
+            killed = subprocess.run(command, cwd=tmp_path, env=here, capture_output=True, timeout=60)
             assert killed.returncode == -signal.SIGKILL, killed.stderr
             local.run("streamer", "archive", run, cwd=tmp_path)
             assert (tmp_path / f"{run}.tar").read_bytes() == (tmp_path / "before.tar").read_bytes()
@@ -233,18 +215,15 @@ asyncio.run(ask())
 
 
 @pytest.mark.in_turn(3)
-def test_data_sets_frames_formats_of_others_tools_and_what_is_left_work_from_the_wheel(
-    shared: Path, tmp_path: Path
-) -> None:
+def test_what_needs_more_extras_works_from_the_wheel(shared: Path, tmp_path: Path) -> None:
     there = installed(shared, "local,mcp,report")
     plan = EVENTS[0] | {"tasks": ["one", "two", "three"]}
     with_events(tmp_path, [plan, *EVENTS[1:]])
     with a_stack(there, tmp_path):
         there.run("streamer", "publish", "events.ndjson", cwd=tmp_path)
         asking = ("streamer", "query", "unfinished", "nightly", "--for", "json")
-        wait_for(
-            lambda: "a:m" in there.run("streamer", "query", "agents", "nightly", cwd=tmp_path).stdout, "it"
-        )
+        agents = ("streamer", "query", "agents", "nightly")
+        wait_for(lambda: "a:m" in there.run(*agents, cwd=tmp_path).stdout, "it")
         assert '"three"' in there.run(*asking, cwd=tmp_path).stdout
         said = there.run("streamer", "export", "results", cwd=tmp_path).stdout
         assert "1 run written" in said

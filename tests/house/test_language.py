@@ -51,9 +51,8 @@ def test_a_turn_is_found_where_it_stands_and_only_there(turn: language.Turn) -> 
 def test_a_message_says_file_line_sentence_rule_and_what_to_do() -> None:
     page = "# Title\n\nA short one.\n\nIt is short. All are sent, but for\nthe `last`.\n"
     (result,) = offences(sentences_of_markdown(page, "docs/page.md"))
-    assert str(result) == (
-        "docs/page.md:5: the turn “but for”. Write: except.\n    All are sent, but for the `…`."
-    )
+    said = "docs/page.md:5: the turn “but for”. Write: except.\n    All are sent, but for the `…`."
+    assert str(result) == said
 
 
 def test_code_tables_headings_and_targets_of_links_are_no_words() -> None:

@@ -25,7 +25,6 @@ BLOCK = re.compile(r"(<!-- test: background -->\n)?```bash\n(.*?)```", re.DOTALL
 
 
 def blocks() -> list[tuple[bool, str]]:
-    """Of every bash block: whether it runs in the background, and its commands."""
     return [(bool(mark), commands) for mark, commands in BLOCK.findall(README)]
 
 

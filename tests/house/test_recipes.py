@@ -77,9 +77,7 @@ def test_a_field_of_a_summary_takes_two_files(tree: Path, events: Path, tmp_path
         assert summaries[f"{kind}_summary"]["trials_per_task"] == 2.0
         schema = json.loads((tmp_path / f"{kind}_summary.schema.json").read_bytes())
         assert schema["properties"]["trials_per_task"]["description"].startswith("Mean number of trials")
-    read = (
-        "from streamer.schemas.summaries import SUMMARY; print(SUMMARY.validate_json({!r}).trials_per_task)"
-    )
+    read = "from streamer.schemas import summaries as s; print(s.SUMMARY.validate_json({!r}).trials_per_task)"
     assert recipes.run_python(tree, read.format(json.dumps(summaries["tier_summary"]))) == "2.0\n"
 
 
@@ -176,7 +174,6 @@ def known_retries(count: int) -> list[int]:
 
 
 def assert_summary_has_it(summary: Mapping[str, Any], count: int) -> None:
-    """The summary of an agent says mean, extremes and coverage of the metric over so many trials."""
     values = known_retries(count)
     statistics = summary["statistics"][METRIC]
     assert statistics["count"] == summary["coverage"][METRIC] == len(values)

@@ -35,8 +35,6 @@ MADE_OF = ("code", "em", "img", "li", "pre", "strong", "table", "td", "th")
 
 
 class Page(HTMLParser):
-    """What a page consists of, and what it points at."""
-
     def __init__(self, html: str) -> None:
         super().__init__()
         self.made_of: Counter[str] = Counter()
@@ -118,7 +116,6 @@ def links_lead_somewhere(site: Path) -> None:
 
 
 def all_is_loaded_from_the_site(site: Path) -> None:
-    """No script, style, picture or font has another host."""
     loaded = [one for file in site.rglob("*.html") for one in page_of(file).loaded]
     styles = "".join(file.read_text("utf-8") for file in site.rglob("*.css"))
     loaded += re.findall(r"(?:@import|url\()\s*['\"]?([^'\")]*)", styles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -72,8 +72,10 @@ def sent(settings: Settings, topic: str, run_id: str, *records: tuple[bytes | No
     asyncio.run(sending())
 
 
-def settled(stack: Online, run_id: str) -> None:
-    """Publish nothing more and wait until Redis says what the log says."""
+def settled(stack: Online, run_id: str, events: Sequence[Event] = ()) -> None:
+    """Publish these events and nothing more, and wait until Redis says what the log says."""
+    if events:
+        published(stack, list(events))
     done = call(stack, "verify", run_id, "--wait", 30)
     assert done.returncode == 0, done.stdout + done.stderr
 

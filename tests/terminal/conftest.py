@@ -15,7 +15,6 @@ __all__ = ["environment", "feed", "settings", "stack"]
 
 @pytest.fixture(params=KAFKA_ALONE, scope="package")
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
-    """A broker, a Redis and a worker, for all tests of this folder."""
     directory = tmp_path_factory.mktemp("online")
     with online(directory, bootstrap_of(request, request.param), request.param, worker=True) as result:
         yield result

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.folding.matched import ORDER, the_plan, trial
-from tests.support.events import Event
+from tests.support.events import Event, a_trial
 from tests.terminal.calling import ndjson
 
 
@@ -18,6 +18,11 @@ def run_of(run: str, agent: str, passed: int, of: int = 20, **fields: Any) -> li
     return [the_plan(run), *done]
 
 
+def ten(run: str, passed: int, **fields: Any) -> list[Event]:
+    """Ten tasks, of which the first so many are passed."""
+    return [a_trial(run_id=run, task_id=f"t{n:02}", resolved=n < passed, **fields) for n in range(10)]
+
+
 def written(folder: Path, name: str, events: Iterable[Event]) -> Path:
     file = folder / name
     file.write_bytes(ndjson(list(events)))
@@ -25,5 +30,4 @@ def written(folder: Path, name: str, events: Iterable[Event]) -> Path:
 
 
 def on_verdict(code: str) -> str:
-    """A program in Python, as one argument."""
     return f'{sys.executable} -c "{code}"'

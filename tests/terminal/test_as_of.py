@@ -33,7 +33,6 @@ from streamer.storage.kafka import Names, partition_of
 from streamer.storage.log import read_topic
 from streamer.worker.process import ensure_topics
 from tests.folding.test_fold import events
-from tests.operate.receiving import SECRET
 from tests.sources.builders import a_result, a_run, converted, trials_of
 from tests.support.bounded import GIB, gzip_bomb, sparse, streamer_within
 from tests.support.cli import streamer
@@ -75,8 +74,6 @@ def history() -> list[list[Event]]:
 
 
 class Logged(NamedTuple):
-    """A run that a worker published as it came."""
-
     stack: Online
     summaries: list[dict[str, Any]]
 
@@ -97,7 +94,6 @@ def events_of_the_run(settings: Settings) -> list[LogRecord]:
 
 @pytest.fixture
 def file(logged: Logged, tmp_path: Path) -> Path:
-    """The events of the run as the log has them."""
     found = events_of_the_run(logged.stack.settings)
     (result := tmp_path / "events.ndjson").write_bytes(b"\n".join(record.value or b"" for record in found))
     return result
@@ -106,8 +102,7 @@ def file(logged: Logged, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def logged(stack: Online) -> Logged:
     for portion in history():
-        published(stack, portion)
-        settled(stack, RUN)
+        settled(stack, RUN, portion)
     names = Names(stack.settings.namespace)
     topics = (names.run_summaries, names.agent_model_summaries, names.tier_summaries, names.run_comparisons)
     values = (record.value for topic in topics for record in read_topic(stack.settings, topic))
@@ -156,15 +151,13 @@ def test_query_and_report_answer_as_of_a_version_with_the_summaries_published_th
     assert result["history"][-1]["state_version"] <= version
 
 
-def test_every_question_has_one_answer_from_redis_from_the_log_and_from_a_file(
-    logged: Logged, file: Path
-) -> None:
+def test_redis_the_log_and_a_file_give_every_question_one_answer(logged: Logged, file: Path) -> None:
     [run] = logged.query("run", RUN)
     report = call(logged.stack, "report", RUN, "--from", file, "--format", "json").stdout
     summaries = lines(call(logged.stack, "fold", file, "--json").stdout)
     of_file = orjson.loads(report)
     of_file["comparisons"] = [
-        one for one in summaries if one["type"] == "run_comparison" and one["run_id"] == RUN
+        one for one in summaries if (one["type"], one["run_id"]) == ("run_comparison", RUN)
     ]
     for question in ("run", "agents", "tiers", "comparisons", "trials"):
         now = logged.query(question, RUN)
@@ -178,9 +171,7 @@ def test_every_question_has_one_answer_from_redis_from_the_log_and_from_a_file(
         assert [answer["digest"] for answer in of_question] == [answer["digest"] for answer in now], question
 
 
-def test_what_trials_were_made_with_is_the_same_from_redis_and_from_a_file(
-    logged: Logged, file: Path
-) -> None:
+def test_r36_redis_and_a_file_know_what_trials_were_made_with(logged: Logged, file: Path) -> None:
     """R36: the hash `tasks` has the provenance of trials as a fold of the events has it."""
     agents = ("--a-agent", "good:m", "--b-agent", "bad:m", "--json")
     live = call(logged.stack, "compare", RUN, RUN, *agents)
@@ -214,9 +205,7 @@ def test_a_time_counts_the_records_up_to_it_and_the_state_is_that_of_the_time(lo
         ("-1", 2, "neither an offset"),
     ],
 )
-def test_a_position_of_which_nothing_is_known_is_one_line(
-    logged: Logged, position: str, code: int, said: str
-) -> None:
+def test_an_unknown_position_is_one_line(logged: Logged, position: str, code: int, said: str) -> None:
     for command in (["query", "run"], ["report"], ["why"]):
         done = call(logged.stack, *command, RUN, "--as-of", position)
         [line] = stderr_of(done, code).splitlines()
@@ -229,10 +218,8 @@ def test_a_run_that_the_log_does_not_hold_is_said_so(logged: Logged) -> None:
 
 
 @pytest.mark.kafka
-def test_a_log_that_lost_its_beginning_is_said_so(
-    kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    with online(tmp_path_factory.mktemp("cut"), kafka_bootstrap, "kafka", worker=False) as cut:
+def test_a_log_that_lost_its_beginning_is_said_so(kafka_bootstrap: str, tmp_path: Path) -> None:
+    with online(tmp_path, kafka_bootstrap, "kafka", worker=False) as cut:
         for portion in history():
             published(cut, portion)
         asyncio.run(lose_the_first(cut, 3))
@@ -254,9 +241,7 @@ async def lose_the_first(stack: Online, count: int) -> None:
 
 @examples(100)
 @given(events, st.data())
-def test_as_of_any_record_a_fold_is_the_fold_of_what_came_before(
-    arrived: list[Event], data: st.DataObject
-) -> None:
+def test_a_fold_counts_what_came_before(arrived: list[Event], data: st.DataObject) -> None:
     if not arrived:
         return
     last = data.draw(st.integers(0, len(arrived) - 1))
@@ -291,9 +276,7 @@ def test_of_a_file_the_offset_is_the_line_from_0_as_its_summaries_say_it(tmp_pat
 
 
 @pytest.mark.parametrize("command", [["fold"], ["report", "--from"], ["why", "--from"]])
-def test_of_a_file_a_time_or_a_line_beyond_its_end_is_a_usage_error(
-    tmp_path: Path, command: list[str]
-) -> None:
+def test_a_position_beyond_a_file_is_wrong_use(tmp_path: Path, command: list[str]) -> None:
     file = written(tmp_path, "events.ndjson", [a_trial()])
     for position, said in (("1", "last record is at 0"), ("2026-01-01T00:00:00Z", "has no timestamp")):
         done = streamer(*command, file, "--as-of", position)
@@ -306,14 +289,12 @@ LOCK = {"agent": {"name": "terminus", "model_name": "gpt-5"}}
 
 
 def a_run_with_two_trials(folder: Path) -> tuple[Path, Path]:
-    """A run, and the directory of its first trial."""
     results = [a_result(task, total_input_tokens=7) for task in ("t1", "t2")]
     run = a_run(folder / "run1", results, lock=LOCK)
     return run, run / "t1" / results[0]["trial_name"]
 
 
 def converted_within(most_bytes: int, run: Path) -> tuple[list[str], str]:
-    """Tasks of the trials that `convert` made within so much memory, and what it said."""
     ended = streamer_within(most_bytes, "convert", run, "--explain")
     assert ended.returncode in (0, 1), ended.stderr.decode()[-2000:]
     return [trial["task_id"] for trial in trials_of(lines(ended.stdout))], ended.stderr.decode()
@@ -322,9 +303,7 @@ def converted_within(most_bytes: int, run: Path) -> tuple[list[str], str]:
 @pytest.mark.parametrize(
     ("name", "left"), [("agent-logs/trajectory.json", ["t1", "t2"]), ("results.json", ["t2"])]
 )
-def test_a_sparse_file_of_6_gb_is_named_and_costs_no_more_than_what_it_would_have_said(
-    tmp_path: Path, name: str, left: list[str]
-) -> None:
+def test_a_sparse_file_of_6_gb_is_named(tmp_path: Path, name: str, left: list[str]) -> None:
     run, trial = a_run_with_two_trials(tmp_path)
     sparse(trial / name)
     tasks, said = converted_within(GIB, run)
@@ -381,9 +360,7 @@ def test_a_line_too_long_for_an_event_is_a_rejection_and_the_rest_is_folded(tmp_
 
 
 # `streamer config`: which configuration is current, and how another one becomes it.
-def test_a_configuration_is_adopted_once_and_one_that_nobody_has_is_refused(
-    settings: Settings, environment: dict[str, str]
-) -> None:
+def test_a_configuration_is_adopted_once(settings: Settings, environment: dict[str, str]) -> None:
     """A deployment with topics, in which no worker has begun."""
     asyncio.run(ensure_topics(settings))
     here = environment | {"STREAMER_PARTITIONS": str(settings.partitions)}
@@ -399,8 +376,7 @@ def test_a_configuration_is_adopted_once_and_one_that_nobody_has_is_refused(
 
 # `streamer delete` asks, and forgets a run.
 def test_a_run_is_deleted_when_that_is_confirmed(stack: Online) -> None:
-    published(stack, a_published_run("doomed"))
-    settled(stack, "doomed")
+    settled(stack, "doomed", a_published_run("doomed"))
     assert "confirm with --yes" in stderr_of(call(stack, "delete", "doomed"), 2)
     done = call(stack, "delete", "doomed", "--yes")
     assert stderr_of(done, 0) == "doomed: deleted, and gone from Redis\n"
@@ -434,8 +410,7 @@ def test_a_deleted_run_stays_in_its_ledger_and_a_baseline_is_not_deleted(stack: 
 
 
 def test_on_a_terminal_delete_asks(stack: Online) -> None:
-    published(stack, a_published_run("asked"))
-    settled(stack, "asked")
+    settled(stack, "asked", a_published_run("asked"))
     for answer, code in ((b"n\n", 130), (b"y\n", 0)):
         master, slave = pty.openpty()
         with started(stack, "delete", "asked", stdin=slave, stderr=subprocess.PIPE) as process:
@@ -474,32 +449,6 @@ def test_on_a_terminal_the_boards_of_the_demo_stay_until_q_is_pressed(to_the_end
             wait_for(lambda: terminal.exit_code == 0, "it ends well", SECONDS_OF_DEMO_VIEW)
 
 
-# `streamer notify`: wrong use is one line, and no URL is ever said.
-ALL = ["--all", "--notify", f"json://{SECRET}"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["--all"], 2, "no URL. Give"),
-        (["--notify", "json://x"], 2, "name the runs to watch, or use --all"),
-        (["r", *ALL], 2, "name the runs to watch, or use --all"),
-        ([*ALL, "--notify", f"nosuch://{SECRET}"], 2, "apprise does not know notification URL 2"),
-        (["--all", "--budget", "5"], 2, "need --notify URL, or STREAMER_NOTIFY"),
-        ([*ALL, "--stalled-after", "0"], 2, "stalled-after"),
-        ([*ALL, "--redis", "redis://127.0.0.1:1"], 1, "Redis at 127.0.0.1:1 does not answer"),
-    ],
-)
-def test_wrong_use_and_an_absent_redis_are_one_line_without_the_url(
-    arguments: list[str], code: int, said: str
-) -> None:
-    done = streamer("notify", *arguments)
-    *begun, line = done.stderr.decode().splitlines()
-    assert (done.returncode, begun) == (code, ["telling 1 service; Ctrl-C ends it"] * (code == 1))
-    assert said in line
-    assert SECRET.encode() not in done.stderr
-
-
 # `streamer runs set`: names and labels.
 def test_a_run_is_named_and_labelled_field_by_field(stack: Online) -> None:
     plan = a_plan(run_id="named", benchmark="b", display_name="old", labels={"a": "1"})
@@ -528,8 +477,7 @@ def test_a_run_directory_is_written_and_named_after_the_run_and_no_other_is_touc
 
 # `streamer verify`: its exit codes and the differences it shows.
 def test_verify_says_what_it_found_by_its_exit_code(stack: Online) -> None:
-    published(stack, a_published_run("checked"))
-    settled(stack, "checked")
+    settled(stack, "checked", a_published_run("checked"))
     [verdict] = lines(call(stack, "verify", "checked", "--json").stdout)
     assert (verdict["run_id"], verdict["outcome"], verdict["differences"]) == ("checked", "equal", [])
     assert call(stack, "verify", "--all").stdout.count(b": equal, ") >= 1

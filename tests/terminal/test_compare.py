@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import itertools
 import json
 import random
@@ -26,22 +25,15 @@ from tests.support.events import Event, a_plan, a_retraction, a_trial
 from tests.support.layers import ENGINES
 from tests.support.online import bootstrap_of
 from tests.terminal.calling import lines, ndjson, sent, stderr_of
-from tests.terminal.gating import on_verdict, run_of, written
+from tests.terminal.gating import on_verdict, run_of, ten, written
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
 run_command = partial(asyncio.to_thread, streamer)
 ORDER = [f"t{n:02}" for n in range(10)]
-NOWHERE = "redis://127.0.0.1:1"
-
-
-def events(run: str, passed: int, **fields: Any) -> list[Event]:
-    """Ten tasks, of which the first so many are passed."""
-    return [a_trial(run_id=run, task_id=task, resolved=n < passed, **fields) for n, task in enumerate(ORDER)]
 
 
 def shuffled(run: str, day: int) -> Event:
-    """The plan of a run that began on that day of January."""
     order = {"tasks": ORDER, "attempts": 1, "order": ORDER, "order_kind": "shuffled"}
     return a_plan(run_id=run, started_at=f"2026-01-0{day}T00:00:00Z", **order)
 
@@ -71,8 +63,8 @@ def ended(run: str) -> Event:
 def test_the_exit_code_says_whether_b_is_worse(
     tmp_path: Path, passed: int, options: list[str], code: int, said: str
 ) -> None:
-    a = written(tmp_path, "a", events("r", 8, cost_usd=1.0))
-    b = written(tmp_path, "b", events("s", passed, cost_usd=1.5))
+    a = written(tmp_path, "a", ten("r", 8, cost_usd=1.0))
+    b = written(tmp_path, "b", ten("s", passed, cost_usd=1.5))
     done = streamer("compare", a, b, "--files", *options)
     assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
     assert said.encode() in done.stderr
@@ -80,16 +72,14 @@ def test_the_exit_code_says_whether_b_is_worse(
 
 
 def test_a_verdict_on_a_metric_says_how_many_tasks_have_it_on_both_sides(tmp_path: Path) -> None:
-    lost = [*events("s", 8, cost_usd=1.5)[:4], *events("s", 8)[4:]]
-    a, b = (written(tmp_path, name, of) for name, of in (("a", events("r", 8, cost_usd=1.0)), ("b", lost)))
+    lost = [*ten("s", 8, cost_usd=1.5)[:4], *ten("s", 8)[4:]]
+    a, b = (written(tmp_path, name, of) for name, of in (("a", ten("r", 8, cost_usd=1.0)), ("b", lost)))
     said = "cost_usd of B minus that of A on the 4 of 10 tasks with it on both sides: +$0.5000"
     assert said in stderr_of(streamer("compare", a, b, "--files", "--metric", "cost_usd", "--plain"), 1)
 
 
-def test_two_agents_of_one_run_are_compared_without_baselines_and_by_their_pair_while_it_runs(
-    tmp_path: Path,
-) -> None:
-    result = events("r", 8) + events("r", 3, agent="other") + events("r", 10, agent="oracle", model="oracle")
+def test_two_agents_of_one_run_are_compared_and_baselines_left_out(tmp_path: Path) -> None:
+    result = ten("r", 8) + ten("r", 3, agent="other") + ten("r", 10, agent="oracle", model="oracle")
     file = written(tmp_path, "a", result)
     agents = ["--a-agent", "terminus:gpt-5", "--b-agent", "other:gpt-5"]
     done = streamer("compare", file, file, "--files", *agents, "--json")
@@ -98,7 +88,7 @@ def test_two_agents_of_one_run_are_compared_without_baselines_and_by_their_pair_
     assert told["differences"]["pass_rate"]["p_value"] == 0.0625
     everybody = json.loads(streamer("compare", file, file, "--files", "--json").stdout)
     assert everybody["a"]["trials"] == 2 * len(ORDER)
-    running = [*events("r", 9, agent="x")[:9], *events("r", 0, agent="y")[:9]]
+    running = [*ten("r", 9, agent="x")[:9], *ten("r", 0, agent="y")[:9]]
     file = written(tmp_path, "b", [shuffled("r", 1) | {"started_at": None}, *running])
     agents = ["--a-agent", "y:gpt-5", "--b-agent", "x:gpt-5"]
     text = streamer("compare", file, file, "--files", *agents).stdout.decode()
@@ -111,8 +101,8 @@ async def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
 ) -> None:
     """A run that is over, and one that began later and has eight of ten results."""
     later = {"started_at": "2026-01-03T00:00:00Z"}  # a shuffle counts only if it was declared before
-    whole = [shuffled("r", 1), *events("r", 10, cost_usd=0.3, **later)]
-    begun = [shuffled("s", 2), *events("s", 0, cost_usd=0.1, **later)[:8]]
+    whole = [shuffled("r", 1), *ten("r", 10, cost_usd=0.3, **later)]
+    begun = [shuffled("s", 2), *ten("s", 0, cost_usd=0.1, **later)[:8]]
     await feed.take(whole + begun)
     files = written(tmp_path, "a", whole), written(tmp_path, "b", begun), "--files"
     for form in ("text", "json"):
@@ -127,74 +117,11 @@ async def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
     assert json.loads(done.stdout) == answer.json()
 
 
-COMPARE, GATE = ("compare", "a", "b", "--files"), ("gate", "mine", "--against", "base")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["compare", "a", "absent", "--files"], 2, "no file absent"),
-        (["compare", "a", "a", "--a-run", "r"], 2, "belong to --files"),
-        ([*COMPARE, "--out", "c.pdf"], 2, ".pdf is not a comparison format"),
-        ([*COMPARE, "--format", "text", "--out", "x"], 2, "choose md, html or json"),
-        ([*COMPARE, "--tolerance", "2"], 2, "--tolerance 2 of a pass rate is more than 1"),
-        ([*COMPARE, "--metric", "beauty"], 2, "'beauty' is not a metric to compare: pass_rate"),
-        ([*COMPARE, "--a-agent", "termnus:gpt-5"], 3, "Did you mean terminus:gpt-5?"),
-        ([*COMPARE, "--b-run", "x"], 3, "no run 'x'. It holds 1: s. --a-run RUN and --b-run RUN choose"),
-        (["compare", "two", "a", "--files"], 3, "--a-run RUN and --b-run RUN choose"),
-        (["compare", "a", "empty", "--files"], 3, "has no run. `streamer fold` says what is wrong with"),
-        (["compare", "a", "other", "--files"], 3, "no task where both sides have pass_rate"),
-        (["compare", "a", "damaged", "--files"], 3, "damaged"),
-        ([*COMPARE, "--out", "missing/dir/x.md"], 3, "missing/dir"),
-        ([*COMPARE, "--out", "missing/dir/x.html"], 3, "missing/dir"),
-        (["compare", "r", "s", "--redis", NOWHERE], 3, "does not answer"),
-        (["compare", "r" * 300, "s", "--redis", NOWHERE], 3, "does not answer"),
-        (["compare", "a", "s", "--redis", NOWHERE], 3, ". There is a file of that name: --files reads"),
-        (["gate", "mine"], 2, "nothing to judge: give --against"),
-        ([*GATE, "--max-drop", "1.5"], 2, "more than 1"),
-        ([*GATE, "--max-drop", "a"], 2, "write one like 0.02"),
-        ([*GATE, "--level", "1"], 2, "between 0 and 1"),
-        ([*GATE, "--metric", "grade"], 2, "'grade' is not a metric to compare: pass_rate"),
-        ([*GATE, "--on-verdict", "no-such-program"], 2, "no such program"),
-        ([*GATE, "--markdown", "no/a.md"], 2, "there is no folder no"),
-        (["gate", "mine", "--against", "two"], 2, "two has 2 agents that are not baselines; name one"),
-        (["gate", "mine", "--against", "base/c:m"], 2, "has no agent:model 'c:m'. Did you mean b:m?"),
-        (["gate", "mine", "--against", "two/x"], 2, "has no run or agent 'x'"),
-        (["gate", "mine", "--against", "empty"], 2, "has no run"),
-        (["gate", "mine", "--against", "damaged"], 3, "undecided: damaged is damaged gzip"),
-        (["gate", "r", "--against", "s", "--bootstrap", "127.0.0.1:1"], 3, "no Kafka broker answers at"),
-    ],
-)
-def test_what_cannot_be_compared_never_looks_like_a_verdict(
-    tmp_path: Path, arguments: list[str], code: int, said: str
-) -> None:
-    """B is worse than A, and no exit code of an error says so."""
-    a = written(tmp_path, "a", events("r", 8))
-    files = {
-        "b": events("s", 1),
-        "other": [a_trial(task_id="elsewhere")],
-        "empty": [],
-        "mine": run_of("r", "a", 18),
-        "base": run_of("s", "b", 18),
-        "two": [*run_of("s", "b", 18), *run_of("s", "c", 18)] + events("t", 1) * ("compare" in arguments),
-    }
-    for stored in files.items():
-        written(tmp_path, *stored)
-    (tmp_path / "damaged").write_bytes(gzip.compress(a.read_bytes())[:60])
-    known = sorted(tmp_path.iterdir())
-    done = streamer(*arguments, cwd=tmp_path)
-    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
-    assert said.encode() in done.stderr
-    assert sorted(tmp_path.iterdir()) == known
-    if code == 2 or arguments[0] == "gate":
-        assert done.stdout == b""
-
-
 def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: Path) -> None:
     first, second = ([shuffled(run, day) | {"order": None}] for run, day in (("r", 1), ("s", 2)))
-    first += events("r", 8, agent="old", model="m")
+    first += ten("r", 8, agent="old", model="m")
     second[0]["tasks"] = [*ORDER, "extra"]
-    second += events("s", 1, agent="new", model="m")
+    second += ten("s", 1, agent="new", model="m")
     second.append(a_trial(run_id="s", task_id="extra", agent="new", model="m"))
     sides = written(tmp_path, "a", first), written(tmp_path, "b", second), "--files"
     text = streamer("compare", *sides, environment={"COLUMNS": "80"}).stdout.decode()
@@ -217,8 +144,8 @@ HOSTILE = "<img src=x onerror=alert(1)>|`*_\u202e"
 
 
 def test_markdown_and_html_are_files_in_which_hostile_names_are_text(tmp_path: Path) -> None:
-    a = written(tmp_path, "a", events("r", 8, agent=HOSTILE, tier=HOSTILE, metrics={"wait": 1.5}))
-    b = written(tmp_path, "b", events("s", 2, agent="new", tier=HOSTILE, metrics={"wait": 2.5}))
+    a = written(tmp_path, "a", ten("r", 8, agent=HOSTILE, tier=HOSTILE, metrics={"wait": 1.5}))
+    b = written(tmp_path, "b", ten("s", 2, agent="new", tier=HOSTILE, metrics={"wait": 2.5}))
     for file, own in (("c.md", "\n| <code>wait</code> | 1.5"), ("c.html", "Content-Security-Policy")):
         assert streamer("compare", a, b, "--files", "--out", tmp_path / file).returncode == 1
         content = (tmp_path / file).read_text()
@@ -231,7 +158,7 @@ def test_markdown_and_html_are_files_in_which_hostile_names_are_text(tmp_path: P
 def test_a_named_metric_decides(tmp_path: Path) -> None:
     plan = {"tasks": 10, "attempts": 1, "metrics": {"wait": {"direction": "lower", "unit": "seconds"}}}
     a, b = (
-        written(tmp_path, run, [a_plan(run_id=run, **plan), *events(run, 8, metrics={"wait": wait})])
+        written(tmp_path, run, [a_plan(run_id=run, **plan), *ten(run, 8, metrics={"wait": wait})])
         for run, wait in (("r", 1.5), ("s", 2.5))
     )
     for first, second, metric, code, said in (
@@ -287,9 +214,9 @@ def test_r31_numbers_without_verdicts_are_never_not_worse(
 
 def test_without_common_attempts_there_is_no_p_and_significance_gives_no_verdict(tmp_path: Path) -> None:
     """Side A has attempts 1 and 2 of each task, side B has attempt 3."""
-    again = [one | {"attempt": 2} for one in events("r", 10)]
-    a = written(tmp_path, "a", [*events("r", 10), *again])
-    b = written(tmp_path, "b", [one | {"attempt": 3} for one in events("s", 0)])
+    again = [one | {"attempt": 2} for one in ten("r", 10)]
+    a = written(tmp_path, "a", [*ten("r", 10), *again])
+    b = written(tmp_path, "b", [one | {"attempt": 3} for one in ten("s", 0)])
     done = streamer("compare", a, b, "--files")
     [heads] = [line for line in done.stdout.decode().splitlines() if line.startswith("mean over tasks")]
     assert heads.split()[-1] == "equal", "there is no column p"
@@ -299,7 +226,7 @@ def test_without_common_attempts_there_is_no_p_and_significance_gives_no_verdict
 
 
 def test_different_tasks_are_compared_only_where_that_is_allowed(tmp_path: Path) -> None:
-    a, b = written(tmp_path, "a", events("r", 10)), written(tmp_path, "b", events("s", 0)[:6])
+    a, b = written(tmp_path, "a", ten("r", 10)), written(tmp_path, "b", ten("s", 0)[:6])
     refused = streamer("compare", a, b, "--files")
     assert "not comparable: the sides ran different tasks" in stderr_of(refused, 3)
     assert b"6 tasks in common: A passes 100.0 % of these and 100.0 % of all its 10; B" in refused.stdout
@@ -308,10 +235,10 @@ def test_different_tasks_are_compared_only_where_that_is_allowed(tmp_path: Path)
 
 def test_before_the_end_evidence_decides(tmp_path: Path) -> None:
     """Seven straight losses are evidence of 31.9, and six are 18.1; 20 is needed."""
-    a = written(tmp_path, "a", [shuffled("r", 1), *events("r", 10)])
+    a = written(tmp_path, "a", [shuffled("r", 1), *ten("r", 10)])
     worse = "B is worse than A on tasks like these, by evidence of 20 or more: "
     for known, code, said in ((7, 1, worse), (6, 0, "; nothing shows yet that it is worse")):
-        b = written(tmp_path, "b", [shuffled("s", 2), *events("s", 0)[:known]])
+        b = written(tmp_path, "b", [shuffled("s", 2), *ten("s", 0)[:known]])
         text = stderr_of(streamer("compare", a, b, "--files"), code)
         assert said in text
         assert "-100.0 points so far" in text
@@ -323,7 +250,7 @@ def test_results_that_never_came_are_named_beside_the_p_that_they_widen(tmp_path
     """Ten wins and no loss are p = 0.002; with three unknown tasks p is 0.0923 (R19)."""
     planned = [f"t{n:02}" for n in range(13)]
     sides = [
-        written(tmp_path, run, [a_plan(run_id=run, tasks=planned, attempts=1), *events(run, n), ended(run)])
+        written(tmp_path, run, [a_plan(run_id=run, tasks=planned, attempts=1), *ten(run, n), ended(run)])
         for run, n in (("r", 10), ("s", 0))
     ]
     done = streamer("compare", *sides, "--files")
@@ -337,7 +264,7 @@ def test_composites_wait_for_the_scores_of_a_judge(tmp_path: Path) -> None:
     for missing in (0, 1):
         sides = []
         for run in "rs":
-            trials = events(run, 8)[:missing] + events(run, 8, score=0.5)[missing:]
+            trials = ten(run, 8)[:missing] + ten(run, 8, score=0.5)[missing:]
             plan = a_plan(run_id=run, tasks=10, attempts=1, judged=True)
             sides += [written(tmp_path, run, [plan, *trials, ended(run)])]
         done = streamer("compare", *sides, "--files", "--metric", "composite_score")
@@ -346,7 +273,7 @@ def test_composites_wait_for_the_scores_of_a_judge(tmp_path: Path) -> None:
 
 
 def test_four_tasks_give_means_and_no_verdict(tmp_path: Path) -> None:
-    sides = [written(tmp_path, run, events(run, passed)[:4]) for run, passed in (("r", 4), ("s", 0))]
+    sides = [written(tmp_path, run, ten(run, passed)[:4]) for run, passed in (("r", 4), ("s", 0))]
     assert "an interval needs all trials of 5 tasks" in stderr_of(streamer("compare", *sides, "--files"), 3)
 
 
@@ -366,7 +293,6 @@ TRIALS = [
 
 @pytest.fixture(params=ENGINES)
 def settings_of_events(request: pytest.FixtureRequest, namespace: str) -> Settings:
-    """A broker with an empty event topic, in a namespace of its own."""
     result = Settings(bootstrap=bootstrap_of(request, request.param), namespace=namespace, partitions=3)
     asyncio.run(ensure_topics(result))
     return result
@@ -380,9 +306,7 @@ def send(settings: Settings, run: str, *values: bytes) -> None:
     sent(settings, Names(settings.namespace).trial_events, run, *((run.encode(), value) for value in values))
 
 
-def test_a_finished_run_is_priced_anew_from_what_the_log_holds(
-    settings_of_events: Settings, tmp_path: Path
-) -> None:
+def test_a_finished_run_is_priced_again_from_the_log(settings_of_events: Settings, tmp_path: Path) -> None:
     prices = tmp_path / "prices.toml"
     prices.write_text(PRICES)
     other = [event | {"run_id": "run-10"} for event in TRIALS]
@@ -394,7 +318,6 @@ def test_a_finished_run_is_priced_anew_from_what_the_log_holds(
     assert b"8 events of run-1; 0 rejected" in printed.stderr
 
     def folded(stdin: bytes, *priced: object) -> tuple[float, str]:
-        """Total cost in USD and digest of the run's summary."""
         done = streamer("fold", "-", *priced, "--json", stdin=stdin)
         assert done.returncode == 0
         [run] = [summary for summary in lines(done.stdout) if summary["type"] == "run_summary"]
@@ -419,9 +342,7 @@ def test_each_event_is_one_line_and_what_was_rejected_is_counted(settings_of_eve
     assert b"1 rejected record of it" in printed.stderr
 
 
-def test_a_run_that_the_log_does_not_hold_is_exit_code_1_with_the_names_like_it(
-    settings_of_events: Settings,
-) -> None:
+def test_a_run_that_the_log_does_not_hold_has_names_like_it(settings_of_events: Settings) -> None:
     here = options(settings_of_events)
     for where, said in (
         (here, "nor of any other run"),
@@ -439,7 +360,6 @@ def test_a_run_that_the_log_does_not_hold_is_exit_code_1_with_the_names_like_it(
 # `streamer gate`: an exit code that CI can rest on, of files.
 @pytest.fixture
 def baseline(tmp_path: Path) -> Path:
-    """Of twenty tasks, eighteen are passed."""
     return written(tmp_path, "base", run_of("s", "b", 18))
 
 
@@ -519,9 +439,7 @@ def test_help_tells_false_alarms_and_power_as_the_page_has_them() -> None:
         assert row in page
 
 
-def test_the_program_gets_the_verdict_and_its_exit_code_changes_nothing(
-    tmp_path: Path, baseline: Path
-) -> None:
+def test_the_exit_code_of_the_program_changes_nothing(tmp_path: Path, baseline: Path) -> None:
     mine = written(tmp_path, "mine", run_of("r", "a", 18))
     code = "import json, sys; print(json.load(sys.stdin)['verdict']); sys.exit(7)"
     done = streamer("gate", mine, "--against", baseline, "--json", "--on-verdict", on_verdict(code))
@@ -605,7 +523,7 @@ def test_values_at_the_ends_of_the_floats_have_answers_everywhere(seed: int, tmp
 
 def test_a_difference_beyond_the_floats_is_the_largest_one(tmp_path: Path) -> None:
     a, b = (
-        written(tmp_path, name, [{**event, "metrics": {"m": value}} for event in events(name, 5)])
+        written(tmp_path, name, [{**event, "metrics": {"m": value}} for event in ten(name, 5)])
         for name, value in (("A", -LARGEST), ("B", LARGEST))
     )
     done = streamer("compare", a, b, "--files", "--metric", "metrics/m", "--json")

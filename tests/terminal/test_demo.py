@@ -9,6 +9,7 @@ import subprocess
 import sys
 import webbrowser
 from collections import defaultdict
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
@@ -24,7 +25,7 @@ from streamer.schemas.summaries import RunComparison
 from streamer.schemas.wire import records_of_lines
 from streamer.terminal.demo import AGENTS, AT_ONCE, OPTIONS, RUN, TASKS, moments, open_page
 from streamer.terminal.simulate import CRASH, EXCEPTIONS
-from streamer.views.decide.compare import PairStanding, pair_standings
+from streamer.views.decide.compare import pair_standings
 from tests.operate.stack import descendants, runs
 from tests.support.cli import COMMAND, streamer
 from tests.support.data import shared_data
@@ -32,26 +33,19 @@ from tests.support.demo_story import Event, events_of, looks
 from tests.support.tailing import converted_digests
 from tests.support.tailing import digests_of as harness_digests
 from tests.support.worker_process import wait_for
+from tests.terminal.calling import stderr_of
 
 SECONDS = 120
-SCREEN_LINES, SCREEN_COLUMNS = 24, 100
-Key = tuple[str, str, str | None, str | None]
 
 
-def digests_of(summaries: list[dict[str, Any]]) -> dict[Key, str]:
-    """Place of each summary -> digest, recomputed from the summary."""
+def digests_of(summaries: list[dict[str, Any]]) -> dict[tuple[str | None, ...], str]:
     return {(s["type"], s["run_id"], s.get("tier"), s.get("agent_model")): digest_of(s) for s in summaries}
-
-
-def folded(file: Path) -> Folding:
-    with file.open("rb") as lines:
-        return fold_records(records_of_lines(lines))
 
 
 def check_output(out: Path, done: subprocess.CompletedProcess[bytes]) -> Folding:
     """What holds after every demo: exit code 0, equal digests, plain text."""
     assert done.returncode == 0, done.stdout + done.stderr
-    folding = folded(out / "events.ndjson")
+    folding = fold_records(records_of_lines((out / "events.ndjson").read_bytes().splitlines()))
     summaries = orjson.loads((out / "summaries.json").read_bytes())
     assert digests_of(summaries) == digests_of([change.summary or {} for change in folding.summaries()])
     assert all(summary["digest"] == digest_of(summary) for summary in summaries)
@@ -64,21 +58,17 @@ def check_output(out: Path, done: subprocess.CompletedProcess[bytes]) -> Folding
 @pytest.mark.stack
 def test_the_demo_leaves_events_and_summaries_that_agree_with_its_directory(tmp_path: Path) -> None:
     """What it publishes is what the directory says, and a judge's score of every trial."""
-    elsewhere = {
-        "STREAMER_BOOTSTRAP": "127.0.0.1:1",
-        "STREAMER_REDIS": "redis://127.0.0.1:1",
-        "STREAMER_NAMESPACE": "x",
-    }
+    elsewhere = {"STREAMER_BOOTSTRAP": "127.0.0.1:1", "STREAMER_REDIS": "redis://127.0.0.1:1"}
     left = tmp_path / "demo-out" / "simulated" / RUN / "left__abcdefg"
     left.mkdir(parents=True)
-    done = streamer("demo", "--fast", cwd=tmp_path, environment=elsewhere)
+    done = streamer("demo", "--fast", cwd=tmp_path, environment=elsewhere | {"STREAMER_NAMESPACE": "x"})
     folding = check_output(tmp_path / "demo-out", done)
     assert folding.runs() == [RUN]
     assert b"Rejected for not fitting the schema: 3 events" in done.stdout
     assert b"streamer publish demo-out/events.ndjson" in done.stdout
     lines = done.stdout.decode().splitlines()
-    assert len(lines) <= SCREEN_LINES
-    assert max(map(len, lines)) <= SCREEN_COLUMNS
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 100
     assert any(line.startswith("aspen:simulated/large ") and "82.5 %" in line for line in lines)
     assert "demo: equal, 8 summaries" in lines
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-out"]
@@ -87,10 +77,8 @@ def test_the_demo_leaves_events_and_summaries_that_agree_with_its_directory(tmp_
     events = [orjson.loads(line) for line in log if b'"revision"' in line]
     of_harness = [event for event in events if "score" not in event]
     assert harness_digests(of_harness) == converted_digests(tmp_path / "demo-out" / "simulated", OPTIONS)
-    last = {}
-    for event in sorted(events, key=lambda event: event["revision"]):
-        if event["type"] == "trial_result":
-            last[event["shard"]] = event
+    results = [event for event in events if event["type"] == "trial_result"]
+    last = {event["shard"]: event for event in sorted(results, key=lambda event: event["revision"])}
     assert len(last) == 240
     assert all("score" in event for event in last.values())
 
@@ -151,12 +139,9 @@ main()
     ids=["a number in Redis is not that of the log", "Redis is away", "not acknowledged", "a part fails"],
 )
 @pytest.mark.in_turn(3)
-def test_the_exit_code_of_the_demo_says_what_is_wrong(
-    tmp_path: Path, fault: str, code: int, said: bytes
-) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PLANTING + fault, "demo", "--fast"], capture_output=True, cwd=tmp_path
-    )
+def test_the_exit_code_says_what_is_wrong(tmp_path: Path, fault: str, code: int, said: bytes) -> None:
+    command = [sys.executable, "-c", PLANTING + fault, "demo", "--fast"]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path)
     assert done.returncode == code, done.stdout + done.stderr
     assert said in done.stdout + done.stderr
 
@@ -170,11 +155,9 @@ def test_the_demo_streams_a_directory_of_real_results(tmp_path: Path) -> None:
     summaries = [change.summary or {} for change in folding.summaries()]
     [agent] = [one["agent_model"] for one in summaries if one["type"] == "agent_model_summary"]
     assert agent.encode() in done.stdout
-    empty = tmp_path / "empty"
-    empty.mkdir()
+    (empty := tmp_path / "empty").mkdir()
     none = streamer("demo", "--data", empty)
-    assert (none.returncode, none.stdout) == (1, b"")
-    assert b"no run of a known harness found" in none.stderr
+    assert ("no run of a known harness found" in stderr_of(none, 1), none.stdout) == (True, b"")
 
 
 @pytest.mark.stack
@@ -187,11 +170,15 @@ def test_ctrl_c_on_the_terminal_ends_everything_that_the_demo_started(tmp_path: 
     os.close(slave)
     seen = bytearray()
 
-    def shows_a_board() -> bool:
-        try:
+    def ended() -> bool:
+        """Reads on; on Linux an error says that the other side is closed."""
+        with suppress(OSError):
             seen.extend(os.read(master, 65536))
-        except OSError:  # Linux: the other side is closed
-            raise AssertionError(f"the demo ended by itself: {bytes(seen)!r}") from None
+            return False
+        return True
+
+    def shows_a_board() -> bool:
+        assert not ended(), f"the demo ended by itself: {bytes(seen)!r}"
         return b" are done" in seen and b"leads: pass rate" in seen
 
     try:
@@ -199,11 +186,8 @@ def test_ctrl_c_on_the_terminal_ends_everything_that_the_demo_started(tmp_path: 
         below = descendants(process.pid)
         assert any("streamer.worker" in command for command in below.values())
         process.send_signal(signal.SIGINT)
-        while process.poll() is None:
-            try:
-                seen.extend(os.read(master, 65536))
-            except OSError:  # Linux: the other side is closed
-                break
+        while process.poll() is None and not ended():
+            pass
         assert process.wait(SECONDS) == 130
         wait_for(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", SECONDS)
         assert b"streamer: interrupted" in seen
@@ -214,9 +198,6 @@ def test_ctrl_c_on_the_terminal_ends_everything_that_the_demo_started(tmp_path: 
 
 
 # The story of the demo, read off the fold of its events: nothing of it may be left to chance.
-STEP = 24
-LEAST = 5
-"""Results of each agent from which on one of them is called the leader."""
 
 
 @pytest.fixture(scope="module")
@@ -226,24 +207,18 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
 
 @pytest.fixture(scope="module")
 def prefixes(events: list[Event]) -> list[RunAnswers]:
-    return looks(events, STEP)
+    return looks(events, 24)
 
 
 def leader(look: RunAnswers) -> str:
     return max(look.agents, key=lambda agent: agent.statistics["pass_rate"].mean or 0.0).agent_model
 
 
-def the_pair(look: RunAnswers, first: str, second: str) -> PairStanding:
-    return next(pair for pair in pair_standings(look.compared) if {pair.a, pair.b} == {first, second})
-
-
 def slot_of(event: Event) -> tuple[str, ...]:
     return tuple(str(event.get(name)) for name in ("shard", "task_id", "attempt", "agent", "model"))
 
 
-def test_six_agents_try_the_same_tasks_once_in_a_shuffled_order_for_about_a_minute(
-    events: list[Event], prefixes: list[RunAnswers]
-) -> None:
+def test_six_agents_try_all_tasks_in_about_a_minute(events: list[Event], prefixes: list[RunAnswers]) -> None:
     run = prefixes[-1].run
     assert (run.agent_models, run.tasks, run.progress.done) == (6, TASKS, len(AGENTS) * TASKS)
     assert run.progress.planned == run.progress.done
@@ -259,7 +234,8 @@ def test_six_agents_try_the_same_tasks_once_in_a_shuffled_order_for_about_a_minu
 
 
 def test_the_agent_that_leads_at_first_is_overtaken(prefixes: list[RunAnswers]) -> None:
-    early = [look for look in prefixes if min(agent.trials for agent in look.agents) >= LEAST]
+    """Once each agent has five results."""
+    early = [look for look in prefixes if min(agent.trials for agent in look.agents) >= 5]
     assert leader(early[0]) == "birch:simulated/large"
     assert leader(prefixes[-1]) == "aspen:simulated/large"
 
@@ -276,15 +252,12 @@ def test_a_trial_crashes_and_its_second_try_counts(events: list[Event], prefixes
     assert any(EXCEPTIONS[CRASH] in look.run.failure_modes for look in prefixes)
 
 
-def test_the_judge_comes_after_the_verdict_of_every_trial(
-    events: list[Event], prefixes: list[RunAnswers]
-) -> None:
+def test_the_judge_comes_after_every_verdict(events: list[Event], prefixes: list[RunAnswers]) -> None:
     verdicts: set[tuple[str, ...]] = set()
-    for event in events:
-        if event["type"] == "trial_result" and "score" in event:
+    for event in (event for event in events if event["type"] == "trial_result"):
+        if "score" in event:
             assert slot_of(event) in verdicts
-        elif event["type"] == "trial_result":
-            verdicts.add(slot_of(event))
+        verdicts.add(slot_of(event))
     assert any(agent.grade_provisional for look in prefixes for agent in look.agents)
     last = prefixes[-1]
     assert last.run.coverage["impl_rate"] == last.run.trials
@@ -294,7 +267,9 @@ def test_the_judge_comes_after_the_verdict_of_every_trial(
 def test_the_two_best_are_told_apart_before_the_end_and_not_at_once(prefixes: list[RunAnswers]) -> None:
     by_rate = sorted(prefixes[-1].agents, key=lambda agent: -(agent.statistics["pass_rate"].mean or 0.0))
     first, second = (agent.agent_model for agent in by_rate[:2])
-    words = [the_pair(look, first, second).words[0] for look in prefixes if len(look.agents) == 6]
+    standings = [pair_standings(look.compared) for look in prefixes if len(look.agents) == 6]
+    words = [pair.words[0] for of in standings for pair in of if {pair.a, pair.b} == {first, second}]
+    assert len(words) == len(standings)
     certain = [said.startswith(first) for said in words]
     began = certain.index(True)
     assert words[0].startswith("Nothing separates")
@@ -320,9 +295,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return asked
 
 
-def test_the_page_is_opened_and_the_browser_prints_nothing_on_the_terminal(
-    asked: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_opens_and_nothing_is_printed(asked: Path, capfd: pytest.CaptureFixture[str]) -> None:
     open_page(ADDRESS)
     assert asked.read_text() == f"{ADDRESS}\n"
     assert capfd.readouterr() == ("", "")
@@ -348,9 +321,7 @@ def test_nothing_opens_where_nobody_sees_it(
     assert asked.exists() == opens
 
 
-def test_a_browser_that_needs_the_terminal_is_not_opened_and_no_browser_is_no_error(
-    asked: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_browser_in_the_terminal_is_not_opened(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> None:
         raise webbrowser.Error("could not locate runnable browser")
 

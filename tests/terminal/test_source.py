@@ -60,7 +60,6 @@ EVENTS[2] |= {"labels": {"size": "small"}}
 
 @pytest.fixture
 def folding(settings: Settings) -> Folding:
-    """The fold of the events; Redis and the topics as a worker leaves them."""
     fed(settings, EVENTS, log=True)
     return fold_records(records_of_lines(map(orjson.dumps, EVENTS)))
 
@@ -100,9 +99,6 @@ def test_a_budget_is_judged_by_the_known_cost_and_its_forecast(query: Query) -> 
     assert said.startswith("forecast: about $162.00 in all, $")
     assert said.endswith("; forecast: the budget of $9.00 is passed")
     assert query("run", OPEN, "--budget", "9", "--by", "label:team").exit_code == 2
-    for wrong, said in (("-1", "x>=0"), ("nan", "not finite")):
-        refused = query("run", DONE, "--budget", wrong)
-        assert (refused.exit_code, said in refused.output) == (2, True)
 
 
 def test_agents_and_runs_say_what_may_be_concluded(query: Query) -> None:
@@ -191,9 +187,7 @@ def test_the_leaderboard_and_the_trials_can_be_narrowed(query: Query) -> None:
         assert len(text.splitlines()) == (count + 4 if count else 1), options
 
 
-def test_a_run_shows_its_agents_and_tiers_and_an_unknown_one_is_one_line_and_exit_code_1(
-    query: Query,
-) -> None:
+def test_a_run_shows_its_agents_and_tiers_and_an_unknown_one_is_one_line(query: Query) -> None:
     text = query("run", DONE).stdout
     assert text.splitlines()[0] == f"Run {DONE} · bench · complete"
     assert "Agents" in text
@@ -205,9 +199,7 @@ def test_a_run_shows_its_agents_and_tiers_and_an_unknown_one_is_one_line_and_exi
         assert "'done1'. Did you mean done/1?" in result.stderr
 
 
-def test_of_a_slot_the_latest_trial_counts_unless_it_is_a_late_writers(
-    query: Query, settings: Settings
-) -> None:
+def test_the_latest_trial_counts_unless_late_writers_sent_it(query: Query, settings: Settings) -> None:
     def scored(trial: dict[str, Any], value: dict[str, Any] | None) -> tuple[bytes, bytes | None]:
         place = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
         key = "|".join(["done%2F1", *(str(trial[name]) for name in place)]).encode()
@@ -223,9 +215,7 @@ def test_of_a_slot_the_latest_trial_counts_unless_it_is_a_late_writers(
     assert result[0] == newer
 
 
-def test_a_line_beyond_the_limit_is_named_and_ends_the_reading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_beyond_the_limit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "MAX_LINE_BYTES", 10)
     (tmp_path / "file").write_bytes(b"123456789\n1234567890\n")
     with common.open_records(tmp_path / "file") as result:
@@ -234,9 +224,7 @@ def test_a_line_beyond_the_limit_is_named_and_ends_the_reading(
             next(result)
 
 
-def test_without_redis_nothing_is_known_of_a_run_and_one_that_redis_does_not_have_is_unknown(
-    settings: Settings,
-) -> None:
+def test_a_run_that_redis_does_not_have_is_unknown(settings: Settings) -> None:
     away = Settings(redis=f"redis://127.0.0.1:{free_port()}/0")
     assert common.stored_run(away, "run-1") is None
     with pytest.raises(UnknownRun, match="There is no run 'run-1'"):
@@ -299,8 +287,7 @@ def test_tasks_of_a_benchmark_are_those_of_its_runs_and_order_the_next_one(stack
     nights = {"history/1": "++-", "history/2": "+--", "another/1": "---"}
     for day, (run, outcomes) in enumerate(nights.items(), 1):
         plan = {"benchmark": run.partition("/")[0], "attempts": 1}
-        publish(stack, [*a_night(run, day, {f"agent{day}": outcomes}, **plan)])
-        settled(stack, run)
+        settled(stack, run, [*a_night(run, day, {f"agent{day}": outcomes}, **plan)])
     named = ("--history", "history/1", "--history", "history/2")
     of_benchmark = call(stack, "query", "tasks", "history", "--json")
     assert of_benchmark.stdout == call(stack, "query", "tasks", *named, "--json").stdout
@@ -322,8 +309,7 @@ def test_the_parts_of_an_error_stand_below_the_agents_and_in_their_json(stack: O
         for n in range(6)
         for k in (1, 2, 3)
     ]
-    publish(stack, [a_plan(run_id=run, tasks=6, attempts=3), *results])
-    settled(stack, run)
+    settled(stack, run, [a_plan(run_id=run, tasks=6, attempts=3), *results])
     [agent] = lines(call(stack, "query", "agents", run, "--errors", "--json").stdout)
     budget = agent["error_budget"]
     assert (budget["more_attempts"]["usd"], budget["more_tasks"]["usd"]) == (3.0, 30.0)
@@ -343,12 +329,10 @@ def test_the_judge_s_part_of_an_error_is_read_from_the_log_where_it_is_asked_for
         for n in range(3)
         for k in (1, 2)
     ]
-    publish(stack, [a_plan(run_id=run, tasks=3, attempts=2), *results])
-    settled(stack, run)
+    settled(stack, run, [a_plan(run_id=run, tasks=3, attempts=2), *results])
     once = call(stack, "query", "agents", run, "--judge").stdout.decode()
     assert "the judge's share is unknown: no trial was judged more than once." in once
-    publish(stack, [a_late_score(run_id=run, task_id="t1", revision=1, score=0.375)])
-    settled(stack, run)
+    settled(stack, run, [a_late_score(run_id=run, task_id="t1", revision=1, score=0.375)])
 
     def agents(*options: object) -> list[dict[str, Any]]:
         return lines(call(stack, "query", "agents", run, *options, "--json").stdout)

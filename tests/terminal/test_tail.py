@@ -34,7 +34,7 @@ from tests.support.online import Online
 from tests.support.tail_process import DEADLINE_SECONDS, Tails, ended
 from tests.support.tailing import Event, converted_digests, digests_of
 from tests.support.worker_process import wait_for
-from tests.terminal.calling import Done, call, lines, ndjson, published, sent, settled, stderr_of
+from tests.terminal.calling import Done, call, lines, ndjson, sent, settled, stderr_of
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 __all__ = ["address"]
@@ -65,9 +65,7 @@ def test_a_signal_publishes_what_is_complete_and_ends_with_0(tails: Tails, numbe
 
 
 @pytest.mark.parametrize("program", [stopping, stopped_by_signals])
-def test_under_nohup_the_end_of_a_terminal_ends_nothing(
-    program: Callable[[], AbstractContextManager[Any]],
-) -> None:
+def test_nohup_is_respected(program: Callable[[], AbstractContextManager[Any]]) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with ExitStack() as stack:
         stack.callback(signal.signal, signal.SIGHUP, before)
@@ -116,7 +114,6 @@ def test_two_tails_of_one_directory_are_refused_and_no_worker_is_remarked_on(tai
 def test_a_tail_that_is_killed_again_and_again_ends_as_convert_has_it(
     tails: Tails, layout: str, trials: int, seconds: float, kills: int
 ) -> None:
-    """A run is simulated meanwhile."""
     rng = random.Random(f"{layout} {trials}")
     simulated: dict[str, Any] = {"seed": 9, "start": START, "pace_seconds": seconds / trials}
     harness = threading.Thread(target=simulate_run, args=(layout, tails.run, trials), kwargs=simulated)
@@ -415,22 +412,6 @@ def test_json_has_the_moves_the_sums_and_infinite_numbers_as_text(file: Path) ->
     assert answer(why(file, *ask, "other:gpt-5"))["totals"][0]["after"] == "Infinity"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        ([], 2, "name a RUN, or give a file of events with --from"),
-        (["--metric", "reward"], 2, "No board for 'reward'"),
-        (["--agent", "who"], 2, "the run has no agent 'who'; it has nop:nop, other:gpt-5, terminus:gpt-5"),
-        (["missing"], 1, "the file has no run 'missing'"),
-        (["--since", "then"], 2, "neither an offset"),
-    ],
-)
-def test_what_cannot_be_answered_is_one_line(file: Path, arguments: list[str], code: int, said: str) -> None:
-    done = why(file, *arguments) if arguments else streamer("why")
-    [line] = stderr_of(done, code).splitlines()
-    assert (said in line, done.stdout) == (True, b"")
-
-
 def test_the_transcript_of_the_page_is_what_is_printed(tmp_path: Path) -> None:
     section = (ROOT / "docs" / "viewer.md").read_text("utf-8").split("## What moved a number")[1]
     (tmp_path / "events.ndjson").write_text(section.split("```json\n")[1].split("```")[0])
@@ -441,8 +422,7 @@ def test_the_transcript_of_the_page_is_what_is_printed(tmp_path: Path) -> None:
 
 def test_the_last_number_is_the_published_one(stack: Online) -> None:
     events = [event | {"run_id": RUN} for event in HISTORY]
-    published(stack, events)
-    settled(stack, RUN)
+    settled(stack, RUN, events)
     assert "'why1'. Did you mean why/1" in stderr_of(call(stack, "why", "why1"), 1)
     result = answer(call(stack, "why", RUN, "--json"))
     agents = lines(call(stack, "query", "agents", RUN, "--json").stdout)

@@ -34,7 +34,6 @@ ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 
 
 def feed(settings: Settings) -> None:
-    """The benchmark as far as it has come."""
     now = datetime.now(UTC)
     lines = simulate(seed=5, start=now - WAY_IN)
     publish(settings, [line for line in lines if isinstance(decode(line), Reason) or is_in_time(line, now)])

@@ -19,7 +19,6 @@ def settings(redis_server: RedisServer, namespace: str) -> Settings:
 
 @pytest.fixture
 def logged(settings: Settings, embedded_broker: str) -> Settings:
-    """The same, with a broker."""
     return settings.model_copy(
         update={"bootstrap": embedded_broker, "embedded": True, "partitions": PARTITIONS}
     )
@@ -27,13 +26,11 @@ def logged(settings: Settings, embedded_broker: str) -> Settings:
 
 @pytest.fixture
 async def feed(settings: Settings) -> AsyncIterator[Feed]:
-    """A feed into Redis alone."""
     async with Feed(settings) as feed:
         yield feed
 
 
 @pytest.fixture
 async def feed_of_both(logged: Settings) -> AsyncIterator[Feed]:
-    """A feed into Redis and the log."""
     async with Feed(logged, log=True) as feed:
         yield feed

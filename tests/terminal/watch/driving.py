@@ -29,30 +29,24 @@ PLAN = a_plan(tasks=3, attempts=1, agent_models=["terminus:gpt-5"])
 
 
 class Driver:
-    """One running application."""
-
     def __init__(self, app: WatchApp, pilot: Pilot[None]) -> None:
         self.app = app
         self._pilot = pilot
 
     @property
     def text(self) -> str:
-        """What stands on the screen, without what stands at the ends of lines."""
         return "\n".join(self.lines)
 
     @property
     def lines(self) -> list[str]:
-        """The same, line by line."""
         return [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
 
     def colors(self, word: str) -> set[str]:
-        """The colours of the line that has the word."""
         strips = self.app.screen._compositor.render_strips()
         segments = next((strip for strip in strips if word in strip.text), ())
         return {str(segment.style.color) for segment in segments if segment.style and segment.text.strip()}
 
     def line(self, start: str) -> str:
-        """The first line that begins so, "" if there is none."""
         return next((line for line in self.lines if line.strip().startswith(start)), "")
 
     def order(self, *words: str) -> list[str]:
@@ -80,7 +74,6 @@ class Driver:
         await self.until(shown, f"the screen shows {parts}")
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for a condition; a failure shows the screen."""
         try:
             await eventually(condition, what, LOOK_SECONDS)
         except AssertionError as error:
@@ -118,9 +111,7 @@ NOT_JSON = b"not JSON \x1b[31m"
 WRONG = b'{"type":"trial_result","run_id":"run-1","task_id":"task-1","resolved":"yes"}'
 
 
-async def reject(
-    settings: Settings, *lines: bytes, at_ms: int | None = None, message: str | None = None
-) -> None:
+async def reject(settings: Settings, *lines: bytes, at_ms: int = 0, message: str | None = None) -> None:
     """What a worker does with lines that are no events; `message`: what it says of each."""
     await ensure_topics(settings)
     folded = Pipeline().fold([Record(line, offset) for offset, line in enumerate(lines)])

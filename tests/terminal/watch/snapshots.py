@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import tempfile
 from collections.abc import AsyncIterator
@@ -28,7 +29,6 @@ VIEWS = {"runs": None, "run": TIERED_RUN}
 
 @asynccontextmanager
 async def fed(settings: Settings) -> AsyncIterator[None]:
-    """The first hours of a simulated benchmark, in Redis and in the log."""
     lines = [line for line in simulate(seed=5, start=START) if not isinstance(decode(line), Reason)]
     broken = [line for line in simulate(seed=5, start=START) if isinstance(decode(line), Reason)]
     async with Feed(settings, log=True) as feed:
@@ -73,18 +73,14 @@ def is_in_time(line: bytes, now: datetime) -> bool:
 async def renew(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, Broker() as broker:
-        server = RedisServer(Path(directory))
-        server.start()
+        (server := RedisServer(Path(directory))).start()
+        where = {"redis": server.url, "bootstrap": broker.bootstrap, "embedded": True}
         try:
-            settings = Settings(
-                redis=server.url, bootstrap=broker.bootstrap, embedded=True, partitions=PARTITIONS
-            )
-            async with fed(settings):
-                for view in VIEWS:
-                    for size in SIZES:
-                        file = folder / f"{view}-{size}.txt"
-                        file.write_text(await picture(settings, view, size), "utf-8")
-                        print(file)
+            async with fed(settings := Settings.model_validate(where | {"partitions": PARTITIONS})):
+                for view, size in itertools.product(VIEWS, SIZES):
+                    file = folder / f"{view}-{size}.txt"
+                    file.write_text(await picture(settings, view, size), "utf-8")
+                    print(file)
         finally:
             server.stop()
 

@@ -80,7 +80,6 @@ class Terminal:
 
     @property
     def escapes(self) -> str:
-        """The same, with the escape sequences of its colours."""
         return self._call("capture-pane", "-p", "-e")
 
     @property
@@ -89,14 +88,12 @@ class Terminal:
         return int(self._status.read_text()) if self._status.exists() and self._status.read_text() else None
 
     def press(self, *keys: str) -> None:
-        """Press keys, as tmux names them."""
         self._call("send-keys", *keys)
 
     def resize(self, columns: int, lines: int) -> None:
         self._call("resize-window", "-x", str(columns), "-y", str(lines))
 
     def shows(self, *parts: str) -> str:
-        """Wait until all of this stands there, and what stands there then."""
         seen = ""
 
         def there() -> bool:

@@ -63,12 +63,6 @@ async def test_columns_are_there_when_they_are_measured_and_grades_on_g(
             await driver.shows("grade")
 
 
-async def test_a_budget_has_a_line(settings: Settings, feed: Feed) -> None:
-    await feed.take([a_plan(tasks=4, attempts=1), a_trial(cost_usd=3.0, finished_at=AT)])
-    async with watching(settings, "run-1", budget_usd=2.0) as driver:
-        await driver.shows("cost $3.0000", "over the budget of $2.00")
-
-
 async def test_named_metrics_have_columns_and_the_primary_one_sorts(settings: Settings, feed: Feed) -> None:
     says = {"label": "[b]Wait[/b]\x1b[31m", "unit": "seconds", "direction": "lower"}
     await feed.take(

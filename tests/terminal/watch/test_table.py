@@ -173,7 +173,6 @@ widths = st.lists(st.integers(1, 60), min_size=12, max_size=12)
 
 
 def columns_of(*expected: tuple[str, int, int]) -> list[DrawnColumn[int]]:
-    """(key, rank, least) as columns."""
     return [DrawnColumn(key, key, str, rank, least=least) for key, rank, least in expected]
 
 
@@ -227,9 +226,7 @@ def test_sorting_goes_round_all_columns_that_can_be_sorted_by() -> None:
     assert boards.next_sort(columns[1:2], Sort("gone", True)) == Sort("gone", True)
 
 
-def test_runs_are_lines_in_the_given_order_with_what_they_have_done_of_what_is_planned(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_runs_stand_in_the_given_order_with_their_progress(capsys: pytest.CaptureFixture[str]) -> None:
     progress = {
         "b": {"done": 3, "planned": 12},
         "a": {"done": 3, "planned": None, "plan_complete": False},
@@ -336,9 +333,7 @@ async def test_a_click_on_a_head_sorts_and_a_second_one_turns_around(settings: S
             await driver.shows(mark)
 
 
-async def test_heads_name_their_question_while_the_final_pass_rate_is_open(
-    settings: Settings, feed: Feed
-) -> None:
+async def test_heads_name_open_questions(settings: Settings, feed: Feed) -> None:
     await feed.take(a_board())
     async with watching(settings, "run-1") as driver:
         await driver.shows("best:m", "this run, final", "tasks like these")
@@ -355,9 +350,7 @@ async def test_heads_name_their_question_while_the_final_pass_rate_is_open(
 
 
 @pytest.mark.parametrize("size", [SMALL, (100, 30), LARGE, (260, 70)])
-async def test_nothing_important_is_cut_at_any_size(
-    settings: Settings, feed: Feed, size: tuple[int, int]
-) -> None:
+async def test_nothing_important_is_cut(settings: Settings, feed: Feed, size: tuple[int, int]) -> None:
     await feed.take(a_board())
     async with watching(settings, size=size) as driver:
         await driver.shows("run-1", "running", "10 of 16", "62.5 %", "$12.3000", "1 min ago", "q Quit")
@@ -379,9 +372,7 @@ async def test_a_resize_chooses_columns_anew(settings: Settings, feed: Feed) -> 
         await driver.shows("best:m", "place", "pass rate▼", "q Quit")
 
 
-async def test_the_cursor_stays_at_the_top_until_it_is_moved_and_then_on_its_run(
-    settings: Settings, feed: Feed
-) -> None:
+async def test_the_cursor_stays_where_it_is_moved(settings: Settings, feed: Feed) -> None:
     await feed.take([a_trial(run_id=f"run-{n}", finished_at=f"2026-01-31T11:0{n}:00Z") for n in range(3)])
     async with watching(settings) as driver:
         await driver.shows("run-0", "run-1", "run-2")

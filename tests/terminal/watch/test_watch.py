@@ -21,9 +21,7 @@ from tests.terminal.watch.driving import AT, LARGE, NOT_JSON, PLAN, WRONG, rejec
 from tests.web.feeding import Feed
 
 
-async def test_the_screens_of_a_session_show_its_runs_messages_and_line_and_end_with_it(
-    settings: Settings, feed: Feed
-) -> None:
+async def test_a_session_shows_its_runs_and_messages(settings: Settings, feed: Feed) -> None:
     for run in ("ours", "another"):
         await feed.take([a_trial(run_id=run, finished_at=AT)])
     over: list[bool] = []
@@ -152,9 +150,7 @@ async def test_a_summary_of_a_newer_version_is_named_and_ends_nothing(settings: 
 
 
 # What only the log knows: rejections, and a log that is not there.
-async def test_rejections_are_counted_by_run_and_the_newest_is_shown(
-    logged: Settings, feed_of_both: Feed
-) -> None:
+async def test_rejections_are_counted_by_run(logged: Settings, feed_of_both: Feed) -> None:
     await feed_of_both.take([a_plan(tasks=3), a_trial()])
     await reject(logged, NOT_JSON)
     async with watching(logged, None, LARGE) as driver:
@@ -168,9 +164,7 @@ async def test_rejections_are_counted_by_run_and_the_newest_is_shown(
         await driver.shows("3 rejections in the log (streamer rejections list)")
 
 
-async def test_a_log_without_topics_or_a_broker_leaves_the_boards(
-    settings: Settings, logged: Settings, feed: Feed
-) -> None:
+async def test_an_absent_log_leaves_the_boards(settings: Settings, logged: Settings, feed: Feed) -> None:
     await feed.take([a_trial()])
     away = f"no Kafka broker answers at {settings.bootstrap}"
     for given, said in ((logged, "the log has no topics yet"), (settings, away)):
@@ -181,9 +175,7 @@ async def test_a_log_without_topics_or_a_broker_leaves_the_boards(
             await driver.shows(f"rejections unknown: {said}", "run-1")
 
 
-async def test_a_broker_that_goes_away_leaves_the_boards_and_the_newest_trials_until_it_is_back(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_boards_outlive_the_broker(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(following, "BROKER_SECONDS", 10.0)  # refused at once while it is away, slow to begin
     with Broker() as broker:
@@ -205,9 +197,7 @@ async def test_a_broker_that_goes_away_leaves_the_boards_and_the_newest_trials_u
 
 
 # Newest trials and rejections, from a real broker.
-async def test_the_newest_trials_come_first_and_new_ones_as_they_come(
-    logged: Settings, feed_of_both: Feed
-) -> None:
+async def test_the_newest_trials_come_first(logged: Settings, feed_of_both: Feed) -> None:
     await feed_of_both.take([a_trial(task_id=f"old-{n}") for n in range(3)])
     await reject(logged)
     async with watching(logged, "run-1") as driver:
