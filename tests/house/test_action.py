@@ -102,9 +102,8 @@ def test_action_workflows_and_compose_file_are_valid_by_their_schemas() -> None:
     assert own
     workflows = [WORKFLOW, *(yaml.safe_load(path.read_text("utf-8")) for path in own)]
     for name, documents in (("action", [ACTION]), ("workflow", workflows)):
-        for document in (
-            {("on" if key is True else key): value for key, value in d.items()} for d in documents
-        ):
+        for given in documents:
+            document = {("on" if key is True else key): value for key, value in given.items()}
             assert [error.message for error in schema(f"github-{name}").iter_errors(document)] == []
             assert not schema(f"github-{name}").is_valid({**document, "runs": {}, "jobs": {}})
     assert [error.message for error in schema("compose-spec").iter_errors(COMPOSE)] == []

@@ -15,11 +15,10 @@ DIRECT = [Requirement(text) for text in direct_dependencies()]
 SITE = list(map(Requirement, pyproject()["dependency-groups"]["docs"]))
 PAGE = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
 REASONS = dict(re.findall(r"^- `([^`]+)`: (.+(?:\n  .+)*)$", PAGE, re.MULTILINE))
+CONSTRAINTS = (ROOT / "constraints.txt").read_text("utf-8")
 PINS = {
     canonicalize_name(name): pinned
-    for name, pinned in re.findall(
-        r"^([A-Za-z0-9._-]+)==(\S+)$", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE
-    )
+    for name, pinned in re.findall(r"^([A-Za-z0-9._-]+)==(\S+)$", CONSTRAINTS, re.MULTILINE)
 }
 
 
@@ -45,9 +44,7 @@ def applies(requirement: Requirement, extras: frozenset[str] = frozenset()) -> b
 
 def test_each_dependency_has_a_line_that_says_what_for_and_why_not_own_code() -> None:
     """No line explains a dependency that is gone."""
-    assert set(REASONS) == {one.name for one in [*DIRECT, *SITE]}, (
-        "a line `- NAME: what for; why not own code.`"
-    )
+    assert set(REASONS) == {one.name for one in [*DIRECT, *SITE]}, "- `NAME`: what for; why not own code."
     assert [name for name, reason in REASONS.items() if not re.search(r";.*\.\Z", reason, re.DOTALL)] == []
 
 
@@ -71,7 +68,7 @@ def test_the_environment_that_runs_this_has_the_pinned_versions() -> None:
 
 def test_constraints_name_no_host_and_nothing_that_is_not_a_pin() -> None:
     pin_or_comment = re.compile(r"#.*|[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+")
-    assert all(map(pin_or_comment.fullmatch, (ROOT / "constraints.txt").read_text("utf-8").splitlines()))
+    assert all(map(pin_or_comment.fullmatch, CONSTRAINTS.splitlines()))
 
 
 def hashed(name: str) -> dict[str, set[str]]:

@@ -84,9 +84,8 @@ def running(there: Installation, home: Path, *command: str) -> Iterator[Path]:
     """A command that stays, until the block ends, by Ctrl-C; gives the file of its output."""
     output, program = home / f"{command[0]}.txt", str(there.program("streamer"))
     with output.open("wb") as out:
-        process = subprocess.Popen(
-            [program, *command], cwd=home, env=bare_environment(home), stdout=out, stderr=out
-        )
+        bare = bare_environment(home)
+        process = subprocess.Popen([program, *command], cwd=home, env=bare, stdout=out, stderr=out)
     try:
         yield output
         assert process.poll() is None, output.read_text()

@@ -90,9 +90,8 @@ def test_a_column_of_a_board_takes_one_file(tree: Path, events: Path) -> None:
     report = printed(tree, "report", "--from", events, "--format", "md").splitlines()
     [head] = [line for line in report if line.startswith("| agent:model |") and line.endswith("| tasks |")]
     assert report[report.index(head) + 2].endswith("| 3 |")
-    page = recipes.run_python(
-        tree, "from streamer.views.columns import AGENTS; print(AGENTS.shown_on('page')[-1])"
-    )
+    last = "from streamer.views.columns import AGENTS; print(AGENTS.shown_on('page')[-1])"
+    page = recipes.run_python(tree, last)
     assert page.startswith("Column(name='tasks', title='tasks', format='count'")
     assert recipes.run_python(tree, WATCHED).splitlines()[-1] == "tasks"
 
@@ -218,9 +217,8 @@ def test_the_running_stack_has_the_metric(metric_tree: Path, tmp_path: Path) -> 
         for count in (2, 200):
             values = known_retries(count)
             mean = pytest.approx(sum(values) / len(values), rel=1e-15)
-            ran(
-                sys.executable, "-c", PUBLISH, cwd=metric_tree, input=trials(count).decode(), env=clean | here
-            )
+            events = trials(count).decode()
+            ran(sys.executable, "-c", PUBLISH, cwd=metric_tree, input=events, env=clean | here)
             wait_for(lambda count=count: are_in(count), f"{count} trials are in", seconds=90)  # type: ignore[misc]
             [agent] = asked("agents", RUN)
             assert_summary_has_it(agent, count)

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.layers import KAFKA_ALONE
 from tests.support.online import Online, bootstrap_of, online
-from tests.web.report.conftest import environment, feed, settings
+from tests.web.report.conftest import environment, settings
 
-__all__ = ["environment", "feed", "settings", "stack"]
+__all__ = ["environment", "settings", "stack"]
 
 
 @pytest.fixture(params=KAFKA_ALONE, scope="package")

@@ -7,7 +7,6 @@ import itertools
 import json
 import random
 import subprocess
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,9 @@ from tests.support.layers import ENGINES
 from tests.support.online import bootstrap_of
 from tests.terminal.calling import lines, ndjson, sent, stderr_of
 from tests.terminal.gating import on_verdict, run_of, ten, written
-from tests.web.feeding import Feed
+from tests.web.feeding import fed
 from tests.web.serving import Serving
 
-run_command = partial(asyncio.to_thread, streamer)
 ORDER = [f"t{n:02}" for n in range(10)]
 
 
@@ -96,25 +94,24 @@ def test_two_agents_of_one_run_are_compared_and_baselines_left_out(tmp_path: Pat
     assert "x:gpt-5 ahead in this run's final pass rate: +100.0 points so far" in text
 
 
-async def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
-    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
+    settings: Settings, environment: dict[str, str], tmp_path: Path
 ) -> None:
     """A run that is over, and one that began later and has eight of ten results."""
     later = {"started_at": "2026-01-03T00:00:00Z"}  # a shuffle counts only if it was declared before
     whole = [shuffled("r", 1), *ten("r", 10, cost_usd=0.3, **later)]
     begun = [shuffled("s", 2), *ten("s", 0, cost_usd=0.1, **later)[:8]]
-    await feed.take(whole + begun)
+    fed(settings, whole + begun, log=True)
     files = written(tmp_path, "a", whole), written(tmp_path, "b", begun), "--files"
     for form in ("text", "json"):
         options = ("--format", form, "--limit", 100)
-        done = await run_command("compare", "r", "s", *options, environment=environment)
+        done = streamer("compare", "r", "s", *options, environment=environment)
         assert done.returncode == 1, done.stderr
-        of_files = await run_command("compare", *files, *options)
+        of_files = streamer("compare", *files, *options)
         assert (done.stdout, done.stderr) == (of_files.stdout, of_files.stderr)
         assert b"terminus:gpt-5 of r ahead of terminus:gpt-5 of s in the final pass rate: [" in done.stdout
     with Serving(settings) as serving:
-        answer = await asyncio.to_thread(serving.get, "/api/compare?a=r&b=s")
-    assert json.loads(done.stdout) == answer.json()
+        assert json.loads(done.stdout) == serving.get("/api/compare?a=r&b=s").json()
 
 
 def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: Path) -> None:
@@ -129,9 +126,8 @@ def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: 
     assert "old:m of r ahead on tasks like these: sign test p = 0.0156" in text
     assert "new:m of s minus old:m of r: -70.0 points [" in text
     assert "10 tasks in common: A passes 80.0 % of these and 80.0 % of all its 10; B passes 10.0 %" in text
-    flips, not_common = (
-        line.split() for line in text.splitlines() if line.startswith(("A alone", "B  ")) and ":" not in line
-    )
+    rows = [line for line in text.splitlines() if ":" not in line]
+    flips, not_common = (line.split() for line in rows if line.startswith(("A alone", "B  ")))
     assert (flips, not_common) == (["A", "alone", "7"], ["B", "1"])
     assert "\nA alone: t01, t02, t03, t04, t05, t06, t07\n" in text
     assert "\nB: extra\n" in text

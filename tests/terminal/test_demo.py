@@ -164,9 +164,8 @@ def test_the_demo_streams_a_directory_of_real_results(tmp_path: Path) -> None:
 def test_ctrl_c_on_the_terminal_ends_everything_that_the_demo_started(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
-    process = subprocess.Popen(
-        [*COMMAND, "demo"], stdout=slave, stderr=slave, cwd=tmp_path, env=clean | {"TERM": "xterm"}
-    )
+    command, environment = [*COMMAND, "demo"], clean | {"TERM": "xterm"}
+    process = subprocess.Popen(command, stdout=slave, stderr=slave, cwd=tmp_path, env=environment)
     os.close(slave)
     seen = bytearray()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -36,12 +35,11 @@ from tests.support.events import a_plan, a_trial
 from tests.support.online import Online, online
 from tests.support.simulated import TIERED_RUN, simulate
 from tests.terminal.calling import a_run, call, lines, ndjson, published, settled, started, stderr_of
-from tests.web.feeding import Feed
+from tests.web.feeding import fed
 from tests.web.report.reporting import NOW, START, from_csv
 from tests.web.serving import Serving
 
-run_command = partial(asyncio.to_thread, streamer)
-ask = partial(run_command, "query", "leaderboard")
+ask = partial(streamer, "query", "leaderboard")
 
 NIGHTS = [
     *a_night("n1", 1, {"best": "+" * 10, "mid": "++" + "-" * 8}, attempts=1),
@@ -51,11 +49,9 @@ NIGHTS = [
 ]
 
 
-async def test_command_and_api_pool_alike(
-    feed: Feed, settings: Settings, environment: dict[str, str]
-) -> None:
-    await feed.take(NIGHTS)
-    boards = lines((await ask("--json", environment=environment)).stdout)
+def test_the_command_and_the_api_pool_alike(settings: Settings, environment: dict[str, str]) -> None:
+    fed(settings, NIGHTS, log=True)
+    boards = lines(ask("--json", environment=environment).stdout)
     assert [(board["benchmark"], [row["agent_model"] for row in board["rows"]]) for board in boards] == [
         ("swe", ["best:m"]),
         ("tb", ["best:m", "mid:m"]),
@@ -67,27 +63,26 @@ async def test_command_and_api_pool_alike(
             (["--benchmark", "tb", "--metric", "metrics/reward"], "?benchmark=tb&metric=metrics/reward"),
             (["--run", "n1"], "?run=n1"),
         ):
-            told = lines((await ask("--json", *options, environment=environment)).stdout)
-            answer = await asyncio.to_thread(serving.get, f"/api/leaderboards{query}")
-            assert told == answer.json() != []
+            told = lines(ask("--json", *options, environment=environment).stdout)
+            assert told == serving.get(f"/api/leaderboards{query}").json() != []
 
 
-async def test_tables_mark_what_is_left_out_a_limit_cuts_the_rest_and_the_html_file_needs_nothing_else(
-    feed: Feed, environment: dict[str, str], tmp_path: Path
+def test_tables_mark_what_is_left_out_a_limit_cuts_the_rest_and_the_html_file_needs_nothing_else(
+    settings: Settings, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    await feed.take(NIGHTS)
+    fed(settings, NIGHTS, log=True)
     ask_tb = partial(ask, "--benchmark", "tb", environment=environment)
-    text = (await ask_tb()).stdout.decode()
+    text = ask_tb().stdout.decode()
     assert text.startswith("tb: pass rate, highest first\n")
     rows = [line for line in text.splitlines() if ":m " in line]
     assert [row.split()[:2] for row in rows] == [["best:m", "1"], ["mid:m", "2"], ["best:m", "–"]]
     assert "real" in rows[1]
     assert rows[2].rstrip().endswith(("running", "stalled"))
-    [board] = lines((await ask_tb("--limit", 1, "--json")).stdout)
+    [board] = lines(ask_tb("--limit", 1, "--json").stdout)
     assert (len(board["rows"]), board["below"]) == (1, [])
-    none = await ask("--label", "team=blue", environment=environment)
+    none = ask("--label", "team=blue", environment=environment)
     assert none.stdout.decode() == "No agent is on the board of pass_rate.\n"
-    done = await ask_tb("--html", tmp_path / "board.html")
+    done = ask_tb("--html", tmp_path / "board.html")
     assert (done.returncode, done.stdout) == (0, b""), done.stderr
     content = (tmp_path / "board.html").read_text()
     assert "tb: pass rate, highest first" in content
@@ -160,16 +155,15 @@ def test_of_several_runs_an_offset_says_nothing(stack: Online, question: str, at
 
 
 # `streamer report`: from Redis and the log, from a file, and what it says where it cannot.
-async def test_redis_the_log_and_a_fold_give_the_same_report(
-    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+def test_redis_log_and_fold_report_alike(
+    settings: Settings, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    events = simulate(seed=5, start=START)
-    await feed.take(events)
-    file = tmp_path / "events.ndjson"
-    file.write_bytes(b"\n".join(events))
-    live = await run_command("report", TIERED_RUN, "--format", "json", environment=environment)
+    events: Any = simulate(seed=5, start=START)
+    fed(settings, events, log=True)
+    (file := tmp_path / "events.ndjson").write_bytes(b"\n".join(events))
+    live = streamer("report", TIERED_RUN, "--format", "json", environment=environment)
     assert live.returncode == 0, live.stderr
-    folded = await run_command("report", TIERED_RUN, "--from", file, "--format", "json")
+    folded = streamer("report", TIERED_RUN, "--from", file, "--format", "json")
     assert len(stderr_of(folded, 1).splitlines()) == 5  # the simulation has lines that are no events
     told, again = json.loads(live.stdout), json.loads(folded.stdout)
     for part in ("agents", "tiers", "trials"):
@@ -181,29 +175,29 @@ async def test_redis_the_log_and_a_fold_give_the_same_report(
     assert told["run"] == json.loads(stored)
 
 
-async def test_csv_and_html_come_as_files_named_by_their_ending(
-    feed: Feed, environment: dict[str, str], tmp_path: Path
+def test_reports_are_files_by_their_ending(
+    settings: Settings, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    await feed.take([a_trial(task_id="a"), a_trial(task_id="b")])
+    fed(settings, [a_trial(task_id="a"), a_trial(task_id="b")], log=True)
     for name in ("run.csv", "run.html", "run.parquet"):
-        stderr_of(await run_command("report", "run-1", "--out", tmp_path / name, environment=environment), 0)
+        stderr_of(streamer("report", "run-1", "--out", tmp_path / name, environment=environment), 0)
     assert len(from_csv((tmp_path / "run.csv").read_bytes())) == 2
     assert (tmp_path / "run.html").read_bytes().startswith(b"<!doctype html>")
     assert (tmp_path / "run.parquet").read_bytes().startswith(b"PAR1")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.csv", "run.html", "run.parquet"]
 
 
-async def test_markdown_and_no_trials_need_no_broker(feed: Feed, environment: dict[str, str]) -> None:
-    await feed.take([a_trial()])
+def test_markdown_and_no_trials_need_no_broker(settings: Settings, environment: dict[str, str]) -> None:
+    fed(settings, [a_trial()], log=True)
     without = environment | {"STREAMER_BOOTSTRAP": "127.0.0.1:1"}
     for options in (["md"], ["html", "--no-trials"], ["json", "--no-trials"]):
-        done = await run_command("report", "run-1", "--format", *options, environment=without)
+        done = streamer("report", "run-1", "--format", *options, environment=without)
         assert stderr_of(done, 0) == ""
 
 
-async def test_a_run_whose_plan_alone_is_known_has_a_report(feed: Feed, settings: Settings) -> None:
-    await feed.take([{"type": "run_started", "run_id": "r", "tasks": 3}])
-    data = await asyncio.to_thread(from_stack, settings, "r", NOW)
+def test_a_run_whose_plan_alone_is_known_has_a_report(settings: Settings) -> None:
+    fed(settings, [a_plan(tasks=3)], log=True)
+    data = from_stack(settings, "run-1", NOW)
     assert (data.trials, data.agents) == ([], [])
 
 

@@ -150,11 +150,9 @@ def test_the_leaderboard_leaves_baselines_out_and_puts_incomplete_ones_last(quer
         (3, "best [red]\u202e:m", 1.0, True),
     ]
     text = query("leaderboard", "--by-run").stdout
-    assert r"best [red]\u202e:m" in text
-    assert "incomplete" not in text
+    assert (r"best [red]\u202e:m" in text, "incomplete" in text) == (True, False)
     assert [row["state"] for row in rows] == ["complete", "complete", "stalled"]
-    assert text.count("complete") == 2
-    assert text.count("stalled") == 1
+    assert (text.count("complete"), text.count("stalled")) == (2, 1)
 
 
 NARROWED_BOARDS = [
@@ -190,13 +188,12 @@ def test_the_leaderboard_and_the_trials_can_be_narrowed(query: Query) -> None:
 def test_a_run_shows_its_agents_and_tiers_and_an_unknown_one_is_one_line(query: Query) -> None:
     text = query("run", DONE).stdout
     assert text.splitlines()[0] == f"Run {DONE} · bench · complete"
-    assert "Agents" in text
-    assert "Tiers" in text
+    assert ("Agents" in text, "Tiers" in text) == (True, True)
     for command in ("run", "agents", "tiers", "trials"):
         result = query(command, "done1")
+        [line] = result.stderr.splitlines()
         assert (result.exit_code, result.stdout) == (1, "")
-        assert len(result.stderr.splitlines()) == 1
-        assert "'done1'. Did you mean done/1?" in result.stderr
+        assert "'done1'. Did you mean done/1?" in line
 
 
 def test_the_latest_trial_counts_unless_late_writers_sent_it(query: Query, settings: Settings) -> None:
@@ -235,20 +232,14 @@ def test_a_run_that_redis_does_not_have_is_unknown(settings: Settings) -> None:
 CLEAR = "\r\x1b[2K"
 
 
-@pytest.fixture(params=[True, False], ids=["terminal", "elsewhere"])
-def stderr(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """20 columns wide, where it is a terminal."""
-    result = io.StringIO()
-    monkeypatch.setattr(result, "isatty", lambda: request.param)
-    monkeypatch.setenv("COLUMNS", "20")
-    return result
-
-
-def test_the_line_is_drawn_where_it_changes_and_lines_that_stay_are_printed_above_it(
-    stderr: io.StringIO, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("terminal", [True, False])
+def test_lines_that_stay_are_printed_above_the_one_that_changes(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is cut to the terminal, and the end removes it."""
-    monkeypatch.setattr(sys, "stderr", stderr)  # pytest takes it back between a fixture and its test
+    """It is cut to the 20 columns of the terminal, and the end removes it."""
+    monkeypatch.setattr(sys, "stderr", stderr := io.StringIO())
+    monkeypatch.setattr(stderr, "isatty", lambda: terminal)
+    monkeypatch.setenv("COLUMNS", "20")
     line = StatusLine()
     line.show("one")
     line.show("one")
@@ -258,7 +249,7 @@ def test_the_line_is_drawn_where_it_changes_and_lines_that_stay_are_printed_abov
     line.end()
     two = "two \\x1b[31m" + "x" * 7
     drawn = f"{CLEAR}one{CLEAR}{two}{CLEAR}found something\n{CLEAR}{two}{CLEAR}"
-    assert stderr.getvalue() == (drawn if stderr.isatty() else "found something\n")
+    assert stderr.getvalue() == (drawn if terminal else "found something\n")
 
 
 # Questions to a deployment: the budget, the tasks of a benchmark, the parts of an error, what is left.

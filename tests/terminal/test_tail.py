@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -43,12 +44,10 @@ __all__ = ["address"]
 @pytest.fixture
 def tails(tmp_path: Path, embedded_broker: str, namespace: str) -> Tails:
     """Tails of a directory that does not exist yet; nobody consumes, and there is no Redis."""
-    settings = Settings(
-        bootstrap=embedded_broker, redis="redis://127.0.0.1:1/0", namespace=namespace, partitions=2
-    )
+    away = "redis://127.0.0.1:1/0"
+    settings = Settings(bootstrap=embedded_broker, redis=away, namespace=namespace, partitions=2)
     asyncio.run(ensure_topics(settings))
-    data = tmp_path / "data"
-    data.mkdir()
+    (data := tmp_path / "data").mkdir()
     return Tails(tmp_path / "run1", data, settings)
 
 
@@ -158,17 +157,15 @@ def test_a_declaration_that_the_lock_contradicts_is_remarked_on(tails: Tails) ->
 
 def test_difficulty_comes_from_the_trials_of_another_run(tails: Tails) -> None:
     """The share of failures of each task, as the topic of scored trials has them; baselines do not count."""
-    outcomes = [("oom", "x", True), ("oom", "y", False), ("b", "x", False), ("b", "oracle", True)]
-    scored = [
-        (
-            f"past||{task}|1|{agent}|m||".encode(),
-            orjson.dumps(
-                {"task_id": task, "agent": agent, "success": success, "epoch": 1, "state_version": n}
-            ),
-        )
-        for n, (task, agent, success) in enumerate(outcomes, 1)
-    ]
-    sent(tails.settings, Names(tails.settings.namespace).scored_trials, "past", *scored)
+    topic = Names(tails.settings.namespace).scored_trials
+    for task, agent, success in (
+        ("oom", "x", True),
+        ("oom", "y", False),
+        ("b", "x", False),
+        ("b", "oracle", True),
+    ):
+        scored = {"task_id": task, "agent": agent, "success": success, "epoch": 1, "state_version": 1}
+        sent(tails.settings, topic, "past", (f"past||{task}|1|{agent}|m||".encode(), orjson.dumps(scored)))
     a_run(tails.run, [a_result()])
     assert once(tails, "--difficulty-from", "past") == 0
     assert [plan["task_difficulty"] for plan in plans(tails)] == [{"b": 1.0, "oom": 0.5}]
@@ -181,9 +178,7 @@ RUNS = ("r1", "r2", "r/3")
 EVENTS = ndjson(
     [
         a_trial(run_id=run, task_id=f"t{n}", tier=tier, resolved=n % 3 == 0, score=n / 7, cost_usd=0.1)
-        for run in RUNS
-        for tier in ("T0", "T1")
-        for n in range(7)
+        for run, tier, n in itertools.product(RUNS, ("T0", "T1"), range(7))
     ]
 )
 STOP_SECONDS = 40
@@ -364,9 +359,8 @@ def test_the_table_lists_so_many_moves_newest_first_and_the_sums_stand_below(fil
     assert (damaged.returncode, damaged.stdout) == (1, done.stdout)
     assert b"line 9: not_json" in damaged.stderr
     text = done.stdout.decode()
-    assert [line.split() for line in text.splitlines()[:7] if "─" not in line] == [
-        line.split() for line in TABLE.splitlines()
-    ]
+    rows = [line.split() for line in text.splitlines()[:7] if "─" not in line]
+    assert rows == [line.split() for line in TABLE.splitlines()]
     assert text.endswith(
         "pass_rate of other:gpt-5 moved from unknown to 0.00 % by 1 event: 0 up, 0 down\n"
         "pass_rate of terminus:gpt-5 moved from unknown to 100.00 % by 3 events: 1 up, 1 down\n"
@@ -426,10 +420,9 @@ def test_the_last_number_is_the_published_one(stack: Online) -> None:
     assert "'why1'. Did you mean why/1" in stderr_of(call(stack, "why", "why1"), 1)
     result = answer(call(stack, "why", RUN, "--json"))
     agents = lines(call(stack, "query", "agents", RUN, "--json").stdout)
-    now = {agent["agent_model"]: agent["statistics"]["pass_rate"]["mean"] for agent in agents}
-    assert {total["agent_model"]: total["after"] for total in result["totals"]} == {
-        label: value for label, value in now.items() if label != "nop:nop"
-    }
+    now = {one["agent_model"]: one["statistics"]["pass_rate"]["mean"] for one in agents}
+    del now["nop:nop"]
+    assert {total["agent_model"]: total["after"] for total in result["totals"]} == now
     assert all(move["at"] is not None for move in result["moves"])
     text = call(stack, "why", RUN, "--since", result["moves"][0]["at"]).stdout
     assert b"stayed at" in text

@@ -360,9 +360,7 @@ def test_a_closed_stream_is_no_error(closed: int) -> None:
 
 
 def test_a_link_or_a_pipe_is_written_to_and_stays_and_a_file_is_written_as_a_whole(tmp_path: Path) -> None:
-    link, target, pipe, file, lost = (
-        tmp_path / name for name in ("link", "target", "pipe", "file", "no/file")
-    )
+    link, target, pipe, file = (tmp_path / name for name in ("link", "target", "pipe", "file"))
     link.symlink_to(target)
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -373,8 +371,8 @@ def test_a_link_or_a_pipe_is_written_to_and_stays_and_a_file_is_written_as_a_who
     assert set(tmp_path.iterdir()) == {link, target, pipe, file}
     os.close(reader)
     with pytest.raises(FileNotFoundError) as caught:
-        write(b"x", lost)
-    assert caught.value.filename == str(lost)
+        write(b"x", tmp_path / "no" / "file")
+    assert caught.value.filename == str(tmp_path / "no" / "file")
 
 
 def test_ctrl_c_ends_the_command_with_one_line() -> None:
@@ -443,9 +441,8 @@ def test_a_command_runs_with_the_base_or_names_its_extra(base: BaseEnvironment) 
     assert done.returncode == 0, done.stderr
     ends = json.loads(done.stdout)
     lacking = "streamer: streamer {} needs an extra: pip install 'trialstream[local]'\n"
-    assert {name: (code, err) for name, (code, _, err) in ends.items()} == {
-        name: (2, lacking.format(name)) if name in LOCAL_COMMANDS else (0, "") for name in COMMANDS
-    }
+    expected = dict.fromkeys(COMMANDS, (0, "")) | {n: (2, lacking.format(n)) for n in LOCAL_COMMANDS}
+    assert {name: (code, err) for name, (code, _, err) in ends.items()} == expected
     assert {name for name, (_, out, _) in ends.items() if out} == set(COMMANDS) - LOCAL_COMMANDS
 
 

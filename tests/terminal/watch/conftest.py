@@ -19,9 +19,8 @@ def settings(redis_server: RedisServer, namespace: str) -> Settings:
 
 @pytest.fixture
 def logged(settings: Settings, embedded_broker: str) -> Settings:
-    return settings.model_copy(
-        update={"bootstrap": embedded_broker, "embedded": True, "partitions": PARTITIONS}
-    )
+    broker = {"bootstrap": embedded_broker, "embedded": True, "partitions": PARTITIONS}
+    return settings.model_copy(update=broker)
 
 
 @pytest.fixture

@@ -98,12 +98,8 @@ def a_board() -> list[dict[str, Any]]:
     """Three agents: `cheap` passes least and costs least, `best` the opposite; and a baseline."""
     events = [a_plan(tasks=4, attempts=1, agent_models=["best:m", "cheap:m", "mid:m", "nop:nop"])]
     for agent, passes, cost in (("best", 3, 3.0), ("mid", 2, 1.0), ("cheap", 1, 0.1)):
-        events += [
-            a_trial(
-                task_id=f"t{n}", agent=agent, model="m", resolved=n < passes, cost_usd=cost, finished_at=AT
-            )
-            for n in range(3)
-        ]
+        given = {"agent": agent, "model": "m", "cost_usd": cost, "finished_at": AT}
+        events += [a_trial(task_id=f"t{n}", resolved=n < passes, **given) for n in range(3)]
     return [*events, a_trial(task_id="t0", agent="nop", model="nop", resolved=False, finished_at=AT)]
 
 

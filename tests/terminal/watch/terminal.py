@@ -122,8 +122,7 @@ class Terminal:
         return "".join(f"{line.rstrip()}\n" for line in before.rstrip().splitlines())
 
     def _call(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [*self._tmux, *arguments], capture_output=True, timeout=60, env=self._environment, text=True
-        )
+        command, given = [*self._tmux, *arguments], self._environment
+        done = subprocess.run(command, capture_output=True, timeout=60, env=given, text=True)
         assert done.returncode == 0, f"tmux {arguments[0]}: {done.stderr}"
         return done.stdout
