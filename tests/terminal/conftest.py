@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.layers import KAFKA_ALONE
 from tests.support.online import Online, bootstrap_of, online
-from tests.web.report.conftest import environment, settings
+from tests.web.report.conftest import settings
 
-__all__ = ["environment", "settings", "stack"]
+__all__ = ["settings", "stack"]
 
 
 @pytest.fixture(params=KAFKA_ALONE, scope="package")

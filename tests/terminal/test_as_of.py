@@ -35,7 +35,7 @@ from streamer.worker.process import ensure_topics
 from tests.folding.test_fold import events
 from tests.sources.builders import a_result, a_run, converted, trials_of
 from tests.support.bounded import GIB, gzip_bomb, sparse, streamer_within
-from tests.support.cli import streamer
+from tests.support.cli import found_by, streamer
 from tests.support.events import Event, a_plan, a_retraction, a_start, a_trial, digests, folded, records
 from tests.support.examples import examples
 from tests.support.online import PARTITIONS, Online, online
@@ -357,11 +357,10 @@ def test_a_line_too_long_for_an_event_is_a_rejection_and_the_rest_is_folded(tmp_
 
 
 # `streamer config`: which configuration is current, and how another one becomes it.
-def test_a_configuration_is_adopted_once(settings: Settings, environment: dict[str, str]) -> None:
+def test_a_configuration_is_adopted_once(settings: Settings) -> None:
     """A deployment with topics, in which no worker has begun."""
     asyncio.run(ensure_topics(settings))
-    here = environment | {"STREAMER_PARTITIONS": str(settings.partitions)}
-    config = partial(streamer, "config", environment=here)
+    config = partial(streamer, "config", environment=found_by(settings))
     shown = json.loads(config("show", "--json").stdout)
     assert (shown["current"], shown["workers"]) == (None, {})
     for said in (f"{shown['this_command']} is current now; 0 live workers have it", "is already current"):

@@ -19,7 +19,7 @@ from streamer.terminal import cli
 from streamer.worker.process import ensure_topics
 from tests.folding.matched import the_plan, trial
 from tests.house.repository import ROOT
-from tests.support.cli import COMMAND, streamer
+from tests.support.cli import COMMAND, found_by, streamer
 from tests.support.events import Event, a_plan, a_retraction, a_trial
 from tests.support.layers import ENGINES
 from tests.support.online import bootstrap_of
@@ -95,7 +95,7 @@ def test_two_agents_of_one_run_are_compared_and_baselines_left_out(tmp_path: Pat
 
 
 def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
-    settings: Settings, environment: dict[str, str], tmp_path: Path
+    settings: Settings, tmp_path: Path
 ) -> None:
     """A run that is over, and one that began later and has eight of ten results."""
     later = {"started_at": "2026-01-03T00:00:00Z"}  # a shuffle counts only if it was declared before
@@ -105,7 +105,7 @@ def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
     files = written(tmp_path, "a", whole), written(tmp_path, "b", begun), "--files"
     for form in ("text", "json"):
         options = ("--format", form, "--limit", 100)
-        done = streamer("compare", "r", "s", *options, environment=environment)
+        done = streamer("compare", "r", "s", *options, environment=found_by(settings))
         assert done.returncode == 1, done.stderr
         of_files = streamer("compare", *files, *options)
         assert (done.stdout, done.stderr) == (of_files.stdout, of_files.stderr)

@@ -30,7 +30,7 @@ from streamer.storage.entries import Keys
 from streamer.web.report import from_stack
 from tests.house.repository import ROOT
 from tests.support.board_runs import a_night
-from tests.support.cli import streamer
+from tests.support.cli import found_by, streamer
 from tests.support.events import a_plan, a_trial
 from tests.support.online import Online, online
 from tests.support.simulated import TIERED_RUN, simulate
@@ -49,9 +49,9 @@ NIGHTS = [
 ]
 
 
-def test_the_command_and_the_api_pool_alike(settings: Settings, environment: dict[str, str]) -> None:
+def test_the_command_and_the_api_pool_alike(settings: Settings) -> None:
     fed(settings, NIGHTS, log=True)
-    boards = lines(ask("--json", environment=environment).stdout)
+    boards = lines(ask("--json", environment=found_by(settings)).stdout)
     assert [(board["benchmark"], [row["agent_model"] for row in board["rows"]]) for board in boards] == [
         ("swe", ["best:m"]),
         ("tb", ["best:m", "mid:m"]),
@@ -63,15 +63,15 @@ def test_the_command_and_the_api_pool_alike(settings: Settings, environment: dic
             (["--benchmark", "tb", "--metric", "metrics/reward"], "?benchmark=tb&metric=metrics/reward"),
             (["--run", "n1"], "?run=n1"),
         ):
-            told = lines(ask("--json", *options, environment=environment).stdout)
+            told = lines(ask("--json", *options, environment=found_by(settings)).stdout)
             assert told == serving.get(f"/api/leaderboards{query}").json() != []
 
 
 def test_tables_mark_what_is_left_out_a_limit_cuts_the_rest_and_the_html_file_needs_nothing_else(
-    settings: Settings, environment: dict[str, str], tmp_path: Path
+    settings: Settings, tmp_path: Path
 ) -> None:
     fed(settings, NIGHTS, log=True)
-    ask_tb = partial(ask, "--benchmark", "tb", environment=environment)
+    ask_tb = partial(ask, "--benchmark", "tb", environment=found_by(settings))
     text = ask_tb().stdout.decode()
     assert text.startswith("tb: pass rate, highest first\n")
     rows = [line for line in text.splitlines() if ":m " in line]
@@ -80,7 +80,7 @@ def test_tables_mark_what_is_left_out_a_limit_cuts_the_rest_and_the_html_file_ne
     assert rows[2].rstrip().endswith(("running", "stalled"))
     [board] = lines(ask_tb("--limit", 1, "--json").stdout)
     assert (len(board["rows"]), board["below"]) == (1, [])
-    none = ask("--label", "team=blue", environment=environment)
+    none = ask("--label", "team=blue", environment=found_by(settings))
     assert none.stdout.decode() == "No agent is on the board of pass_rate.\n"
     done = ask_tb("--html", tmp_path / "board.html")
     assert (done.returncode, done.stdout) == (0, b""), done.stderr
@@ -155,13 +155,11 @@ def test_of_several_runs_an_offset_says_nothing(stack: Online, question: str, at
 
 
 # `streamer report`: from Redis and the log, from a file, and what it says where it cannot.
-def test_redis_log_and_fold_report_alike(
-    settings: Settings, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_redis_log_and_fold_report_alike(settings: Settings, tmp_path: Path) -> None:
     events: Any = simulate(seed=5, start=START)
     fed(settings, events, log=True)
     (file := tmp_path / "events.ndjson").write_bytes(b"\n".join(events))
-    live = streamer("report", TIERED_RUN, "--format", "json", environment=environment)
+    live = streamer("report", TIERED_RUN, "--format", "json", environment=found_by(settings))
     assert live.returncode == 0, live.stderr
     folded = streamer("report", TIERED_RUN, "--from", file, "--format", "json")
     assert len(stderr_of(folded, 1).splitlines()) == 5  # the simulation has lines that are no events
@@ -175,21 +173,19 @@ def test_redis_log_and_fold_report_alike(
     assert told["run"] == json.loads(stored)
 
 
-def test_reports_are_files_by_their_ending(
-    settings: Settings, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_reports_are_files_by_their_ending(settings: Settings, tmp_path: Path) -> None:
     fed(settings, [a_trial(task_id="a"), a_trial(task_id="b")], log=True)
     for name in ("run.csv", "run.html", "run.parquet"):
-        stderr_of(streamer("report", "run-1", "--out", tmp_path / name, environment=environment), 0)
+        stderr_of(streamer("report", "run-1", "--out", tmp_path / name, environment=found_by(settings)), 0)
     assert len(from_csv((tmp_path / "run.csv").read_bytes())) == 2
     assert (tmp_path / "run.html").read_bytes().startswith(b"<!doctype html>")
     assert (tmp_path / "run.parquet").read_bytes().startswith(b"PAR1")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.csv", "run.html", "run.parquet"]
 
 
-def test_markdown_and_no_trials_need_no_broker(settings: Settings, environment: dict[str, str]) -> None:
+def test_markdown_and_no_trials_need_no_broker(settings: Settings) -> None:
     fed(settings, [a_trial()], log=True)
-    without = environment | {"STREAMER_BOOTSTRAP": "127.0.0.1:1"}
+    without = found_by(settings) | {"STREAMER_BOOTSTRAP": "127.0.0.1:1"}
     for options in (["md"], ["html", "--no-trials"], ["json", "--no-trials"]):
         done = streamer("report", "run-1", "--format", *options, environment=without)
         assert stderr_of(done, 0) == ""

@@ -28,6 +28,7 @@ from streamer.terminal import options as common
 from streamer.terminal.query import budget_forecast, budget_outlook
 from streamer.views.cells import REASONS
 from tests.support.board_runs import a_night
+from tests.support.cli import found_by
 from tests.support.events import Event, a_late_score, a_plan, a_trial, folded
 from tests.support.online import Online
 from tests.terminal.calling import call, lines, sent, settled, stderr_of
@@ -67,8 +68,7 @@ def folding(settings: Settings) -> Folding:
 @pytest.fixture
 def query(settings: Settings, folding: Folding) -> Query:
     def ask(*arguments: str) -> Result:
-        where = ["--bootstrap", settings.bootstrap, "--redis", settings.redis]
-        return CliRunner().invoke(cli, ["query", *arguments, *where, "--namespace", settings.namespace])
+        return CliRunner().invoke(cli, ["query", *arguments], env=found_by(settings))
 
     return ask
 
