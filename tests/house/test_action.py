@@ -101,7 +101,8 @@ def test_action_workflows_and_compose_file_are_valid_by_their_schemas() -> None:
     own = [path for path in tracked_files() if path.parent == ROOT / ".github" / "workflows"]
     assert own
     workflows = [WORKFLOW, *(yaml.safe_load(path.read_text("utf-8")) for path in own)]
-    for name, documents in (("action", [ACTION]), ("workflow", workflows)):
+    ours: dict[str, list[Any]] = {"action": [ACTION], "workflow": workflows}
+    for name, documents in ours.items():
         for given in documents:
             document = {("on" if key is True else key): value for key, value in given.items()}
             assert [error.message for error in schema(f"github-{name}").iter_errors(document)] == []

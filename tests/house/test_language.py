@@ -102,8 +102,3 @@ def test_the_first_line_of_a_docstring_opens_with_a_noun() -> None:
     (result,) = offences(sentences_of_python(source, "tiers.py"))
     assert result.rule == "a docstring that opens without a noun"
     assert rules("They are sorted.") == []
-
-
-def test_the_mean_of_a_page_counts_every_sentence() -> None:
-    assert mean_words(sentences_of_markdown("One two three. One.\n\n- Two words", "page.md")) == 2.0
-    assert mean_words([]) == 0.0

@@ -35,23 +35,24 @@ class Newcomer:
         self.folder = folder
         (folder / "runtime").mkdir(mode=0o700)
         clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
-        environment = clean | {
+        self.environment = clean | {
             "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder),
             "XDG_DATA_HOME": str(folder / "data"),
             "XDG_RUNTIME_DIR": str(folder / "runtime"),
             "STREAMER_DISCOVERY": str(folder / "discovery.json"),
         }
-        self._here: dict[str, Any] = {"cwd": folder, "env": environment}
         self.transcript = ""
 
     def background(self, commands: str) -> subprocess.Popen[bytes]:
         command, unheard = ["bash", "-c", f"exec {commands.strip()}"], subprocess.DEVNULL
-        return subprocess.Popen(command, stdout=unheard, stderr=unheard, **self._here)
+        here, environment = self.folder, self.environment
+        return subprocess.Popen(command, stdout=unheard, stderr=unheard, cwd=here, env=environment)
 
     def run(self, commands: str) -> str:
         command = ["bash", "-euo", "pipefail", "-c", commands]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, **self._here)
+        here: dict[str, Any] = {"cwd": self.folder, "env": self.environment, "timeout": 90}
+        done = subprocess.run(command, capture_output=True, text=True, **here)
         self.transcript += f"$ {commands.strip()}\n{done.stdout}{done.stderr}\n"
         assert done.returncode == 0, self.transcript
         return done.stdout

@@ -11,6 +11,7 @@ import shutil
 import sys
 import urllib.request
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,7 @@ def test_the_running_stack_has_the_metric(metric_tree: Path, tmp_path: Path) -> 
             mean = pytest.approx(sum(values) / len(values), rel=1e-15)
             events = trials(count).decode()
             ran(sys.executable, "-c", PUBLISH, cwd=metric_tree, input=events, env=clean | here)
-            wait_for(lambda count=count: are_in(count), f"{count} trials are in", seconds=90)  # type: ignore[misc]
+            wait_for(partial(are_in, count), f"{count} trials are in", seconds=90)
             [agent] = asked("agents", RUN)
             assert_summary_has_it(agent, count)
             stored = [trial[METRIC] for trial in asked("trials", RUN)]

@@ -33,10 +33,13 @@ def stderr_of(done: Done, code: int) -> str:
 
 
 @contextmanager
-def started(stack: Online, *arguments: object, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+def started(
+    stack: Online, *arguments: object, stdin: Any = None, stdout: Any = None, stderr: Any = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A command that goes on while the block works; killed at its end if it is still there."""
     environment = os.environ | stack.environment | {"PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen([*COMMAND, *map(str, arguments)], env=environment, **streams)
+    command = [*COMMAND, *map(str, arguments)]
+    process = subprocess.Popen(command, env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
     try:
         yield process
     finally:
