@@ -159,7 +159,7 @@ def test_messages_are_held_while_the_screens_are_up(capsys: pytest.CaptureFixtur
 
 def a_reader(*grades: str | None, value: float = 0.5, **plan: Any) -> Any:
     """Answers with one run, whose agent has another grade at each look and leads."""
-    run = RunSummary.model_validate(a_run_change().summary | plan)
+    run = RunSummary.model_validate((a_run_change().summary or {}) | plan)
     nop = an_agent_model_change(agent="nop", means={"pass_rate": 1.0})
     changes = [[an_agent_model_change(grade=grade, means={"pass_rate": 0.5}), nop] for grade in grades]
     looks = [[AgentModelSummary.model_validate(change.summary) for change in both] for both in changes]
