@@ -10,7 +10,6 @@ import subprocess
 import sys
 from math import ceil, floor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -51,8 +50,8 @@ class Newcomer:
 
     def run(self, commands: str) -> str:
         command = ["bash", "-euo", "pipefail", "-c", commands]
-        here: dict[str, Any] = {"cwd": self.folder, "env": self.environment, "timeout": 90}
-        done = subprocess.run(command, capture_output=True, text=True, **here)
+        here, environment = self.folder, self.environment
+        done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=90)
         self.transcript += f"$ {commands.strip()}\n{done.stdout}{done.stderr}\n"
         assert done.returncode == 0, self.transcript
         return done.stdout

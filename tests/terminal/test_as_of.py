@@ -356,7 +356,6 @@ def test_a_line_too_long_for_an_event_is_a_rejection_and_the_rest_is_folded(tmp_
     assert b"2 events: 1 counted" in ended.stderr
 
 
-# `streamer config`: which configuration is current, and how another one becomes it.
 def test_a_configuration_is_adopted_once(settings: Settings) -> None:
     """A deployment with topics, in which no worker has begun."""
     asyncio.run(ensure_topics(settings))
@@ -370,7 +369,6 @@ def test_a_configuration_is_adopted_once(settings: Settings) -> None:
     assert "no live worker, nor this command, has the configuration" in unknown
 
 
-# `streamer delete` asks, and forgets a run.
 def test_a_run_is_deleted_when_that_is_confirmed(stack: Online) -> None:
     settled(stack, "doomed", a_published_run("doomed"))
     assert "confirm with --yes" in stderr_of(call(stack, "delete", "doomed"), 2)
@@ -417,7 +415,6 @@ def test_on_a_terminal_delete_asks(stack: Online) -> None:
         assert (process.returncode, b"Delete run asked with 12 trials?" in said) == (code, True)
 
 
-# What one sees of the demo on a terminal: the screens of `watch` until `q`.
 SECONDS_OF_DEMO_VIEW = 120
 
 
@@ -445,7 +442,6 @@ def test_on_a_terminal_the_boards_of_the_demo_stay_until_q_is_pressed(to_the_end
             wait_for(lambda: terminal.exit_code == 0, "it ends well", SECONDS_OF_DEMO_VIEW)
 
 
-# `streamer runs set`: names and labels.
 def test_a_run_is_named_and_labelled_field_by_field(stack: Online) -> None:
     plan = a_plan(run_id="named", benchmark="b", display_name="old", labels={"a": "1"})
     published(stack, [*a_published_run("named"), plan])
@@ -459,7 +455,6 @@ def test_a_run_is_named_and_labelled_field_by_field(stack: Online) -> None:
         assert call(stack, "runs", "set", "named", *wrong).returncode == 2
 
 
-# `streamer simulate` on the command line.
 def test_a_run_directory_is_written_and_named_after_the_run_and_no_other_is_touched(tmp_path: Path) -> None:
     done = streamer("simulate", "--out", tmp_path / "nightly", "--trials", 6)
     assert (done.returncode, done.stdout) == (0, b"")
@@ -471,7 +466,6 @@ def test_a_run_directory_is_written_and_named_after_the_run_and_no_other_is_touc
     assert [path.name for path in tmp_path.iterdir()] == ["nightly"]
 
 
-# `streamer verify`: its exit codes and the differences it shows.
 def test_verify_says_what_it_found_by_its_exit_code(stack: Online) -> None:
     settled(stack, "checked", a_published_run("checked"))
     [verdict] = lines(call(stack, "verify", "checked", "--json").stdout)

@@ -349,8 +349,8 @@ def test_a_run_that_the_log_does_not_hold_has_names_like_it(settings_of_events: 
         assert said in stderr_of(done, 1)
         assert done.stdout == b""
     send(settings_of_events, "run-1", ndjson(TRIALS[:1]))
-    for run, said in (("run-2", b"Did you mean run-1?"), ("zzz", b"The latest of 1 run in it: run-1")):
-        assert said in streamer("events", run, *here).stderr
+    for run, said in (("run-2", "Did you mean run-1?"), ("zzz", "The latest of 1 run in it: run-1")):
+        assert said in stderr_of(streamer("events", run, *here), 1)
 
 
 # `streamer gate`: an exit code that CI can rest on, of files.

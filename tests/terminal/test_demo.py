@@ -330,7 +330,6 @@ def test_a_browser_in_the_terminal_is_not_opened(asked: Path, monkeypatch: pytes
         assert not asked.exists()
 
 
-# A line for each moment of the demo, once, in the order of its story.
 NOW = datetime(2026, 1, 2, 0, 1, tzinfo=UTC)
 
 

@@ -473,7 +473,6 @@ def test_no_rows_print_nothing_and_a_line_stays_one_line(capsys: pytest.CaptureF
     assert (shown("Infinity"), shown(float("inf")), shown(None), shown(False)) == ("inf", "inf", "–", "no")
 
 
-# `streamer schema`.
 def test_every_written_file_is_named_and_is_json(tmp_path: Path) -> None:
     out = tmp_path / "new" / "schemas"
     result = CliRunner().invoke(cli, ["schema", "--out", str(out)])

@@ -202,7 +202,6 @@ def test_lines_outlast_redis(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert [line.partition(" (")[0] for line in said] == [away, away]
 
 
-# Options about notices: they need a service, and no URL of one is ever printed.
 SECRET = "json://user:hunter2@127.0.0.1:1/"
 
 

@@ -352,7 +352,6 @@ def test_readers_of_the_base_can_import_the_inference(tmp_path: Path) -> None:
     assert {name.partition(".")[0] for name in modules} & HEAVY <= EVENTS
 
 
-# `streamer status`: well, or what is wrong.
 def test_status_is_well_or_names_what_is_wrong(stack: Online) -> None:
     done = call(stack, "status", "--json")
     assert (done.returncode, done.stderr) == (0, b"")
@@ -369,7 +368,6 @@ def test_status_is_well_or_names_what_is_wrong(stack: Online) -> None:
         assert said in done.stderr
 
 
-# `streamer subscribe`: each feed, and how it ends.
 @pytest.mark.parametrize(
     ("feed", "type_"),
     [

@@ -228,7 +228,6 @@ def test_a_run_that_redis_does_not_have_is_unknown(settings: Settings) -> None:
         common.stored_run(settings, "run-1")
 
 
-# A line that changes in place on a terminal; elsewhere only the lines that stay.
 CLEAR = "\r\x1b[2K"
 
 
@@ -277,8 +276,8 @@ def test_tasks_of_a_benchmark_are_those_of_its_runs_and_order_the_next_one(stack
     """The runs of the benchmark alone, whether it or they are named (inference 8b)."""
     nights = {"history/1": "++-", "history/2": "+--", "another/1": "---"}
     for day, (run, outcomes) in enumerate(nights.items(), 1):
-        plan = {"benchmark": run.partition("/")[0], "attempts": 1}
-        settled(stack, run, [*a_night(run, day, {f"agent{day}": outcomes}, **plan)])
+        benchmark, passes = run.partition("/")[0], {f"agent{day}": outcomes}
+        settled(stack, run, [*a_night(run, day, passes, benchmark=benchmark, attempts=1)])
     named = ("--history", "history/1", "--history", "history/2")
     of_benchmark = call(stack, "query", "tasks", "history", "--json")
     assert of_benchmark.stdout == call(stack, "query", "tasks", *named, "--json").stdout

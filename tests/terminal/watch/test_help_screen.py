@@ -23,7 +23,6 @@ async def test_the_help_names_the_keys_and_fits_a_small_terminal(settings: Setti
         await driver.until(lambda: not driver.app.is_running, "q quits")
 
 
-# The screens on a real Redis that is fed as a worker feeds it.
 HOSTILE = (
     "\x1b[31mred\x1b[0m",
     "[bold]bold[/bold]",
@@ -117,7 +116,6 @@ async def test_a_deleted_run_is_said_to_be_deleted(settings: Settings, feed: Fee
         await driver.shows("no runs yet: waiting")
 
 
-# The screen of all runs.
 async def test_runs_are_listed_the_latest_first_and_enter_opens_one(settings: Settings, feed: Feed) -> None:
     await feed.take([a_trial(run_id="older", finished_at="2026-01-30T00:00:00Z")])
     await feed.take([a_trial(run_id="newer", finished_at=AT)])

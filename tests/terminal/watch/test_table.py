@@ -165,7 +165,6 @@ def test_a_run_is_sorted_by_the_primary_metric_of_its_plan() -> None:
         assert boards.first_sort(metric, agents) == expected
 
 
-# Columns never take more room than there is, and the important ones stay.
 columns = st.lists(
     st.tuples(st.integers(0, 12), st.sampled_from([0, 0, 4, 16])), min_size=1, max_size=12
 ).map(lambda result: columns_of(*((str(n), rank, least) for n, (rank, least) in enumerate(result))))
@@ -300,7 +299,6 @@ def test_a_deleted_run_is_told_from_one_that_was_never_there() -> None:
     assert (model.deleted, model.run is None) == (False, False)
 
 
-# A table chooses its columns by its width, and keeps the cursor.
 async def test_every_sort_key_orders_the_board_and_r_turns_it_around(settings: Settings, feed: Feed) -> None:
     await feed.take(a_board())
     agents = ("best:m", "mid:m", "cheap:m", "nop:nop")

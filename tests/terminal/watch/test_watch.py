@@ -61,7 +61,6 @@ async def test_a_session_opens_its_run_once_it_is_known(settings: Settings, feed
         assert driver.app.interrupted
 
 
-# An outage of Redis is shown and waited out.
 async def test_work_that_is_cancelled_before_it_begins_leaves_no_warning(settings: Settings) -> None:
     app = WatchApp(settings, None)
     work = asyncio.sleep(0)
@@ -149,7 +148,6 @@ async def test_a_summary_of_a_newer_version_is_named_and_ends_nothing(settings: 
         await driver.shows("upgrade streamer here")
 
 
-# What only the log knows: rejections, and a log that is not there.
 async def test_rejections_are_counted_by_run(logged: Settings, feed_of_both: Feed) -> None:
     await feed_of_both.take([a_plan(tasks=3), a_trial()])
     await reject(logged, NOT_JSON)
@@ -196,7 +194,6 @@ async def test_boards_outlive_the_broker(settings: Settings, monkeypatch: pytest
             await driver.until(lambda: "no Kafka broker" not in driver.text, "the log is read again")
 
 
-# Newest trials and rejections, from a real broker.
 async def test_the_newest_trials_come_first(logged: Settings, feed_of_both: Feed) -> None:
     await feed_of_both.take([a_trial(task_id=f"old-{n}") for n in range(3)])
     await reject(logged)
