@@ -43,7 +43,6 @@ SHELL = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
 """How a runner runs `shell: bash`."""
 
 INPUT = re.compile(r"\$\{\{ inputs\.([a-z-]+) \}\}")
-SECONDS = 300
 
 
 def schema(name: str) -> Draft7Validator:
@@ -75,7 +74,7 @@ def run(step: dict[str, Any], folder: Path, path: Path = ROOT, **inputs: str) ->
         env=dict(os.environ) | environment | {name: str(value) for name, value in runner.items()},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=SECONDS,
+        timeout=300,
     )
     outputs = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
     summary = files["GITHUB_STEP_SUMMARY"].read_text(encoding="utf-8")

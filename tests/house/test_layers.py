@@ -12,7 +12,6 @@ from streamer.operate.local.processes import Child
 from tests.house.repository import ROOT, ran
 from tests.support.layers import ENGINES, LAYERS, layer_of, take_turns
 
-MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 ALL_TESTS = (ROOT / ".ci" / "test-all").read_text("utf-8")
 STEPS = {
     target: int(minutes)
@@ -74,7 +73,7 @@ def test_a_quick_test_cannot_start_a_server() -> None:
 
 def test_a_target_of_make_runs_each_layer_and_all_of_them_are_steps_of_ci() -> None:
     one = re.compile(r"^(test[a-z-]*):.*\n(?:\t.*\n)*?.*\$\(PYTEST\) -m ([a-z]+) ", re.MULTILINE)
-    targets = {layer: target for target, layer in one.findall(MAKEFILE)}
+    targets = {layer: target for target, layer in one.findall((ROOT / "Makefile").read_text("utf-8"))}
     expected = {"quick": "test", "stack": "test-stack", "kafka": "test-kafka", "peer": "test-peers"}
     assert targets == expected
     assert set(targets.values()) <= set(STEPS)

@@ -110,13 +110,11 @@ def logged(stack: Online) -> Logged:
     return Logged(stack, [summary for summary in summaries if summary["run_id"] == RUN])
 
 
-KINDS = {"run_summary", "agent_model_summary", "tier_summary", "run_comparison"}
-
-
 def test_as_of_the_state_version_of_every_published_summary_its_digest_stands(logged: Logged) -> None:
     versions = sorted({summary["state_version"] for summary in logged.summaries})
     assert len(versions) >= len(history())
-    assert {summary["type"] for summary in logged.summaries} == KINDS
+    kinds = {"run_summary", "agent_model_summary", "tier_summary", "run_comparison"}
+    assert {summary["type"] for summary in logged.summaries} == kinds
     for version in versions:
         past = fold_run(logged.stack.settings, RUN, PriceTable.default(), Position(offset=version))
         groups = {change.group: change.digest for change in past.run.summaries()}
@@ -284,12 +282,11 @@ def test_a_position_beyond_a_file_is_wrong_use(tmp_path: Path, command: list[str
 
 # Files larger than the memory: sparse, as an agent under test can write them, or packed.
 MIB = 1024**2
-LOCK = {"agent": {"name": "terminus", "model_name": "gpt-5"}}
 
 
 def a_run_with_two_trials(folder: Path) -> tuple[Path, Path]:
     results = [a_result(task, total_input_tokens=7) for task in ("t1", "t2")]
-    run = a_run(folder / "run1", results, lock=LOCK)
+    run = a_run(folder / "run1", results, lock={"agent": {"name": "terminus", "model_name": "gpt-5"}})
     return run, run / "t1" / results[0]["trial_name"]
 
 
@@ -415,9 +412,6 @@ def test_on_a_terminal_delete_asks(stack: Online) -> None:
         assert (process.returncode, b"Delete run asked with 12 trials?" in said) == (code, True)
 
 
-SECONDS_OF_DEMO_VIEW = 120
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("to_the_end", [True, False])
@@ -439,7 +433,7 @@ def test_on_a_terminal_the_boards_of_the_demo_stay_until_q_is_pressed(to_the_end
                 terminal.shows("In a browser: http", "q ends the demo", "agents (6)")
             terminal.press("q")
             terminal.shows("demo: equal, 8 summaries", "Written: ")
-            wait_for(lambda: terminal.exit_code == 0, "it ends well", SECONDS_OF_DEMO_VIEW)
+            wait_for(lambda: terminal.exit_code == 0, "it ends well")
 
 
 def test_a_run_is_named_and_labelled_field_by_field(stack: Online) -> None:

@@ -274,7 +274,6 @@ def test_four_tasks_give_means_and_no_verdict(tmp_path: Path) -> None:
 
 
 # `streamer events` on real brokers: what the log holds of a run, and a finished run priced anew.
-PRICES = '[models."gpt-5"]\ninput = 100\noutput = 200\n'
 TRIALS = [
     a_trial(task_id="estimated", input_tokens=1_000_000, output_tokens=0),
     a_trial(task_id="reported", input_tokens=1_000_000, output_tokens=0, cost_usd=7.0),
@@ -303,8 +302,7 @@ def send(settings: Settings, run: str, *values: bytes) -> None:
 
 
 def test_a_finished_run_is_priced_again_from_the_log(settings_of_events: Settings, tmp_path: Path) -> None:
-    prices = tmp_path / "prices.toml"
-    prices.write_text(PRICES)
+    (prices := tmp_path / "prices.toml").write_text('[models."gpt-5"]\ninput = 100\noutput = 200\n')
     other = [event | {"run_id": "run-10"} for event in TRIALS]
     assert streamer("publish", *options(settings_of_events), stdin=ndjson([*TRIALS, *other])).returncode == 0
 

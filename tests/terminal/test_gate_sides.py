@@ -368,13 +368,12 @@ def test_a_price_of_genai_prices_names_its_version_the_librarys_name_of_the_mode
 
 
 USER, USER_RATES = ("user", "user's price table"), rates(2.0, 4.5, None, None)
-FC_EVAL = ("built-in", "fc-eval 0.1.0 (E5)")
 
 
 @pytest.mark.parametrize(
     ("model", "own", "origin", "usd"),
     [
-        ("gpt-5-2025-08-07", False, FC_EVAL, rates(1.25, 10.0, 0.125, None)),
+        ("gpt-5-2025-08-07", False, ("built-in", "fc-eval 0.1.0 (E5)"), rates(1.25, 10.0, 0.125, None)),
         ("gpt-5", True, USER, USER_RATES),
         ("openai/gpt-5-2025-08-07", True, USER, USER_RATES),
     ],

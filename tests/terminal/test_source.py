@@ -37,7 +37,6 @@ from tests.web.feeding import fed
 
 Query = Callable[..., Result]
 DONE, OPEN = "done/1", "open|2"
-SUBTESTS = {"T0": 2, "T1": 2}
 
 
 def trials(run: str, agent: str, passed: int, **fields: Any) -> list[Event]:
@@ -49,7 +48,7 @@ def trials(run: str, agent: str, passed: int, **fields: Any) -> list[Event]:
 
 
 EVENTS = [
-    a_plan(run_id=DONE, tasks=1, attempts=1, subtests=SUBTESTS, benchmark="bench"),
+    a_plan(run_id=DONE, tasks=1, attempts=1, subtests={"T0": 2, "T1": 2}, benchmark="bench"),
     a_plan(run_id=OPEN, tasks=9, attempts=9, labels={"team": "red"}),
     *trials(DONE, "good", 3),
     *trials(DONE, "bad", 1),
