@@ -23,10 +23,6 @@ PROGRAMS = Path(os.environ.get("README_PROGRAMS") or Path(sys.executable).parent
 BLOCK = re.compile(r"(<!-- test: background -->\n)?```bash\n(.*?)```", re.DOTALL)
 
 
-def blocks() -> list[tuple[bool, str]]:
-    return [(bool(mark), commands) for mark, commands in BLOCK.findall(README)]
-
-
 class Newcomer:
     """A shell in an empty folder, with the program on PATH and nothing configured."""
 
@@ -66,7 +62,7 @@ async def test_every_command_of_the_readme_works_in_order(tmp_path: Path) -> Non
     staying: list[subprocess.Popen[bytes]] = []
     printed = ""
     try:
-        for in_background, commands in blocks():
+        for in_background, commands in BLOCK.findall(README):
             if in_background:
                 staying.append(newcomer.background(commands))
                 await eventually(newcomer.announced, "`streamer up` announced itself")

@@ -254,17 +254,14 @@ def test_lines_that_stay_are_printed_above_the_one_that_changes(
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)
 
 
-def half_done() -> RunSnapshot:
+def test_the_budget_stands_beside_the_forecast_with_its_clock_time() -> None:
     """Ten of twenty trials in, half a dollar and six minutes each, one after the other."""
     plan = {"tasks": 20, "attempts": 1, "agent_models": ["terminus:gpt-5"], "started_at": START.isoformat()}
     ends = [(START + timedelta(minutes=6 * number)).isoformat() for number in range(1, 11)]
     trials = [a_trial(task_id=end, finished_at=end, duration_seconds=360.0, cost_usd=0.5) for end in ends]
     found = answers_of(folded([a_plan(**plan), *trials])[0].run("run-1"))
-    return RunSnapshot(found.run, found.agents, tiers=[], in_flight=[])
-
-
-def test_the_budget_stands_beside_the_forecast_with_its_clock_time() -> None:
-    said, alone = (budget_forecast(budget_outlook(half_done(), START, usd)) for usd in (7.5, None))
+    half_done = RunSnapshot(found.run, found.agents, tiers=[], in_flight=[])
+    said, alone = (budget_forecast(budget_outlook(half_done, START, usd)) for usd in (7.5, None))
     total, budget = said.split("; ")
     assert total.startswith("forecast: about $10.00 in all, $")
     assert budget == "forecast: the budget of $7.50 is passed about 10:30 UTC"
