@@ -111,7 +111,7 @@ def test_action_workflows_and_compose_file_are_valid_by_their_schemas() -> None:
 
 
 def test_no_input_is_ever_part_of_a_script() -> None:
-    used = set()
+    used = set[str]()
     for step in ACTION["runs"]["steps"]:
         assert "${{" not in step["run"]
         used.update(name for text in step["env"].values() for name in INPUT.findall(text))
@@ -182,7 +182,7 @@ def test_what_cannot_be_judged_is_undecided_and_says_why(
 ) -> None:
     monkeypatch.setenv("STREAMER_BOOTSTRAP", "127.0.0.1:1")
     (folder / "empty").mkdir()
-    done = run(JUDGE, folder, **inputs)
+    done = run(JUDGE, folder, ROOT, **inputs)
     assert done.code in (2, 3)
     assert done.outputs["verdict"] == "undecided"
     assert said in done.log

@@ -392,8 +392,8 @@ def test_a_deleted_run_stays_in_its_ledger_and_a_baseline_is_not_deleted(stack: 
     done = stderr_of(call(stack, "delete", "c", "--yes"), 0)
     assert done == "c: archived, its lines stay in its ledger\n"
     assert json.loads(call(stack, "ledger", "nightly", "--json").stdout) == before
-    run = the_run(stack, "c")
-    assert (run["trials"], run["status"]) == (0, "archived")
+    left = the_run(stack, "c")
+    assert (left["trials"], left["status"]) == (0, "archived")
     assert call(stack, "verify", "c").returncode == 0
     gone = stderr_of(call(stack, "delete", "c", "--yes", "--from-ledger"), 0)
     assert gone == "c: deleted, and gone from Redis\n"

@@ -178,7 +178,7 @@ def numeric(folder: Path, run: str, value: float, *, first: int = 0, attempts: i
     return written(folder, run, [started, *trials, ended(run) | {"status": "done"}])
 
 
-NAMED = {"metrics": {"match": {}}}
+NAMED: dict[str, Any] = {"metrics": {"match": {}}}
 
 
 @pytest.mark.parametrize(
@@ -485,7 +485,7 @@ def extreme_run(run_id: str, seed: int) -> list[Event]:
     values = rng.sample(EXTREMES, 3)
     result = [a_plan(run_id=run_id, **plan)]
     for agent, task in itertools.product("ab", tasks):
-        known = {"cost_usd": rng.choice(values), "duration_seconds": rng.choice(values)}
+        known: dict[str, Any] = {"cost_usd": rng.choice(values), "duration_seconds": rng.choice(values)}
         known |= {"metrics": {"m": rng.choice(values) * rng.choice([-1, 1])}, "resolved": rng.random() < 0.5}
         kept = {name: value for name, value in known.items() if rng.random() < 0.95}
         slot = {"run_id": run_id, "task_id": task, "agent": agent, "model": "x"}

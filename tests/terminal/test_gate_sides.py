@@ -127,7 +127,7 @@ def test_a_silent_broker_is_said(monkeypatch: pytest.MonkeyPatch, how: tuple[str
         raise TopicUnreadable([("trial-events", 3)], 60)
         yield
 
-    monkeypatch.setattr(compare.FollowedRuns, "looks", looks)
+    monkeypatch.setattr("streamer.terminal.compare.FollowedRuns.looks", looks)
     said = CliRunner().invoke(cli, ["gate", "r", *how])
     assert said.exit_code == 3
     assert said.output == f"streamer: undecided: {TopicUnreadable([('trial-events', 3)], 60)}\n"
@@ -250,9 +250,9 @@ def test_the_page_shows_what_it_prints(stack: Online) -> None:
         fields = {"agent": "terminus", "model": "gpt-5", "cost_usd": 0.25}
         trials = [a_trial(run_id=run, task_id=task, resolved=passed, **fields) for task, passed in listed]
         published(stack, [the_plan(run, tasks=tasks, order=order), *trials])
-    done = call(stack, "gate", "branch", "--against", "main")
-    assert done.returncode == 1
-    assert f"```text\n{done.stdout.decode()}```" in (ROOT / "docs" / "gate.md").read_text("utf-8")
+    judged = call(stack, "gate", "branch", "--against", "main")
+    assert judged.returncode == 1
+    assert f"```text\n{judged.stdout.decode()}```" in (ROOT / "docs" / "gate.md").read_text("utf-8")
 
 
 # `--by label:KEY`: a run broken down by a label of its trials.
@@ -363,8 +363,8 @@ def test_a_price_of_genai_prices_names_its_version_the_librarys_name_of_the_mode
         if isinstance(model.prices, list)
         and isinstance(limit := model.prices[-1].constraint, StartDateConstraint)
     }
-    named = {model: result for model in dated if (result := snapshot_price(model)) and result[0] == model}
-    assert any(f"({model}, since {dated[model]})" in result[1].source for model, result in named.items())
+    named = {model: found for model in dated if (found := snapshot_price(model)) and found[0] == model}
+    assert any(f"({model}, since {dated[model]})" in found[1].source for model, found in named.items())
 
 
 USER, USER_RATES = ("user", "user's price table"), rates(2.0, 4.5, None, None)

@@ -213,7 +213,7 @@ def asked(*arguments: str, **environment: str) -> tuple[int, str, list[Asked | N
     def command(asked: Asked | None) -> None:
         given.append(asked)
 
-    done = CliRunner().invoke(command, list(arguments), env={URLS: None} | environment)
+    done = CliRunner().invoke(command, list(arguments), env={URLS: None, **environment})
     return done.exit_code, done.output, given
 
 

@@ -89,7 +89,7 @@ def test_tables_mark_what_is_left_out_a_limit_cuts_the_rest_and_the_html_file_ne
     assert 'src="' not in content
 
 
-MONTHS = {"benchmark": "as-of-boards"}
+MONTHS: dict[str, Any] = {"benchmark": "as-of-boards"}
 
 
 def test_as_of_a_time_the_boards_and_the_list_of_runs_are_those_of_then(stack: Online) -> None:
@@ -128,7 +128,7 @@ def asked(stack: Online, *question: str) -> list[dict[str, Any]]:
 
 
 def test_of_one_run_the_boards_of_a_version_are_those_published_then(stack: Online, tmp_path: Path) -> None:
-    benchmark = {"benchmark": "as-of-board"}
+    benchmark: dict[str, Any] = {"benchmark": "as-of-board"}
     settled(stack, "board/3", [*a_night("board/3", 1, {"a": "+" * 8, "b": "-" * 8}, attempts=1, **benchmark)])
     runs = lines(call(stack, "query", "runs", "--json").stdout)
     [run] = [run for run in runs if run["run_id"] == "board/3"]

@@ -199,7 +199,7 @@ def test_the_latest_trial_counts_unless_late_writers_sent_it(query: Query, setti
     def scored(trial: dict[str, Any], value: dict[str, Any] | None) -> tuple[bytes, bytes | None]:
         place = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
         key = "|".join(["done%2F1", *(str(trial[name]) for name in place)]).encode()
-        return key, value and orjson.dumps(value)
+        return key, None if value is None else orjson.dumps(value)
 
     first, other, *_ = objects(query("trials", DONE, "--agent", "good", "--json"))
     newer = first | {"state_version": first["state_version"] + 5, "cost_usd": 9.0}

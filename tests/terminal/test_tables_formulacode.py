@@ -32,7 +32,12 @@ SPEEDUPS = {"m.C.f": {"agent/nop": 2.0, "oracle/nop": 1.5}, LONG: {"agent/nop": 
 
 def a_trial(index: int, task: str = "t1", **fields: Any) -> Event:
     agent, model = AGENTS[index - 1]
-    measured = {"cost_usd": 0.5, "input_tokens": 1000, "output_tokens": 100, "trajectory_length": 7}
+    measured: dict[str, Any] = {
+        "cost_usd": 0.5,
+        "input_tokens": 1000,
+        "output_tokens": 100,
+        "trajectory_length": 7,
+    }
     measured |= {"tests": PASSED, "snapshot": SNAPSHOT, "benchmarks": SPEEDUPS, "failure_mode": "unset"}
     slot = {"run_id": "fc", "task_id": task, "agent": agent, "model": model, "agent_index": index}
     return a_result(**slot | measured | fields)
