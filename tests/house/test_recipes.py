@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
@@ -9,23 +10,30 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pytest
 from redis import Redis
 
 from streamer.storage.entries import Keys
-from tests.house import recipes
 from tests.house.repository import ROOT, ran
 from tests.support.cli import streamer
 from tests.support.worker_process import wait_for
 from tests.terminal.test_tail import up
 
+PAGE = ROOT / "CONTRIBUTING.md"
+STEP = re.compile(
+    r"^\d+\. In `([\w/]+\.py)`.*?at the end of (?:`(\w+)`|the (\w+)).*?^   ```python\n(.*?)^   ```",
+    re.DOTALL | re.MULTILINE,
+)
+MODULE, IMPORTS = "module", "imports"
+"""Places of a file that have no name of their own."""
 CONNECTOR = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 WATCHED = """
@@ -37,9 +45,108 @@ print(*(column.head for column in board_columns(AGENTS, datetime.now(UTC))), sep
 """Prints the heads of a board of `streamer watch`."""
 
 
+class Step(NamedTuple):
+    """One step of a recipe: `code` goes to the end of `place`, in the file at `path`.
+
+    `place` is a class, a function that returns a dict, or a tuple, list or dict of that name; or MODULE or
+    IMPORTS.
+    """
+
+    path: str
+    place: str
+    code: str
+
+
+def section(title: str) -> str:
+    _, result, rest = PAGE.read_text("utf-8").partition(f"\n## {title}\n")
+    assert result, f"CONTRIBUTING.md has no section `{title}`"
+    return rest.partition("\n## ")[0]
+
+
+def steps(title: str) -> list[Step]:
+    """The steps of the recipe; every indented python block belongs to one."""
+    text = section(title)
+    found = STEP.findall(text)
+    result = [Step(path, name or place, textwrap.dedent(code)) for path, name, place, code in found]
+    assert len(result) == text.count("\n   ```python"), "a block without file and place"
+    assert result, f"no step in section `{title}`"
+    return result
+
+
+def copied(tree: Path, names: Iterable[str] = ("streamer",)) -> Path:
+    ignored = shutil.ignore_patterns("__pycache__", "data", "recorded")
+    for name in names:
+        shutil.copytree(ROOT / name, tree / name, ignore=ignored)
+    return tree
+
+
+def follow(tree: Path, recipe: Iterable[Step]) -> None:
+    for step in recipe:
+        file = tree / step.path
+        file.write_text(with_code(file.read_text("utf-8"), step), encoding="utf-8")
+
+
+def with_code(source: str, step: Step) -> str:
+    body = ast.parse(source).body
+    if step.place == MODULE:
+        return f"{source}\n\n{step.code}"
+    if step.place == IMPORTS:
+        last = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)][-1]
+        column, line = last.col_offset, last.end_lineno
+    else:
+        [node] = [node for node in body if step.place in names_of(node)]
+        column, line = _end_of(node)
+    lines = source.splitlines(keepends=True)
+    lines.insert(line or 0, textwrap.indent(step.code, " " * column))
+    return "".join(lines)
+
+
+def _end_of(node: Any) -> tuple[int, int]:
+    """Column and line of the last part of a class, or of a tuple, list or dict, assigned or returned."""
+    if isinstance(node, ast.ClassDef):
+        return node.body[-1].col_offset, node.body[-1].end_lineno or 0
+    value = node.body[-1].value if isinstance(node, ast.FunctionDef) else node.value
+    stored: Any = next(part for part in ast.walk(value) if isinstance(part, ast.Tuple | ast.List | ast.Dict))
+    if isinstance(stored, ast.Dict):
+        return (stored.keys[-1] or stored.values[-1]).col_offset, stored.values[-1].end_lineno or 0
+    return stored.elts[-1].col_offset, stored.elts[-1].end_lineno
+
+
+def names_of(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        return [node.name]
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return [target.id for target in targets if isinstance(target, ast.Name)]
+    return []
+
+
+def python_files(tree: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(tree)): path.read_bytes() for path in (tree / "streamer").rglob("*.py")}
+
+
+def touched(tree: Path, before: Mapping[str, bytes]) -> set[str]:
+    after = python_files(tree)
+    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+
+
+def environment(tree: Path) -> dict[str, str]:
+    return {"PYTHONPATH": str(tree)}
+
+
+def run_python(tree: Path, program: str) -> str:
+    return ran(sys.executable, "-c", program, cwd=tree, env=os.environ | environment(tree)).stdout
+
+
+def run_make(tree: Path, command: list[str]) -> None:
+    """Run a `make` command in the copy, with the interpreter of this test and nothing installed."""
+    program = [*command, "STAMP=", f"BIN={Path(sys.executable).parent}"]
+    ran(*program, cwd=tree, env=os.environ | environment(tree))
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    return recipes.copied(tmp_path / "contributor")
+    return copied(tmp_path / "contributor")
 
 
 @pytest.fixture
@@ -52,14 +159,14 @@ def events(tmp_path: Path) -> Path:
     return file
 
 
-def followed(tree: Path, recipe: list[recipes.Step]) -> set[str]:
-    before = recipes.python_files(tree)
-    recipes.follow(tree, recipe)
-    return recipes.touched(tree, before)
+def followed(tree: Path, recipe: list[Step]) -> set[str]:
+    before = python_files(tree)
+    follow(tree, recipe)
+    return touched(tree, before)
 
 
 def printed(tree: Path, *command: object, places: Mapping[str, str] = {}) -> str:
-    done = streamer(*command, cwd=tree, environment=recipes.environment(tree) | dict(places))
+    done = streamer(*command, cwd=tree, environment=environment(tree) | dict(places))
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
@@ -69,7 +176,7 @@ def lines_of(text: str) -> list[Any]:
 
 
 def test_a_field_of_a_summary_takes_two_files(tree: Path, events: Path, tmp_path: Path) -> None:
-    changed = followed(tree, recipes.steps("Add a field to a summary"))
+    changed = followed(tree, steps("Add a field to a summary"))
     assert changed == {"streamer/folding/summaries.py", "streamer/schemas/summaries.py"}
     summaries = {one["type"]: one for one in lines_of(printed(tree, "fold", "--json", events))}
     assert "trials_per_task" not in summaries["run_summary"]
@@ -79,11 +186,11 @@ def test_a_field_of_a_summary_takes_two_files(tree: Path, events: Path, tmp_path
         schema = json.loads((tmp_path / f"{kind}_summary.schema.json").read_bytes())
         assert schema["properties"]["trials_per_task"]["description"].startswith("Mean number of trials")
     read = "from streamer.schemas import summaries as s; print(s.SUMMARY.validate_json({!r}).trials_per_task)"
-    assert recipes.run_python(tree, read.format(json.dumps(summaries["tier_summary"]))) == "2.0\n"
+    assert run_python(tree, read.format(json.dumps(summaries["tier_summary"]))) == "2.0\n"
 
 
 def test_a_column_of_a_board_takes_one_file(tree: Path, events: Path) -> None:
-    assert followed(tree, recipes.steps("Add a column to a board")) == {"streamer/views/columns.py"}
+    assert followed(tree, steps("Add a column to a board")) == {"streamer/views/columns.py"}
     lines = printed(tree, "fold", events).splitlines()
     [row] = [line for line in lines if line.startswith("a:m ")]
     assert row.endswith(" 3")
@@ -92,13 +199,13 @@ def test_a_column_of_a_board_takes_one_file(tree: Path, events: Path) -> None:
     [head] = [line for line in report if line.startswith("| agent:model |") and line.endswith("| tasks |")]
     assert report[report.index(head) + 2].endswith("| 3 |")
     last = "from streamer.views.columns import AGENTS; print(AGENTS.shown_on('page')[-1])"
-    page = recipes.run_python(tree, last)
+    page = run_python(tree, last)
     assert page.startswith("Column(name='tasks', title='tasks', format='count'")
-    assert recipes.run_python(tree, WATCHED).splitlines()[-1] == "tasks"
+    assert run_python(tree, WATCHED).splitlines()[-1] == "tasks"
 
 
 def test_a_command_takes_two_files(tree: Path, events: Path) -> None:
-    changed = followed(tree, recipes.steps("Add a command"))
+    changed = followed(tree, steps("Add a command"))
     assert changed == {"streamer/terminal/files.py", "streamer/terminal/__init__.py"}
     assert re.search(r"^ +count +Count events by their type\.$", printed(tree, "--help"), re.MULTILINE)
     assert "Count the events in FILE (or on stdin) by their type." in printed(tree, "count", "--help")
@@ -110,13 +217,13 @@ def test_a_harness_takes_one_new_file_and_its_registration(tree: Path, tmp_path:
     (run := tmp_path / "first").mkdir()
     (run / "plan.tiny").write_text("a b")
     (run / "results.tiny").write_text("a yes\nb no\n")
-    connector = CONNECTOR.search(recipes.section("Add a harness"))
+    connector = CONNECTOR.search(section("Add a harness"))
     assert connector
-    before = recipes.python_files(tree)
+    before = python_files(tree)
     (tree / "streamer/sources/tiny.py").write_text(connector[1])
-    recipe = recipes.steps("Add a harness")
-    recipes.follow(tree, recipe)
-    assert recipes.touched(tree, before) == {"streamer/sources/tiny.py", "streamer/sources/convert.py"}
+    recipe = steps("Add a harness")
+    follow(tree, recipe)
+    assert touched(tree, before) == {"streamer/sources/tiny.py", "streamer/sources/convert.py"}
     assert sum(step.code.count("\n") for step in recipe) == 2
     for harness in ("tiny", "auto"):
         plan, *trials = lines_of(printed(tree, "convert", "--harness", harness, run))
@@ -140,16 +247,16 @@ with TrialPublisher() as publisher:
 
 @pytest.fixture(scope="module")
 def with_the_metric(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tree = recipes.copied(tmp_path_factory.mktemp("contributor"), ("streamer", "schemas", "tests", "docs"))
+    tree = copied(tmp_path_factory.mktemp("contributor"), ("streamer", "schemas", "tests", "docs"))
     shutil.copy(ROOT / "Makefile", tree)
-    before, recipe = recipes.python_files(tree), recipes.steps("Add a metric")
-    recipes.follow(tree, recipe)
-    for command in COMMANDS.findall(recipes.section("Add a metric")):
-        recipes.run_make(tree, command.split())
-    changed = recipes.touched(tree, before)
+    before, recipe = python_files(tree), steps("Add a metric")
+    follow(tree, recipe)
+    for command in COMMANDS.findall(section("Add a metric")):
+        run_make(tree, command.split())
+    changed = touched(tree, before)
     assert changed >= {step.path for step in recipe}
     assert len(changed) <= 4, changed
-    imported = recipes.run_python(tree, "import streamer; print(streamer.__file__)")
+    imported = run_python(tree, "import streamer; print(streamer.__file__)")
     assert Path(imported.strip()).is_relative_to(tree)
     return tree
 
@@ -200,7 +307,7 @@ def test_a_file_is_folded_with_the_metric(metric_tree: Path, tmp_path: Path, cou
 @pytest.mark.in_turn(2)
 def test_the_running_stack_has_the_metric(metric_tree: Path, tmp_path: Path) -> None:
     """Broker, worker, Redis and page of the copy: 2 trials first, then 200."""
-    here = recipes.environment(metric_tree) | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    here = environment(metric_tree) | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
     clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
 
     def asked(*command: object) -> list[Any]:
@@ -211,7 +318,7 @@ def test_the_running_stack_has_the_metric(metric_tree: Path, tmp_path: Path) -> 
         counted = [one["trials"] for one in lines_of(done.stdout.decode())]
         return counted == [count] and len(asked("trials", RUN)) == count
 
-    with up(tmp_path, **recipes.environment(metric_tree)) as (_, log):
+    with up(tmp_path, **environment(metric_tree)) as (_, log):
         [page] = re.findall(r"http://127\.0\.0\.1:\d+", log.read_text())
         result = orjson.loads((tmp_path / "running.json").read_bytes())
         board = Keys(result["namespace"]).board(RUN, BOARD)
