@@ -206,7 +206,7 @@ def test_columns_give_way_by_their_rank(
 
 
 def test_unknown_values_come_last_in_both_directions_and_baselines_after_them() -> None:
-    column = DrawnColumn("value", "value", str, 0, value=lambda row: row[1])
+    column: DrawnColumn[Any] = DrawnColumn("value", "value", str, 0, value=lambda row: row[1])
     rows: list[Any] = [("a", 1.0), ("nop", 9.0), ("b", None), ("c", 3.0)]
     for descending, order in ((True, "c a b nop"), (False, "a c b nop")):
         result = boards.ordered(rows, [column], Sort("value", descending), lambda row: row[0] == "nop")
