@@ -1,16 +1,16 @@
-"""Either broker."""
+"""Either broker; a client to look at Redis with, and writers that are closed at the end."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from redis import Redis
 
 from streamer.settings import Settings
-from streamer.storage.entries import Keys
 from streamer.storage.redis import RedisSink
+from tests.storage.owner import KEYS, MakeSink, Worker
 from tests.support.layers import ENGINES
 from tests.support.servers import RedisServer
 
@@ -19,13 +19,6 @@ from tests.support.servers import RedisServer
 def settings(request: pytest.FixtureRequest) -> Settings:
     fixture = "embedded_broker" if request.param == "embedded" else "kafka_bootstrap"
     return Settings(bootstrap=request.getfixturevalue(fixture), embedded=request.param == "embedded")
-
-
-# -----------------------------------------------------------------------------
-# A client to look at Redis with, and writers that are closed at the end.
-
-
-MakeSink = Callable[..., RedisSink]
 
 
 @pytest.fixture
@@ -37,11 +30,10 @@ def client(redis_server: RedisServer) -> Iterator[Redis]:
 
 @pytest.fixture
 async def make_sink(redis_server: RedisServer) -> AsyncIterator[MakeSink]:
-    """Make a sink on the test's Redis; arguments as RedisSink's."""
     sinks: list[RedisSink] = []
 
     def make(**arguments: Any) -> RedisSink:
-        settings = {"keys": Keys(), "timeout_seconds": 2.0, **arguments}
+        settings = {"keys": KEYS, "timeout_seconds": 2.0, **arguments}
         sinks.append(RedisSink(redis_server.url, **settings))
         return sinks[-1]
 
@@ -53,3 +45,8 @@ async def make_sink(redis_server: RedisServer) -> AsyncIterator[MakeSink]:
 @pytest.fixture
 def sink(make_sink: MakeSink) -> RedisSink:
     return make_sink()
+
+
+@pytest.fixture
+def worker(make_sink: MakeSink) -> Worker:
+    return Worker(make_sink)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 
 from streamer.settings import Settings
+from streamer.storage.kafka import administering
 
 
 def fill(settings: Settings, topic: str, batches: list[tuple[int, int]]) -> None:
@@ -16,11 +17,8 @@ def fill(settings: Settings, topic: str, batches: list[tuple[int, int]]) -> None
 
 
 async def create_and_fill(settings: Settings, topic: str, batches: list[tuple[int, int]]) -> None:
-    """The same, awaited."""
-    admin = AIOKafkaAdminClient(**settings.kafka_options())
-    await admin.start()
-    await admin.create_topics([NewTopic(topic, 3, 1)])
-    await admin.close()
+    async with administering(settings) as admin:
+        await admin.create_topics([NewTopic(topic, 3, 1)])
     await append(settings, topic, batches)
 
 

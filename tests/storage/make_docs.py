@@ -20,7 +20,6 @@ START, END = "<!-- metrics: generated from streamer/schemas/events.py -->\n", "<
 
 
 def metric_table() -> str:
-    """METRIC by METRIC, as Markdown."""
     rows = [
         f"| `{metric.name}` | `{'.'.join(metric.path)}` | {'higher' if metric.higher_is_better else 'lower'} "
         f"| {metric.unit} | {metric.description} |\n"
@@ -33,26 +32,16 @@ def metric_table() -> str:
 
 
 def with_table(document: str) -> str:
-    """The document with its table of metrics made anew."""
     head, rest = document.split(START)
     return head + START + metric_table() + END + rest.split(END)[1]
 
 
 def example_updates() -> list[RunUpdate]:
     """One run of two agents and a baseline, in two batches; one of its trials is in flight."""
-    trial = TrialInFlight(
-        shard="",
-        task_id="fix-git",
-        attempt=1,
-        agent="claude-code",
-        model="opus",
-        tier="T0",
-        subtest=None,
-        started_at=datetime(2026, 1, 2, 3, tzinfo=UTC),
-        position=4,
-    )
-    slot = slot_in_run(SlotKey("", "fix-git", 1, "claude-code", "opus", "T0", None))
-    in_flight = InFlightChange("nightly", {slot: canonical_json(trial.model_dump(mode="json"))}, 1, 41)
+    key = SlotKey("", "fix-git", 1, "claude-code", "opus", "T0", None)
+    trial = TrialInFlight(**key._asdict(), started_at=datetime(2026, 1, 2, 3, tzinfo=UTC), position=4)
+    listed = {slot_in_run(key): canonical_json(trial.model_dump(mode="json"))}
+    in_flight = InFlightChange("nightly", listed, 1, 41)
     outcomes = canonical_json({"claude-code:opus": [1, 1, 0], "terminus:openai/gpt-5": [1, 0, 0]})
     tasks = TasksChange("nightly", packed({"T0||fix-git": outcomes.decode()}), 1, 41)
     first, second = _two_batches()

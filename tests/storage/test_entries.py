@@ -1,35 +1,35 @@
-"""The keys across runs: boards of benchmarks and the list of runs."""
+"""The keys across runs (boards of benchmarks, the list of runs), and what stands where after a write."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import HealthCheck, example, given
+from hypothesis import strategies as st
 from redis import Redis
 
 from streamer.client.queries import UnknownRun, UnreadableSummary
 from streamer.client.readers import AsyncStateReader, StateReader
-from streamer.folding.fold import Pipeline
-from streamer.folding.slots import RunUpdate
+from streamer.folding.slots import SummaryChange
 from streamer.schemas.events import BOARD_METRICS
-from streamer.schemas.wire import Record
+from streamer.schemas.summaries import TrialInFlight
 from streamer.settings import Settings
-from streamer.storage.entries import Keys
+from streamer.storage.entries import SCRIPT, Backlog, Keys, KeyState, Write, entry_of
 from streamer.storage.redis import RedisSink
-from tests.storage.conftest import MakeSink
 from tests.storage.hostile import HOSTILE, IDS
 from tests.storage.make_docs import DOCUMENT, example_updates, with_table
-from tests.storage.test_in_flight import RUN as RUN_OF_ENTRY
-from tests.storage.test_in_flight import Worker
-from tests.storage.test_in_flight import result_of_named_boards as result_of_entry
+from tests.storage.owner import KEYS, RUN, MakeSink, Worker, plan, result, retracted, rewarded, started
 from tests.support.builders import (
     a_formulacode_summary,
     a_run_change,
@@ -37,17 +37,15 @@ from tests.support.builders import (
     an_agent_model_change,
     an_update,
 )
+from tests.support.events import Event, a_trial
 from tests.support.eventually import eventually
+from tests.support.examples import examples
 from tests.support.owning import Owning
 from tests.support.polling import Poller
 from tests.support.servers import RedisServer
 
-KEYS = Keys()
 
-
-async def test_a_metric_that_becomes_unknown_and_an_agent_declared_a_baseline_leave_the_boards(
-    sink: RedisSink, client: Redis
-) -> None:
+async def test_unknown_metrics_and_declared_baselines_leave_boards(sink: RedisSink, client: Redis) -> None:
     await sink.write([an_update(a_run_change(benchmark="b"), an_agent_model_change(mean_cost=1.0))])
     await sink.write([an_update(an_agent_model_change(version=1, mean_cost=None))])
     assert not client.exists(KEYS.board("r1", "mean_cost"), KEYS.benchmark_board("b", "mean_cost"))
@@ -57,27 +55,7 @@ async def test_a_metric_that_becomes_unknown_and_an_agent_declared_a_baseline_le
     assert client.exists(KEYS.agent_model("r1", "claude", "opus"))
 
 
-async def test_a_plan_that_comes_late_or_changes_moves_the_run_between_benchmarks(
-    make_sink: MakeSink, client: Redis
-) -> None:
-    sink = make_sink()
-
-    def boards() -> dict[str, list[str]]:
-        return {name: client.zrange(KEYS.benchmark_board(name, "accuracy"), 0, -1) for name in ("b", "c")}
-
-    await sink.write([an_update(an_agent_model_change(), a_run_change())])
-    assert boards() == {"b": [], "c": []}
-    await sink.write([an_update(a_run_change(version=1, benchmark="b"))])
-    assert boards() == {"b": ["r1|claude:opus"], "c": []}
-    await make_sink().write([an_update(a_run_change(version=2, benchmark="c"))])
-    assert boards() == {"b": [], "c": ["r1|claude:opus"]}
-    await sink.write([an_update(an_agent_model_change(version=3, accuracy=0.5))])
-    assert boards() == {"b": [], "c": ["r1|claude:opus"]}
-
-
-async def test_a_run_stays_outdated_until_redis_takes_the_key_that_it_refused(
-    make_sink: MakeSink, client: Redis
-) -> None:
+async def test_a_run_is_outdated_until_redis_takes_a_refused_key(make_sink: MakeSink, client: Redis) -> None:
     owner = Owning()
     sink = make_sink(owner=owner)
     owner.put(a_run_change())
@@ -109,41 +87,25 @@ async def test_runs_are_listed_by_the_time_of_their_last_event(sink: RedisSink, 
 AGENTS, TIERS, RUNS = 6, 3, 3
 
 
-class Folding:
-    """A worker in small: folds events of some runs and publishes what changed."""
+class Folding(Worker):
+    """A worker in small that folds one event after the other of some runs."""
 
     def __init__(self, make_sink: MakeSink) -> None:
-        self.pipeline = Pipeline()
-        self.sink: RedisSink = make_sink(owner=self)
+        super().__init__(make_sink)
         self._random = random.Random(7)
-        self._offset = 0
-
-    def run_ids(self) -> list[str]:
-        return self.pipeline.runs()
-
-    def current(self, run_id: str) -> RunUpdate:
-        known = self.pipeline.knows(run_id)
-        return RunUpdate(run_id, self.pipeline.run(run_id).summaries() if known else [])
 
     async def step(self) -> None:
         """One event of each run; it changes one agent of many."""
-        touched: set[str] = set()
-        for number in range(RUNS):
-            touched |= self.pipeline.fold([Record(self._event(f"run {number}"), self._offset)]).touched
-            self._offset += 1
-        await self.sink.write([self.pipeline.run(run_id).take_changes() for run_id in sorted(touched)])
+        await self.publish(*(self._event(number) for number in range(RUNS)))
 
-    def _event(self, run_id: str) -> bytes:
-        return orjson.dumps(
-            {
-                "type": "trial_result",
-                "run_id": run_id,
-                "task_id": f"task {self._offset}",
-                "agent": f"agent {self._random.randrange(AGENTS)}",
-                "model": "m",
-                "tier": f"T{self._random.randrange(TIERS)}",
-                "resolved": self._random.random() < 0.5,
-            }
+    def _event(self, run: int) -> dict[str, Any]:
+        return a_trial(
+            run_id=f"run {run}",
+            task_id=f"task {self.offset + run}",
+            agent=f"agent {self._random.randrange(AGENTS)}",
+            model="m",
+            tier=f"T{self._random.randrange(TIERS)}",
+            resolved=self._random.random() < 0.5,
         )
 
 
@@ -153,29 +115,18 @@ def poller(redis_server: RedisServer) -> Iterator[Poller]:
         yield poller
 
 
-async def test_a_reader_never_sees_a_torn_run_through_flushes_and_reconciliations(
-    make_sink: MakeSink, redis_server: RedisServer, poller: Poller
+@pytest.mark.parametrize(("restarts", "steps", "every"), [(False, 400, 20), (True, 120, 40)])
+async def test_a_reader_never_sees_a_torn_run_while_redis_is_emptied_and_runs_are_reconciled(
+    make_sink: MakeSink, redis_server: RedisServer, poller: Poller, restarts: bool, steps: int, every: int
 ) -> None:
     folding = Folding(make_sink)
-    for number in range(400):
+    for number in range(steps):
         await folding.step()
-        if number % 20 == 10:
-            redis_server.flush()
+        if number % every == every // 2:
+            (redis_server.restart_empty if restarts else redis_server.flush)()
         if number % 20 == 15:
             await asyncio.gather(folding.sink.reconcile(folding.run_ids()), folding.step())
-    await eventually(lambda: poller.polls > 400, "enough reads")
-    assert poller.torn == []
-
-
-async def test_a_reader_never_sees_a_torn_run_when_redis_restarts_empty(
-    make_sink: MakeSink, redis_server: RedisServer, poller: Poller
-) -> None:
-    folding = Folding(make_sink)
-    for number in range(120):
-        await folding.step()
-        if number % 40 == 20:
-            redis_server.restart_empty()
-    await eventually(lambda: poller.polls > 100, "enough reads")
+    await eventually(lambda: poller.polls > (100 if restarts else 400), "enough reads")
     assert poller.torn == []
 
 
@@ -194,9 +145,7 @@ async def test_a_worker_that_takes_over_from_another_never_tears_a_run(
     assert poller.torn == []
 
 
-async def test_the_reader_notices_a_part_of_another_state(
-    make_sink: MakeSink, client: Redis, poller: Poller
-) -> None:
+async def test_the_poller_notices_a_mixed_state(make_sink: MakeSink, client: Redis, poller: Poller) -> None:
     folding, key = Folding(make_sink), KEYS.of_run("run 0", "agent_model:agent 0:m")
     while not client.exists(key):
         await folding.step()
@@ -207,76 +156,28 @@ async def test_the_reader_notices_a_part_of_another_state(
     await eventually(lambda: poller.torn != [], "it is noticed")
 
 
-# -----------------------------------------------------------------------------
-# The comparison and the tasks of a run in Redis: guarded, deleted and restored with the run's other keys.
-
-
-RUN = "run/1"
-COMPARISONS, TASKS = KEYS.comparisons(RUN), KEYS.tasks(RUN)
-
-
-@pytest.fixture
-def worker(make_sink: MakeSink) -> Worker:
-    return Worker(make_sink)
-
-
-def result(agent: str, task: str, **fields: Any) -> dict[str, Any]:
-    slot = {"run_id": RUN, "task_id": task, "agent": agent, "model": "m"}
-    return {"type": "trial_result", **slot, "resolved": agent == "a", **fields}
-
-
-def started_plan(**fields: Any) -> dict[str, Any]:
-    return {"type": "run_started", "run_id": RUN, "tasks": 2, "attempts": 1, **fields}
-
-
-def compared(client: Redis) -> dict[str, Any]:
-    value: dict[str, Any] = orjson.loads(str(client.get(COMPARISONS)))
-    return value
-
-
 def tasks(client: Redis) -> dict[str, Any]:
-    return {task: orjson.loads(stored) for task, stored in client.hgetall(TASKS).items()}
+    return {task: orjson.loads(stored) for task, stored in client.hgetall(KEYS.tasks(RUN)).items()}
 
 
 async def test_both_follow_the_results_and_their_retraction(worker: Worker, client: Redis) -> None:
-    await worker.publish(started_plan(), result("a", "t|1"))
-    assert not client.exists(COMPARISONS)
+    await worker.publish(plan(tasks=2, attempts=1), result("t|1"))
+    assert not client.exists(KEYS.comparisons(RUN))
     assert tasks(client) == {"t%7C1": {"a:m": [1, 1, 0]}}
-    await worker.publish(result("b", "t|1"))
-    [pair] = compared(client)["pairs"]
+    await worker.publish(result("t|1", "b", resolved=False))
+    [pair] = orjson.loads(str(client.get(KEYS.comparisons(RUN))))["pairs"]
     assert (pair["wins"], pair["losses"], pair["unknown"]) == (1, 0, 1)
     assert tasks(client) == {"t%7C1": {"a:m": [1, 1, 0], "b:m": [1, 0, 0]}}
-    missing = {"type": "trial_retracted", "run_id": RUN, "task_id": "t|1", "agent": "b", "model": "m"}
-    await worker.publish(missing | {"revision": 1})
-    assert not client.exists(COMPARISONS)
+    await worker.publish(retracted("t|1", "b"))
+    assert not client.exists(KEYS.comparisons(RUN))
     assert tasks(client) == {"t%7C1": {"a:m": [1, 1, 0]}}
     assert {fields["kind"] for _, fields in client.xrange(KEYS.history(RUN))} == {"agent_model", "run"}
 
 
 async def test_tasks_beyond_what_lua_passes_at_once_are_all_there(worker: Worker, client: Redis) -> None:
-    await worker.publish(*(result("a", f"t{number}") for number in range(5_000)))
-    assert client.hlen(TASKS) == 5_000
-    assert client.hget(TASKS, "t4999") == '{"a:m":[1,1,0]}'
-
-
-async def test_readers_get_both_from_one_moment_or_say_what_is_wrong(
-    worker: Worker, redis_server: RedisServer, client: Redis
-) -> None:
-    with StateReader(Settings(redis=redis_server.url)) as reader:
-        with pytest.raises(UnknownRun):
-            reader.comparison(RUN)
-        await worker.publish(result("a", "t|1"))
-        alone = reader.comparison(RUN)
-        assert (alone.comparison, alone.tasks) == (None, {"t%7C1": {"a:m": (1, 1, 0)}})
-        await worker.publish(started_plan(), result("b", "t|1"))
-        value = reader.comparison(RUN)
-        assert value.comparison is not None
-        assert value.comparison.pairs[0].wins == 1
-        async with AsyncStateReader(Settings(redis=redis_server.url)) as pending:
-            assert await pending.comparison(RUN) == value
-        client.hset(TASKS, "x", "garbage")
-        with pytest.raises(UnreadableSummary, match="tasks"):
-            reader.comparison(RUN)
+    await worker.publish(*(result(f"t{number}") for number in range(5_000)))
+    assert client.hlen(KEYS.tasks(RUN)) == 5_000
+    assert client.hget(KEYS.tasks(RUN), "t4999") == '{"a:m":[1,1,0]}'
 
 
 # -----------------------------------------------------------------------------
@@ -301,38 +202,25 @@ def test_the_page_has_examples_and_its_table_of_metrics_is_the_code() -> None:
 
 
 def test_every_kind_of_key_is_described() -> None:
-    ours = Keys()
+    of_run = [KEYS.run, KEYS.agent_models, KEYS.tiers, KEYS.named_boards, KEYS.in_flight, KEYS.comparisons]
+    of_run += [KEYS.tasks, KEYS.history, KEYS.versions, KEYS.writer, KEYS.notices]
     keys = [
-        ours.run("RUN"),
-        ours.agent_model("RUN", "AGENT", "MODEL"),
-        ours.tier("RUN", "TIER"),
-        ours.tier_agent_model("RUN", "TIER", "AGENT", "MODEL"),
-        ours.board("RUN", "METRIC"),
-        ours.agent_models("RUN"),
-        ours.tiers("RUN"),
-        ours.tier_agent_models("RUN", "TIER"),
-        ours.named_boards("RUN"),
-        ours.in_flight("RUN"),
-        ours.comparisons("RUN"),
-        ours.tasks("RUN"),
-        ours.history("RUN"),
-        ours.versions("RUN"),
-        ours.writer("RUN"),
-        ours.notices("RUN"),
-        ours.runs,
-        ours.benchmark_board("BENCHMARK", "METRIC"),
-        ours.benchmark_named_boards("BENCHMARK"),
-        ours.workers,
-        ours.all_notices,
+        *[key("RUN") for key in of_run],
+        KEYS.agent_model("RUN", "AGENT", "MODEL"),
+        KEYS.tier("RUN", "TIER"),
+        KEYS.tier_agent_model("RUN", "TIER", "AGENT", "MODEL"),
+        KEYS.tier_agent_models("RUN", "TIER"),
+        KEYS.board("RUN", "METRIC"),
+        KEYS.benchmark_board("BENCHMARK", "METRIC"),
+        KEYS.benchmark_named_boards("BENCHMARK"),
+        *(KEYS.runs, KEYS.workers, KEYS.all_notices),
     ]
     assert [key for key in keys if f"| `{key}` |" not in TEXT] == []
-    assert f"`{ours.updates}`" in TEXT
+    assert f"`{KEYS.updates}`" in TEXT
 
 
 @pytest.mark.parametrize(("command", "output"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
-async def test_the_examples_print_what_the_page_says(
-    sink: RedisSink, client: Redis, command: str, output: str
-) -> None:
+async def test_the_pages_examples_are_true(sink: RedisSink, client: Redis, command: str, output: str) -> None:
     await sink.heartbeat("w1", {}, at=datetime(2026, 1, 1, tzinfo=UTC))
     for update in example_updates():
         await sink.write([update])
@@ -343,16 +231,9 @@ async def test_the_examples_print_what_the_page_says(
     assert "".join(f"{line}\n" for line in lines) == output
 
 
-# -----------------------------------------------------------------------------
-# One key of a run on its way to Redis: its history and who is told.
-
-
-async def test_every_emission_is_told_once_and_a_repeated_write_is_not(
-    sink: RedisSink, client: Redis
-) -> None:
-    change = a_tier_change(
-        "r:1", "T0", "a", "m", version=4, means={"pass_rate": 0.5, "composite_score": 0.25}
-    )
+async def test_every_emission_is_told_once_a_repeated_one_not(sink: RedisSink, client: Redis) -> None:
+    means = {"pass_rate": 0.5, "composite_score": 0.25}
+    change = a_tier_change("r:1", "T0", "a", "m", version=4, means=means)
     with client.pubsub() as listener:
         listener.subscribe(KEYS.updates)
         assert listener.get_message(timeout=5)
@@ -399,30 +280,21 @@ async def test_a_deletion_that_is_sent_again_is_announced_once(make_sink: MakeSi
         assert listener.get_message(timeout=0.05) is None
 
 
-async def test_the_history_of_an_agent_has_the_headline_numbers_of_formulacode(
-    sink: RedisSink, client: Redis
-) -> None:
+async def test_the_history_of_an_agent_has_formulacodes_numbers(sink: RedisSink, client: Redis) -> None:
     formulacode = a_formulacode_summary(mean_speedup=1.25, agent_advantage=-0.125)
     await sink.write([an_update(an_agent_model_change("r", "a", "m", formulacode=formulacode))])
     [(_, entry)] = client.xrange(KEYS.history("r"))
     assert (entry["mean_speedup"], entry["agent_advantage"]) == ("1.25", "-0.125")
 
 
-async def test_the_history_has_the_means_of_the_named_metrics_that_the_plan_names(
-    worker: Worker, client: Redis
-) -> None:
-    plan = {"type": "run_started", "run_id": RUN_OF_ENTRY, "metrics": {"reward": {}, "not-yet": {}}}
-    await worker.publish(plan, result_of_entry("t", reward=0.5, style=3.0), result_of_entry("u", reward=0.25))
-    entries = {entry["kind"]: entry for _, entry in client.xrange(KEYS.history(RUN_OF_ENTRY))}
-    named = {
-        kind: {name: mean for name, mean in entry.items() if name.startswith("metrics/")}
-        for kind, entry in entries.items()
+async def test_the_history_has_the_means_of_planned_metrics(worker: Worker, client: Redis) -> None:
+    named = plan(metrics={"reward": {}, "not-yet": {}})
+    await worker.publish(named, rewarded("t", reward=0.5, style=3.0), rewarded("u", reward=0.25))
+    means = {
+        entry["kind"]: {name: mean for name, mean in entry.items() if name.startswith("metrics/")}
+        for _, entry in client.xrange(KEYS.history(RUN))
     }
-    assert named == {"run": {}, "agent_model": {"metrics/reward": "0.375"}}
-
-
-# -----------------------------------------------------------------------------
-# What stands where in Redis after a write.
+    assert means == {"run": {}, "agent_model": {"metrics/reward": "0.375"}}
 
 
 async def test_the_bytes_of_the_topic_stand_under_the_keys_of_the_run(sink: RedisSink, client: Redis) -> None:
@@ -452,11 +324,8 @@ async def test_boards_hold_every_metric_that_is_known_and_no_baseline(sink: Redi
         formulacode=a_formulacode_summary(mean_speedup=1.25, agent_advantage=-0.125),
     )
     await sink.write([an_update(good, an_agent_model_change(agent="nop"), a_run_change(benchmark="b|1"))])
-    boards = {
-        metric: dict(client.zrange(KEYS.board("r1", metric), 0, -1, withscores=True))
-        for metric in BOARD_METRICS
-    }
-    assert {metric: board["claude:opus"] for metric, board in boards.items() if board} == {
+    boards = {metric: board(client, KEYS.board("r1", metric)) for metric in BOARD_METRICS}
+    assert {metric: scores["claude:opus"] for metric, scores in boards.items() if scores} == {
         "accuracy": 0.5,
         "pass_rate": 0.75,
         "cost_of_pass": float("inf"),
@@ -466,10 +335,10 @@ async def test_boards_hold_every_metric_that_is_known_and_no_baseline(sink: Redi
         "mean_speedup": 1.25,
         "agent_advantage": -0.125,
     }
-    assert all(len(board) <= 1 for board in boards.values())
-    for metric, board in boards.items():
-        across = client.zrange(f"streamer:board:b%7C1:{metric}", 0, -1, withscores=True)
-        assert across == [(f"r1|{label}", score) for label, score in board.items()]
+    assert all(len(scores) <= 1 for scores in boards.values())
+    for metric, scores in boards.items():
+        across = {f"r1|{label}": score for label, score in scores.items()}
+        assert board(client, f"streamer:board:b%7C1:{metric}") == across
 
 
 async def test_a_group_that_emptied_leaves_its_version_alone(sink: RedisSink, client: Redis) -> None:
@@ -484,19 +353,6 @@ async def test_a_group_that_emptied_leaves_its_version_alone(sink: RedisSink, cl
     left = {key for key in client.scan_iter() if not key.endswith((":history", ":versions"))}
     assert left == {KEYS.run("r1"), KEYS.runs}
     assert client.hget(KEYS.versions("r1"), "tier:T0") == "1:1"
-
-
-async def test_deleting_a_run_leaves_only_its_versions(make_sink: MakeSink, client: Redis) -> None:
-    await make_sink().write(
-        [
-            an_update(a_run_change(benchmark="b"), an_agent_model_change(), a_tier_change()),
-            an_update(a_run_change("other", benchmark="b"), an_agent_model_change("other")),
-        ]
-    )
-    await make_sink().write([an_update(a_run_change(version=1, deleted=True))])
-    assert set(client.scan_iter("*{r1}*")) == {KEYS.versions("r1")}
-    assert client.zrange(KEYS.runs, 0, -1) == ["other"]
-    assert client.zrange(KEYS.benchmark_board("b", "accuracy"), 0, -1) == ["other|claude:opus"]
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=IDS)
@@ -523,3 +379,487 @@ async def test_no_id_breaks_a_key(make_sink: MakeSink, client: Redis, hostile: s
     }
     await sink.write([an_update(a_run_change(hostile, version=1, deleted=True))])
     assert client.keys("*") == [keys.versions(hostile)]
+
+
+# -----------------------------------------------------------------------------
+# All keys of a run, its trials in flight among them: guarded, deleted and restored together.
+
+
+IN_FLIGHT, TASKS, COMPARISONS = KEYS.in_flight(RUN), KEYS.tasks(RUN), KEYS.comparisons(RUN)
+NOON = "2026-01-31T12:00:00Z"
+
+
+def counted(client: Redis) -> int:
+    return int(orjson.loads(str(client.get(KEYS.run(RUN))))["in_flight"])
+
+
+def tasks_in_flight(client: Redis) -> list[str]:
+    return sorted(orjson.loads(trial)["task_id"] for trial in client.hvals(IN_FLIGHT))
+
+
+async def test_a_trial_is_listed_until_its_result_or_the_run_ends(worker: Worker, client: Redis) -> None:
+    client.set(IN_FLIGHT, "not ours")
+    await worker.publish(started("t|1", tier="T0", started_at=NOON, position=3), started("t2"))
+    listed = client.hgetall(IN_FLIGHT)
+    assert listed.keys() == {"|t%7C1|1|a%3Ab|m|T0|", "|t2|1|a%3Ab|m||"}
+    assert orjson.loads(listed["|t%7C1|1|a%3Ab|m|T0|"]) == {
+        "shard": "",
+        "task_id": "t|1",
+        "attempt": 1,
+        "agent": "a:b",
+        "model": "m",
+        "tier": "T0",
+        "subtest": None,
+        "started_at": NOON,
+        "position": 3,
+    }
+    assert counted(client) == 2
+    await worker.publish(result("t|1", "a:b", tier="T0"))
+    assert tasks_in_flight(client) == ["t2"]
+    await worker.publish(result("t2", "a:b"))
+    assert not client.exists(IN_FLIGHT)
+    await worker.publish(started("t3", started_at=NOON))
+    assert tasks_in_flight(client) == ["t3"]
+    told = client.xlen(KEYS.history(RUN))
+    await worker.publish(started("t3", started_at="2026-01-31T11:00:00Z"))
+    [trial] = map(orjson.loads, client.hvals(IN_FLIGHT))
+    assert trial["started_at"] == "2026-01-31T11:00:00Z"
+    assert client.xlen(KEYS.history(RUN)) == told, "the start changes no summary"
+    await worker.publish({"type": "run_finished", "run_id": RUN, "revision": 1})
+    assert not client.exists(IN_FLIGHT)
+
+
+async def test_the_longest_1000_are_listed(worker: Worker, redis_server: RedisServer, client: Redis) -> None:
+    starts = [started(f"t{n}", started_at=f"2026-01-31T12:{n // 60:02}:{n % 60:02}Z") for n in range(1_200)]
+    await worker.publish(*reversed(starts), started("of unknown start"))
+    assert counted(client) == 1_201
+    with StateReader(Settings(redis=redis_server.url)) as reader:
+        value = reader.in_flight(RUN)
+    assert [trial.task_id for trial in value] == [f"t{n}" for n in range(1_000)]
+    assert all(isinstance(trial, TrialInFlight) for trial in value)
+
+
+async def test_readers_get_a_run_from_one_moment_or_say_what_is_wrong(
+    worker: Worker, redis_server: RedisServer, client: Redis
+) -> None:
+    settings = Settings(redis=redis_server.url)
+    with StateReader(settings) as reader:
+        for ask in (reader.in_flight, reader.comparison):
+            with pytest.raises(UnknownRun):
+                ask(RUN)
+        await worker.publish(result("t|1"))
+        alone = reader.comparison(RUN)
+        assert (alone.comparison, alone.tasks) == (None, {"t%7C1": {"a:m": (1, 1, 0)}})
+        assert reader.in_flight(RUN) == []
+        await worker.publish(plan(tasks=2, attempts=1), result("t|1", "b", resolved=False))
+        await worker.publish(started("t1", "a", started_at=NOON, position=7))
+        value, [trial] = reader.comparison(RUN), reader.in_flight(RUN)
+        assert value.comparison is not None
+        assert value.comparison.pairs[0].wins == 1
+        assert (trial.task_id, trial.position) == ("t1", 7)
+        assert trial.started_at == datetime(2026, 1, 31, 12, tzinfo=UTC)
+        async with AsyncStateReader(settings) as pending:
+            assert (await pending.comparison(RUN), await pending.in_flight(RUN)) == (value, [trial])
+        client.hset(IN_FLIGHT, "x", "garbage")
+        with pytest.raises(UnreadableSummary, match="in_flight"):
+            reader.in_flight(RUN)
+        client.hset(TASKS, "x", "garbage")
+        with pytest.raises(UnreadableSummary, match="tasks"):
+            reader.comparison(RUN)
+
+
+# -----------------------------------------------------------------------------
+# Boards of the named metrics that a plan names, in Redis (R30).
+
+
+BOARD, NAMED = KEYS.board(RUN, "metrics/reward"), KEYS.named_boards(RUN)
+ACROSS, NAMED_ACROSS = KEYS.benchmark_board("bench", "metrics/reward"), KEYS.benchmark_named_boards("bench")
+
+
+REWARDED = plan(benchmark="bench", metrics={"reward": {"direction": "lower"}})
+
+
+def board(client: Redis, key: str = BOARD) -> dict[Any, float]:
+    return dict(client.zrange(key, 0, -1, withscores=True))
+
+
+async def across(client: Redis, expected: dict[str, float]) -> None:
+    """Wait until the board across runs has these scores, by agent:model of the run."""
+    members = {f"run%2F1|{label}": score for label, score in expected.items()}
+    await eventually(lambda: board(client, ACROSS) == members, "the board across runs")
+
+
+async def test_planned_metrics_have_boards(worker: Worker, client: Redis, redis_server: RedisServer) -> None:
+    await worker.publish(REWARDED, rewarded("t", reward=0.5, style=3.0), rewarded("t", "b", reward=0.25))
+    assert board(client) == {"a:m": 0.5, "b:m": 0.25}
+    assert not client.exists(KEYS.board(RUN, "metrics/style"))
+    await across(client, {"a:m": 0.5, "b:m": 0.25})
+    with StateReader(Settings(redis=redis_server.url)) as reader:
+        of_run = reader.leaderboard("metrics/reward", run=RUN)
+        for rows in (of_run, reader.leaderboard("metrics/reward", benchmark="bench")):
+            ranked = [(row.rank, row.agent_model, row.value) for row in rows]
+            assert ranked == [(1, "b:m", 0.25), (2, "a:m", 0.5)]
+        [best] = reader.leaderboard("metrics/style", run=RUN)
+        assert (best.agent_model, best.value) == ("a:m", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("event", "left"),
+    [(plan(benchmark="bench", revision=1, metrics={"style": {}}), {}), (retracted("t", "a"), {"b:m": 0.25})],
+    ids=["the plan drops the metric", "an agent is retracted"],
+)
+async def test_what_is_no_more_leaves_its_boards(
+    worker: Worker, client: Redis, event: Event, left: dict[str, float]
+) -> None:
+    await worker.publish(REWARDED, rewarded("t", reward=0.5), rewarded("t", "b", reward=0.25))
+    await worker.publish(event)
+    assert board(client) == left
+    await across(client, left)
+
+
+async def test_another_worker_corrects_a_board_across_runs(worker: Worker, client: Redis) -> None:
+    await worker.publish(REWARDED, rewarded("t", reward=0.5))
+    client.zadd(ACROSS, {"run%2F1|gone:m": 1.0})
+    await worker.sink.reconcile([RUN])
+    await across(client, {"a:m": 0.5})
+
+
+OF_RUN = (KEYS.run(RUN), IN_FLIGHT, COMPARISONS, TASKS, BOARD, NAMED)
+
+
+def whole_run(task: str = "t1", **fields: Any) -> list[Event]:
+    """Events that fill every key of the run: a trial of two agents, and one in flight."""
+    trials = [rewarded(task, agent, reward=0.5) | {"resolved": agent == "a"} | fields for agent in "ab"]
+    return [REWARDED, *trials, started("begun", **fields)]
+
+
+def stored(client: Redis) -> dict[str, Any]:
+    """What each key of the run holds, its history and the mark of its writer aside."""
+    read: dict[str, Any] = {
+        "string": client.get,
+        "hash": client.hgetall,
+        "set": client.smembers,
+        "zset": lambda key: client.zrange(key, 0, -1, withscores=True),
+    }
+    keys = (k for k in client.scan_iter("*{run%2F1}*") if not k.endswith((":history", ":writer")))
+    return {key: read[str(client.type(key))](key) for key in keys}
+
+
+async def test_an_older_writer_replaces_and_brings_back_nothing(make_sink: MakeSink, client: Redis) -> None:
+    worker, zombie = Worker(make_sink, offset=17), Worker(make_sink, offset=3)
+    await worker.publish(*whole_run(), rewarded("t1", "only here", reward=0.5))
+    current, told = stored(client), client.xlen(KEYS.history(RUN))
+    assert set(OF_RUN) <= current.keys()
+    await zombie.publish(*whole_run("stale"), started("staler"))
+    assert stored(client) == current
+    await zombie.sink.reconcile([RUN])
+    assert (stored(client), client.xlen(KEYS.history(RUN))) == (current, told)
+    await worker.publish({"type": "run_deleted", "run_id": RUN, "revision": 9})
+    await zombie.publish(started("staler still"))
+    await zombie.sink.reconcile([RUN])
+    assert client.keys("*{run%2F1}*") == [KEYS.versions(RUN)]
+    await Worker(make_sink, epoch=2).publish(*whole_run("t2"))
+    assert set(OF_RUN) <= stored(client).keys()
+    assert sorted(client.hgetall(TASKS)) == ["begun", "t2"]
+
+
+async def test_all_keys_survive_an_outage(worker: Worker, redis_server: RedisServer, client: Redis) -> None:
+    await worker.publish(*whole_run())
+    redis_server.kill()
+    await worker.publish(whole_run("t2")[1])
+    await worker.publish(whole_run("t2")[2], started("t3"))
+    assert worker.sink.away
+    redis_server.start()
+    await eventually(lambda: worker.sink.unsent == 0 and not worker.sink.away, "the sink is done")
+    entries: Any = client.xrange(KEYS.history(RUN))
+    history = [(entry["kind"], entry["group"]) for _, entry in entries]
+    assert len(history) == len(set(history)), "of what Redis missed, the latest of each key is announced"
+    assert (tasks_in_flight(client), board(client)) == (["begun", "t3"], {"a:m": 0.5, "b:m": 0.5})
+    assert sorted(client.hgetall(TASKS)) == ["begun", "t1", "t2", "t3"]
+    pairs = orjson.loads(str(client.get(COMPARISONS)))["pairs"]
+    assert [(pair["wins"], pair["losses"]) for pair in pairs] == [(0, 0), (0, 0), (2, 0)]
+    await across(client, {"a:m": 0.5, "b:m": 0.5})
+
+
+async def test_reconcile_restores_and_drops_keys(make_sink: MakeSink, worker: Worker, client: Redis) -> None:
+    await worker.publish(*whole_run())
+    current = stored(client)
+    for lost in (OF_RUN, (*client.scan_iter(),)):
+        client.delete(*lost)
+        await worker.sink.reconcile([RUN])
+        assert stored(client) == current
+        await across(client, {"a:m": 0.5, "b:m": 0.5})
+    successor = Worker(make_sink, offset=9)
+    successor.fold(whole_run()[1])
+    successor.pipeline.run(RUN).take_changes()
+    await successor.sink.reconcile([RUN])
+    assert not client.exists(IN_FLIGHT, COMPARISONS, BOARD)
+    assert client.hgetall(TASKS) == {"t1": '{"a:m":[1,1,0]}'}
+
+
+async def test_all_keys_go_with_a_deleted_run_until_a_later_revision(worker: Worker, client: Redis) -> None:
+    await worker.publish(*whole_run(revision=5))
+    await worker.publish({"type": "run_deleted", "run_id": RUN, "revision": 9})
+    assert client.keys("*{run%2F1}*") == [KEYS.versions(RUN)]
+    await across(client, {})
+    await worker.publish(*(event | {"revision": 10} for event in whole_run("t2")))
+    assert set(OF_RUN) <= stored(client).keys()
+
+
+async def test_all_keys_expire_with_the_run(make_sink: MakeSink, client: Redis) -> None:
+    worker = Worker(make_sink, expire_seconds=1000)
+    of_a_tier = rewarded("t2", reward=0.25) | {"tier": "T0"}
+    await worker.publish(*whole_run(), of_a_tier)
+    keys = set(client.scan_iter("*{run%2F1}*"))
+    assert {*OF_RUN, KEYS.history(RUN), KEYS.versions(RUN), KEYS.tiers(RUN)} <= keys
+    for key in keys:
+        client.expire(key, 10)
+    await worker.publish(of_a_tier | {"attempt": 2})
+    assert [key for key in keys if not 900 < int(str(client.ttl(key))) <= 1000] == []
+    await eventually(lambda: 0 < int(str(client.ttl(NAMED_ACROSS))) <= 1000, "the board across runs")
+
+
+RUN_NUMBERS = itertools.count()
+
+
+@dataclass
+class Model:
+    """What Redis must hold, in the words of docs/redis.md."""
+
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    values: dict[str, SummaryChange] = field(default_factory=dict)
+    deleted: tuple[int, int] = (0, -1)
+
+    def write(self, change: SummaryChange) -> None:
+        version = (change.epoch, change.state_version)
+        if version < max(self.deleted, self.seen.get(change.kind, (0, -1))):
+            return
+        self.values.pop(change.kind, None)
+        if change.value is not None:
+            self.values[change.kind] = change
+        elif change.kind == "run":
+            self.deleted = version
+            for kind in [kind for kind, seen in self.seen.items() if seen <= version]:
+                self.values.pop(kind, None)
+                del self.seen[kind]
+        self.seen[change.kind] = version
+
+
+def a_write(run: str, kind: str, epoch: int, version: int, deleted: bool, mark: int) -> SummaryChange:
+    given: Any = {"epoch": epoch, "version": version, "deleted": deleted, "trials": mark}
+    if kind == "run":
+        return a_run_change(run, benchmark=(None, "b", "c")[mark % 3], **given)
+    return an_agent_model_change(run, accuracy=mark / 100, **given)
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+VERSIONS = [*range(-1, 5), 9, 10, 2**53 - 2, 2**53 - 1]
+"""As text, 10 comes before 9; as floats, the last two are near the limit of what Lua holds exactly."""
+
+WRITES = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.sampled_from(["run", "agent_model"]),
+        st.integers(1, 2),
+        st.sampled_from(VERSIONS),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=12,
+)
+NUMBERS = [(0, kind, 1, version, False) for version in VERSIONS for kind in ("run", "agent_model")]
+LOWER_EPOCH = [(0, "run", 2, 3, False), (1, "run", 1, 9, False)]
+AFTER_A_DELETION = [(0, "run", 1, 9, True), (1, "agent_model", 1, 4, False), (1, "run", 1, 4, False)]
+DELETED_BY_ANOTHER = [(0, "agent_model", 1, 0, False), (0, "run", 1, 0, False), (1, "run", 1, 1, True)]
+IN_NO_BENCHMARK = [(0, "run", 1, 0, False), *[(0, "agent_model", 1, 0, False)] * 3]
+MOVED = [*IN_NO_BENCHMARK, (0, "run", 1, 1, False), (1, "run", 1, 2, False), (0, "agent_model", 1, 3, False)]
+"""A late plan names benchmark b, another writer moves the run to c, and the first one writes on."""
+
+
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(writes=WRITES)
+@example(NUMBERS[:16])
+@example(NUMBERS[::-1])
+@example(NUMBERS[-4:] * 2)
+@example(LOWER_EPOCH)
+@example(AFTER_A_DELETION)
+@example(DELETED_BY_ANOTHER)
+@example(MOVED[:5])
+@example(MOVED[:6])
+@example(MOVED)
+def test_two_writers_in_any_order_leave_what_the_newest_of_them_said(
+    runner: asyncio.Runner, redis_server: RedisServer, client: Redis, writes: list[Any]
+) -> None:
+    run, model = f"run {next(RUN_NUMBERS)}", Model()
+
+    async def write_all() -> None:
+        sinks = [RedisSink(redis_server.url, keys=KEYS) for _ in range(2)]
+        for mark, (sink, kind, epoch, version, deleted) in enumerate(writes):
+            change = a_write(run, kind, epoch, version, deleted, mark)
+            model.write(change)
+            await sinks[sink].write([an_update(change)])
+        for sink in sinks:
+            assert sink.unsent == 0
+            await sink.close()
+
+    runner.run(write_all())
+    run_now, group_now = model.values.get("run"), model.values.get("agent_model")
+    stored = [client.get(KEYS.run(run)), client.get(KEYS.agent_model(run, "claude", "opus"))]
+    assert stored == [change and change.value and change.value.decode() for change in (run_now, group_now)]
+    score = group_now.summary["accuracy"] if group_now and group_now.summary else None
+    assert client.zscore(KEYS.board(run, "accuracy"), "claude:opus") == score
+    benchmark = run_now.summary["benchmark"] if run_now and run_now.summary else None
+    for name in ("b", "c"):
+        actual = client.zscore(KEYS.benchmark_board(name, "accuracy"), f"{run}|claude:opus")
+        assert actual == (score if name == benchmark else None)
+    assert (client.zscore(KEYS.runs, run) is None) == (run_now is None)
+
+
+async def test_a_batch_is_one_script_per_run_in_one_round_trip(sink: RedisSink, client: Redis) -> None:
+    updates = [
+        an_update(
+            *[an_agent_model_change(run, f"a{n}", version=1) for n in range(5)], a_run_change(run, version=1)
+        )
+        for run in ("r1", "r2", "r3")
+    ]
+    await sink.write(updates)
+    client.config_resetstat()
+    await sink.write(updates)
+    statistics = client.info("commandstats")
+    assert statistics["cmdstat_eval"]["calls"] == 3
+    assert not {name for name in statistics if name in ("cmdstat_multi", "cmdstat_watch", "cmdstat_exec")}
+
+
+# -----------------------------------------------------------------------------
+# What waits for Redis: the latest of each key, bounded.
+
+
+def an_entry(run: str, version: int = 1, *, deleted: bool = False, notify: bool = True) -> KeyState:
+    return entry_of(a_run_change(run, version=version, deleted=deleted), notify=notify)
+
+
+def backlog_of(*runs: str, limit: int = 10) -> Backlog:
+    """What waits, empty, with an owner of one summary of each run."""
+    return Backlog(Owning(a_run_change(run, version=7) for run in runs), limit)
+
+
+def waiting(backlog: Backlog) -> list[tuple[str, int, bool]]:
+    """Run, version and whether it is announced, of each entry that the next writes have."""
+    writes = [sent(backlog, run_id) for run_id in backlog.runs()]
+    return [(one.run_id, one.version[1], one.notify) for write in writes for one in write.entries]
+
+
+def sent(backlog: Backlog, run_id: str = "r") -> Write:
+    write = backlog.next_write(run_id, None)
+    assert write is not None
+    return write
+
+
+@pytest.mark.parametrize(
+    ("put", "latest"),
+    [([(1, True), (3, True), (2, True)], 3), ([(1, True), (2, False)], 2)],
+    ids=["out of order", "a silent entry overtakes"],
+)
+def test_the_latest_of_each_key_waits_and_news_stay_news(put: list[tuple[int, bool]], latest: int) -> None:
+    backlog = Backlog(None, 10)
+    for version, notify in put:
+        backlog.put(an_entry("r", version, notify=notify))
+    assert (waiting(backlog), len(backlog)) == ([("r", latest, True)], 1)
+
+
+def test_an_entry_that_changed_while_it_was_sent_still_waits() -> None:
+    backlog = backlog_of("r")
+    backlog.put(an_entry("r", 1))
+    write = sent(backlog)
+    backlog.put(an_entry("r", 2))
+    backlog.done(write)
+    assert waiting(backlog) == [("r", 2, True)]
+
+
+def test_a_run_that_came_into_doubt_while_it_was_sent_is_sent_whole() -> None:
+    backlog = backlog_of("r")
+    for doubtful in (False, True):
+        backlog.put(an_entry("r"))
+        write = sent(backlog)
+        if doubtful:
+            backlog.doubt("r")
+        backlog.done(write)
+        assert backlog.runs() == ["r"] * doubtful
+        assert len(backlog) == 0
+    again = sent(backlog)
+    assert (again.whole, again.corrects, again.follows) == (True, True, "")
+    backlog.done(again)
+    assert waiting(backlog) == []
+
+
+def test_a_write_that_failed_is_made_again_until_it_is_done() -> None:
+    backlog = backlog_of("r")
+    backlog.doubt("r")
+    for _ in range(2):
+        whole = sent(backlog)
+        assert (whole.whole, whole.corrects) == (True, True)
+        assert backlog.runs() == ["r"]
+    backlog.done(whole)
+    assert backlog.runs() == []
+    backlog.put(an_entry("r", 8))
+    for _ in range(2):
+        changes = sent(backlog)
+        assert (changes.whole, changes.follows) == (False, whole.mark)
+
+
+@pytest.mark.parametrize(
+    ("owned", "news"),
+    [(False, False), (True, False), (True, True)],
+    ids=["doubtful without an owner", "doubtful and of another worker", "news of another worker's run"],
+)
+def test_a_run_that_cannot_be_sent_whole_waits_no_longer(owned: bool, news: bool) -> None:
+    backlog = backlog_of("r") if owned else Backlog(None, 10)
+    if news:
+        backlog.put(an_entry("foreign"))
+    else:
+        backlog.doubt("foreign")
+    assert backlog.next_write("foreign", None) is None
+    assert (backlog.runs(), len(backlog)) == ([], 0)
+
+
+def test_deleted_runs_count_in_a_round_trip_although_they_have_no_bytes() -> None:
+    backlog = Backlog(None, 10)
+    backlog.put(an_entry("r", deleted=True))
+    assert sent(backlog).size >= len(SCRIPT)
+
+
+def test_when_it_is_full_the_oldest_run_goes_whole_and_deleted_runs_come_last() -> None:
+    backlog = backlog_of("deleted", "a", "b", "c", limit=2)
+    backlog.put(an_entry("deleted", deleted=True))
+    for run in "abc":
+        backlog.put(an_entry(run))
+    assert len(backlog) == 2
+    assert backlog.in_order(["a", "b", "c", "other"]) == ["c", "a", "b"]
+    told = [(run, notify) for run, _, notify in waiting(backlog)]
+    assert told == [("deleted", True), ("a", False), ("b", False), ("c", True)]
+
+
+def test_without_an_owner_nothing_is_dropped() -> None:
+    backlog = Backlog(None, 2)
+    for run in "abc":
+        backlog.put(an_entry(run))
+    assert len(backlog) == 3
+
+
+def test_a_run_that_has_expired_is_sent_only_with_news() -> None:
+    backlog, much_later = backlog_of("r"), 4e9
+    assert backlog.next_write("r", None) is None
+    backlog.doubt("r")
+    backlog.put(an_entry("r"))
+    with_news = backlog.next_write("r", much_later)
+    assert with_news is not None
+    backlog.done(with_news)
+    backlog.doubt("r")
+    assert backlog.next_write("r", much_later) is None
+    assert backlog.next_write("r", None) is None
+    assert backlog.runs() == []

@@ -77,25 +77,20 @@ async def test_a_broker_that_is_away_is_the_clients_own_error(servers: Servers) 
 
 
 @pytest.mark.parametrize(
-    ("failure", "says"),
+    ("server", "failure", "given", "says"),
     [
-        (AuthenticationFailedError(), "refuses user 'u'.*STREAMER_SASL_USERNAME"),
-        (UnsupportedSaslMechanismError(), "rejects .* at this port.*STREAMER_SASL_MECHANISM"),
+        ("one", AuthenticationFailedError(), SASL, "refuses user 'u'.*STREAMER_SASL_USERNAME"),
+        ("one", UnsupportedSaslMechanismError(), SASL, "rejects .* at this port.*STREAMER_SASL_MECHANISM"),
+        ("two", AuthenticationFailedError(), PLAIN, "Kafka at two:9092"),
     ],
 )
-async def test_a_refusal_says_what_to_check_and_no_password(
-    servers: Servers, failure: Exception, says: str
+async def test_the_refusal_of_any_server_says_what_to_check_and_no_password(
+    servers: Servers, server: str, failure: Exception, given: Settings, says: str
 ) -> None:
-    servers.failures["one"] = failure
+    servers.failures[server] = failure
     with pytest.raises(BrokerRefuses, match=says) as told:
-        await start(SASL)
+        await start(given)
     assert "hunter2" not in str(told.value)
-
-
-async def test_the_refusal_of_any_server_is_told(servers: Servers) -> None:
-    servers.failures["two"] = AuthenticationFailedError()
-    with pytest.raises(BrokerRefuses, match="Kafka at two:9092"):
-        await start(PLAIN)
 
 
 async def test_a_broker_that_disagrees_about_tls_is_named_with_the_setting(servers: Servers) -> None:
@@ -110,10 +105,6 @@ async def test_a_start_that_works_asks_nobody(servers: Servers) -> None:
     servers.wrong["one"] = "speaks TLS at this port"
     async with telling_refusals(PLAIN):
         pass
-
-
-# -----------------------------------------------------------------------------
-# Topics are created once, and one that the brokers have not heard of yet is waited for.
 
 
 class Admin:
@@ -143,9 +134,7 @@ async def test_a_refusal_names_the_topic_and_the_reason() -> None:
         await create_topic(admin, "t", 3, 1, {})
 
 
-async def test_a_topic_that_was_just_created_is_waited_for_and_in_the_end_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_topic_just_created_is_waited_for_with_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     admin: Any = Admin(*[UnknownTopicOrPartitionError.errno] * 2, 0, UnknownTopicOrPartitionError.errno)
     assert await partition_count(admin, "t") == 3
     monkeypatch.setattr(module, "PROPAGATION_SECONDS", -1.0)
@@ -169,7 +158,6 @@ async def offsets(batches: AsyncIterator[list[Any]]) -> dict[int, list[int]]:
 
 @pytest.fixture
 def place(settings: Settings, namespace: str) -> Place:
-    """A partition with three records."""
     fill(settings, namespace, [(0, 3)])
     return namespace, 0
 
@@ -193,18 +181,14 @@ async def test_only_what_lies_between_start_and_stop_is_read(settings: Settings,
     assert result == {0: [4, 5, 6], 1: [0, 1]}
 
 
-async def test_a_reader_that_has_nothing_to_read_can_be_closed_at_once(
-    settings: Settings, place: Place
-) -> None:
+async def test_a_reader_with_nothing_to_read_can_be_closed_at_once(settings: Settings, place: Place) -> None:
     for _ in range(20):  # of every one, aiokafka may be in another state
         async with asyncio.timeout(30), PartitionReader(settings, [place]) as reader:
             ends = await reader.ends()
             assert await offsets(reader.read({place: 3}, ends)) == {}
 
 
-async def test_each_question_for_the_end_is_answered_by_a_fetch_of_its_own(
-    settings: Settings, place: Place
-) -> None:
+async def test_each_question_for_the_end_has_a_fetch_of_its_own(settings: Settings, place: Place) -> None:
     async with PartitionReader(settings, [place]) as reader:
         for number in range(3, 23):
             assert await reader.ends() == {place: number}
@@ -221,25 +205,20 @@ async def test_one_reader_reads_again_and_then_follows(settings: Settings, place
             assert next(record.offset for record in await anext(following)) == 3
 
 
-async def test_a_partition_that_gives_nothing_more_before_its_stop_is_given_up(
-    settings: Settings, place: Place
-) -> None:
+async def test_a_partition_that_ends_too_early_is_given_up(settings: Settings, place: Place) -> None:
     async with PartitionReader(settings, [place]) as reader:
         with pytest.raises(TopicUnreadable, match=rf"'{place[0]}': partitions \[0\]: nothing came for"):
             await offsets(reader.read({}, {place: 4}, patience_seconds=0.3))
 
 
-async def test_a_reader_with_a_short_wait_comes_to_the_end_of_many_small_batches(
-    embedded_broker: str, namespace: str
-) -> None:
+async def test_a_short_wait_comes_to_the_end_of_small_batches(embedded_broker: str, namespace: str) -> None:
     """For each fetch the embedded broker looks through all batches, for no longer than it may hold it."""
     settings = Settings(bootstrap=embedded_broker, embedded=True)
     await create_and_fill(settings, namespace, [])
     async with AIOKafkaProducer(bootstrap_servers=embedded_broker, max_batch_size=512) as producer:
         for _ in range(MANY // 500):
-            await asyncio.gather(
-                *[await producer.send(namespace, b"v" * 400, partition=0) for _ in range(500)]
-            )
+            acks = [await producer.send(namespace, b"v" * 400, partition=0) for _ in range(500)]
+            await asyncio.gather(*acks)
     place = (namespace, 0)
     async with asyncio.timeout(60), PartitionReader(settings, [place], wait_ms=1) as reader:
         found = await offsets(reader.read({place: MANY - 10}, {place: MANY}, patience_seconds=None))

@@ -1,4 +1,4 @@
-"""Kafka's protocol as far as the proxy needs it: what cannot be read ends the connection."""
+"""What goes over the wire to brokers, as far as the proxy reads it, and to Redis, whatever happens to it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import json
 import logging
 import signal
 import struct
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import orjson
 import pytest
 from redis import Redis
 
@@ -29,10 +31,10 @@ from streamer.operate.local.processes import (
     read_answers,
     read_frame,
 )
-from streamer.storage.entries import BEAT_SCRIPT
-from streamer.storage.redis import RedisSink
-from tests.storage.conftest import MakeSink
-from tests.storage.owner import KEYS, Owner, converged, holds
+from streamer.storage import redis as module
+from streamer.storage.entries import BEAT_SCRIPT, cancellable
+from streamer.storage.redis import ConnectionError, Listener, RedisSink
+from tests.storage.owner import KEYS, MakeSink, Owner, converged, holds
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 from tests.support.eventually import eventually
 from tests.support.owning import Owning, reconcile
@@ -96,8 +98,7 @@ def test_clients_are_offered_only_the_versions_that_the_proxy_reads() -> None:
     assert only_offered_versions(refused, 0) == refused
 
 
-# -----------------------------------------------------------------------------
-# Heartbeats of workers in Redis.
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ async def test_a_heartbeat_is_what_the_worker_says_and_the_time_of_redis(
     sink: RedisSink, client: Redis, status: dict[str, Any]
 ) -> None:
     before = client.time()
-    await sink.heartbeat("w", status, at=datetime(2026, 1, 1, tzinfo=UTC))
+    await sink.heartbeat("w", status, at=LONG_AGO)
     written = json.loads(client.hget(KEYS.workers, "w"))
     at = datetime.fromisoformat(written.pop("at"))
     assert before <= divmod(round(at.timestamp() * 1_000_000), 1_000_000) <= client.time()
@@ -136,26 +137,18 @@ def test_dates_of_heartbeats_are_those_of_the_calendar(client: Redis, day: str) 
     assert client.eval(script, 1, "key", "w", "{}", "") == [1, at.isoformat()]
 
 
-async def test_a_heartbeat_that_finds_redis_emptied_does_not_stand_and_the_next_one_does(
-    make_sink: MakeSink, client: Redis
-) -> None:
-    sink, at = make_sink(), datetime(2026, 1, 1, tzinfo=UTC)
-    await sink.heartbeat("w", {}, at=at)
+async def test_a_heartbeat_in_an_emptied_redis_stands_the_next_time(sink: RedisSink, client: Redis) -> None:
+    await sink.heartbeat("w", {}, at=LONG_AGO)
     client.flushall()
-    await sink.heartbeat("w", {}, at=at)
-    assert client.hkeys(KEYS.workers) == []
-    await sink.heartbeat("w", {}, at=at)
-    assert client.hkeys(KEYS.workers) == ["w"]
-
-
-# -----------------------------------------------------------------------------
-# A reconcile sends what is missing, lower or different, removes what emptied, and lowers nothing.
+    for standing in ([], ["w"]):
+        await sink.heartbeat("w", {}, at=LONG_AGO)
+        assert client.hkeys(KEYS.workers) == standing
 
 
 async def test_unsent_is_bounded_and_what_was_dropped_comes_by_the_reconcile(
     make_sink: MakeSink, redis_server: RedisServer, client: Redis
 ) -> None:
-    owner = Owner(lambda **arguments: make_sink(**{**arguments, "max_unsent": 4}), runs=5)
+    owner = Owner(make_sink, runs=5, max_unsent=4)
     redis_server.kill()
     await owner.step()
     assert 0 < owner.sink.unsent <= 4
@@ -163,9 +156,7 @@ async def test_unsent_is_bounded_and_what_was_dropped_comes_by_the_reconcile(
     await converged(client, owner)
 
 
-async def test_reconcile_sends_what_is_missing_lower_or_different_silently(
-    owner: Owner, client: Redis
-) -> None:
+async def test_reconcile_silently_sends_what_is_missing_or_wrong(owner: Owner, client: Redis) -> None:
     await owner.step()
     await owner.step()
     told = client.xlen(KEYS.history("run 0"))
@@ -182,30 +173,14 @@ async def test_reconcile_sends_what_is_missing_lower_or_different_silently(
     assert client.xlen(KEYS.history("run 0")) == told
 
 
-async def test_reconcile_removes_groups_that_emptied_while_redis_was_away(
-    make_sink: MakeSink, client: Redis
-) -> None:
-    old = an_update(
-        an_agent_model_change(agent="gone"), a_tier_change(tier="T9"), an_agent_model_change(), a_run_change()
-    )
-    await make_sink().write([old])
+async def test_reconcile_removes_groups_that_emptied_meanwhile(make_sink: MakeSink, client: Redis) -> None:
+    gone = an_agent_model_change(agent="gone"), a_tier_change(tier="T9")
+    await make_sink().write([an_update(*gone, an_agent_model_change(), a_run_change())])
     owner = Owning([an_agent_model_change(version=2), a_run_change(version=2)])
     await reconcile(make_sink(owner=owner), owner)
     assert client.smembers(KEYS.agent_models("r1")) == {"claude:opus"}
     assert not client.exists(KEYS.tier("r1", "T9"), KEYS.tiers("r1"))
     assert client.zrange(KEYS.board("r1", "accuracy"), 0, -1) == ["claude:opus"]
-
-
-async def test_reconcile_never_lowers_what_another_worker_wrote(make_sink: MakeSink, client: Redis) -> None:
-    await make_sink().write(
-        [an_update(a_run_change(version=9), an_agent_model_change(agent="new", version=9))]
-    )
-    before = {key: client.dump(key) for key in client.scan_iter()}
-    owner = Owning([a_run_change(version=8)])
-    await reconcile(make_sink(owner=owner), owner)
-    after = {key: client.dump(key) for key in client.scan_iter()}
-    assert after.pop(KEYS.writer("r1"))
-    assert after == before
 
 
 async def test_a_reconcile_that_fails_in_our_own_code_is_told_and_tried_again(
@@ -235,10 +210,6 @@ async def test_an_expired_run_is_not_sent_again(make_sink: MakeSink, client: Red
     assert set(client.zrange(KEYS.runs, 0, -1)) == {"b", "c"}
 
 
-# -----------------------------------------------------------------------------
-# Whatever happens to Redis, it ends up with what should be there, and nobody is held up.
-
-
 @contextmanager
 def paused(server: RedisServer) -> Iterator[None]:
     pause(server.child.pid)
@@ -265,9 +236,7 @@ def refusing_writes(client: Any, trouble: str = "out of memory") -> Iterator[Non
         client.execute_command(end)
 
 
-async def test_redis_away_from_the_start_gets_everything_when_it_comes(
-    owner: Owner, redis_server: RedisServer, client: Redis
-) -> None:
+async def test_a_late_redis_gets_everything(owner: Owner, redis_server: RedisServer, client: Redis) -> None:
     redis_server.stop()
     await owner.step()
     await owner.sink.reconcile(owner.run_ids())
@@ -276,38 +245,29 @@ async def test_redis_away_from_the_start_gets_everything_when_it_comes(
     await converged(client, owner)
 
 
-async def test_a_sink_is_settled_while_redis_has_everything(
-    owner: Owner, redis_server: RedisServer, client: Redis
-) -> None:
+async def test_a_sink_is_settled_or_held_up(owner: Owner, redis_server: RedisServer, client: Redis) -> None:
     await owner.step()
     assert (owner.sink.settled, owner.sink.held_up) == (True, False)
-    redis_server.kill()
-    await owner.step()
-    assert (owner.sink.settled, owner.sink.held_up) == (False, True)
-    redis_server.start()
-    await converged(client, owner)
-    await eventually(lambda: owner.sink.settled, "everything is there")
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    await owner.sink.heartbeat("w1", {}, at=now)
-    client.flushall()
-    await owner.sink.heartbeat("w1", {}, at=now)
-    assert not owner.sink.settled, "everything is being sent again"
-    await converged(client, owner)
-
-
-async def test_a_sink_is_not_settled_while_it_sends(owner: Owner, redis_server: RedisServer) -> None:
-    await owner.step()
     with paused(redis_server):
         writing = asyncio.create_task(owner.step())
         await asyncio.sleep(0.1)
         assert (owner.sink.unsent > 0, owner.sink.held_up, owner.sink.settled) == (True, False, False)
     await writing
     assert owner.sink.settled
+    redis_server.kill()
+    await owner.step()
+    assert (owner.sink.settled, owner.sink.held_up) == (False, True)
+    redis_server.start()
+    await converged(client, owner)
+    await eventually(lambda: owner.sink.settled, "everything is there")
+    await owner.sink.heartbeat("w1", {}, at=LONG_AGO)
+    client.flushall()
+    await owner.sink.heartbeat("w1", {}, at=LONG_AGO)
+    assert not owner.sink.settled, "everything is being sent again"
+    await converged(client, owner)
 
 
-async def test_a_restart_nobody_saw_is_noticed_by_the_next_write(
-    owner: Owner, redis_server: RedisServer, client: Redis
-) -> None:
+async def test_an_unseen_restart_is_noticed(owner: Owner, redis_server: RedisServer, client: Redis) -> None:
     await owner.step()
     redis_server.restart_empty()
     owner.runs, all_runs = owner.runs[:1], owner.runs
@@ -320,7 +280,7 @@ async def test_a_restart_nobody_saw_is_noticed_by_the_next_write(
 async def test_a_hung_redis_holds_up_one_write_for_one_timeout(
     make_sink: MakeSink, redis_server: RedisServer, client: Redis
 ) -> None:
-    owner = Owner(lambda **arguments: make_sink(**{**arguments, "timeout_seconds": 0.3}))
+    owner = Owner(make_sink, timeout_seconds=0.3)
     await owner.step()
     with paused(redis_server):
         async with asyncio.timeout(5):
@@ -364,9 +324,7 @@ async def test_a_full_redis_is_told_once_and_said_to_take_writes_only_once_it_do
     assert [line.partition(" is ")[2] for line in (await beat(2))[1:]] == ["writable again"]
 
 
-async def test_a_run_too_large_for_redis_does_not_keep_back_the_others(
-    sink: RedisSink, client: Redis
-) -> None:
+async def test_a_run_too_large_for_redis_keeps_back_no_others(sink: RedisSink, client: Redis) -> None:
     tiers = [a_tier_change("large", f"T{number}") for number in range(600)]
     too_large = a_run_change("large", display_name="x" * 2**21)
     limit = client.config_get("proto-max-bulk-len")["proto-max-bulk-len"]
@@ -385,7 +343,7 @@ async def test_a_run_too_large_for_redis_does_not_keep_back_the_others(
     assert client.hlen(KEYS.versions("large")) >= 601
 
 
-async def test_a_foreign_key_in_one_run_does_not_keep_back_the_others(owner: Owner, client: Redis) -> None:
+async def test_a_foreign_key_in_one_run_keeps_back_no_others(owner: Owner, client: Redis) -> None:
     client.set(KEYS.tiers("run 1"), "not ours")
     await owner.step()
     assert (owner.sink.away, owner.sink.held_up) == (False, True)
@@ -429,9 +387,7 @@ async def test_a_whole_run_that_a_foreign_key_kept_out_is_sent_whole_again(
     assert client.zrange(KEYS.benchmark_board("b", "mean_cost"), 0, -1) == ["r|a:opus", "r|b:opus"]
 
 
-async def test_a_run_that_went_to_another_worker_while_redis_took_no_writes_is_forgotten(
-    make_sink: MakeSink, client: Redis
-) -> None:
+async def test_what_another_worker_got_in_an_outage_is_forgotten(make_sink: MakeSink, client: Redis) -> None:
     own, foreign = of_two_agents("own"), of_two_agents("foreign")
     owner = Owning([*own, *foreign])
     sink = make_sink(owner=owner)
@@ -465,9 +421,7 @@ async def test_a_run_that_cannot_be_read_keeps_back_no_others_and_is_tried_again
     assert client.zrange(KEYS.runs, 0, -1) == ["r0", "r1", "r2"]
 
 
-async def test_late_changes_of_a_worker_that_lost_the_run_do_not_stay_on_the_boards(
-    make_sink: MakeSink, client: Redis
-) -> None:
+async def test_late_changes_of_a_former_owner_leave_the_boards(make_sink: MakeSink, client: Redis) -> None:
     def changes(version: int) -> list[SummaryChange]:
         agent_model = an_agent_model_change("r", version=version, mean_cost=float(version))
         return [agent_model, a_run_change("r", version=version, benchmark="b")]
@@ -510,6 +464,116 @@ async def test_closing_while_redis_is_away_says_how_much_is_missing(
 
 async def test_closing_sends_the_rest_and_removes_the_heartbeat(sink: RedisSink, client: Redis) -> None:
     await sink.write([an_update(a_run_change())])
-    await sink.heartbeat("w1", {}, at=datetime(2026, 1, 1, tzinfo=UTC))
+    await sink.heartbeat("w1", {}, at=LONG_AGO)
     await sink.close()
     assert not client.exists(KEYS.workers)
+
+
+# -----------------------------------------------------------------------------
+# A cancellation is never lost, and a subscription that is dead is noticed, whatever redis-py does.
+
+
+TURNS = range(12)
+"""Of the event loop before the cancellation: it arrives in every state that the work has."""
+
+
+async def command() -> None:
+    """What redis-py does to send one."""
+    await asyncio.wait_for(asyncio.sleep(0), 5)
+
+
+async def failing_command() -> None:
+    await command()
+    raise ConnectionError("lost")
+
+
+async def commands_for_ever(*, failing: bool) -> None:
+    while True:
+        try:
+            await cancellable(failing_command() if failing else command())
+        except ConnectionError:
+            assert failing
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("turns", TURNS)
+async def test_a_loop_that_sends_commands_can_be_cancelled_at_any_turn(turns: int, failing: bool) -> None:
+    task = asyncio.create_task(commands_for_ever(failing=failing))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task}, timeout=1)
+    ended = task.cancelled()
+    task.cancel()
+    assert ended
+
+
+async def test_what_the_work_returns_and_raises_comes_through() -> None:
+    assert await cancellable(asyncio.sleep(0, "done")) == "done"
+    with pytest.raises(ConnectionError, match="lost"):
+        await cancellable(failing_command())
+
+
+async def test_an_earlier_cancellation_that_was_caught_does_not_end_later_work() -> None:
+    async def tidies_up() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return await cancellable(asyncio.sleep(0, "tidy"))
+        return "never cancelled"
+
+    task = asyncio.create_task(tidies_up())
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await task == "tidy"
+
+
+class Line:
+    """A subscription that says these; None: nothing for as long as one waits."""
+
+    def __init__(self, *said: dict[str, Any] | None) -> None:
+        self.said = deque(said)
+        self.pings = 0
+
+    async def get_message(self, timeout: float) -> dict[str, Any] | None:
+        return self.said.popleft() if self.said else None
+
+    async def ping(self) -> None:
+        self.pings += 1
+
+
+def a_message(number: int) -> dict[str, Any]:
+    return {"type": "message", "data": orjson.dumps({"number": number})}
+
+
+PONG = {"type": "pong", "data": b""}
+
+
+def listener(line: Line) -> Listener:
+    return Listener(line, 0.1)  # type: ignore[arg-type]
+
+
+async def test_all_that_has_come_is_told_at_once_and_other_messages_are_left_out() -> None:
+    line = Line(a_message(1), {"type": "subscribe", "data": 1}, a_message(2), None, a_message(3))
+    heard = listener(line)
+    assert await heard.next_messages(1) == [{"number": 1}, {"number": 2}]
+    assert await heard.next_messages(1) == [{"number": 3}]
+    assert line.pings == 0
+
+
+async def test_a_silent_line_that_answers_a_ping_is_alive() -> None:
+    line = Line(None, PONG)
+    assert await listener(line).next_messages(1) == []
+    assert line.pings == 1
+
+
+async def test_a_silent_line_that_answers_no_ping_is_dead() -> None:
+    with pytest.raises(ConnectionError, match="no answer to a ping"):
+        await listener(Line(None, None)).next_messages(1)
+
+
+async def test_so_many_are_told_at_once_and_the_rest_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MESSAGES_AT_ONCE", 2)
+    heard = listener(Line(*map(a_message, range(3))))
+    assert [len(await heard.next_messages(1)) for _ in range(2)] == [2, 1]
