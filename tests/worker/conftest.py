@@ -16,7 +16,6 @@ from tests.worker.deployment import Deployment
 def on_embedded(
     tmp_path: Path, embedded_broker: str, redis_server: RedisServer, namespace: str
 ) -> Iterator[Deployment]:
-    """A deployment on the embedded broker."""
     with Deployment(tmp_path, embedded_broker, redis_server.url, namespace, embedded=True) as deployment:
         yield deployment
 
@@ -25,7 +24,6 @@ def on_embedded(
 def on_kafka(
     tmp_path: Path, kafka_bootstrap: str, redis_server: RedisServer, namespace: str
 ) -> Iterator[Deployment]:
-    """A deployment on Apache Kafka."""
     with Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False) as deployment:
         yield deployment
 
@@ -46,13 +44,11 @@ def own_kafka(tmp_path: Path) -> Iterator[KafkaServer]:
 def on_own_kafka(
     tmp_path: Path, own_kafka: KafkaServer, redis_server: RedisServer, namespace: str
 ) -> Iterator[Deployment]:
-    """A deployment on it."""
     with Deployment(tmp_path, own_kafka.bootstrap, redis_server.url, namespace, embedded=False) as deployment:
         yield deployment
 
 
 @pytest.fixture(params=ENGINES)
 def on_both(request: pytest.FixtureRequest) -> Deployment:
-    """A deployment on each engine in turn."""
     result: Deployment = request.getfixturevalue(f"on_{request.param}")
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,26 +12,34 @@ from typing import Any, Self
 
 import orjson
 import redis
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from streamer.client.readers import StateReader
 from streamer.folding.fold import Pipeline
 from streamer.folding.prices import PriceTable
 from streamer.folding.slots import SummaryChange
+from streamer.operate.health import quarantined
 from streamer.operate.verify import Verification
-from streamer.schemas.base import decode_id, digest_of
+from streamer.schemas.base import decode_id, digest_of, encode_id
 from streamer.schemas.wire import Record
 from streamer.settings import Settings
-from streamer.storage.entries import Keys
-from streamer.storage.kafka import Names, partition_of
-from streamer.storage.log import CONFIGURATION_KEY, read_topic
+from streamer.storage.entries import HASHES, Keys
+from streamer.storage.kafka import Names, administering, partition_of
+from streamer.storage.log import CONFIGURATION_KEY, PartitionReader, read_topic
 from streamer.worker.partition import PREFIX
 from tests.support.agreement import Agreement
+from tests.support.cli import found_by, streamer
+from tests.support.events import a_trial
 from tests.support.eventually import WAIT_SECONDS
 from tests.support.worker_process import WorkerProcess, wait_for
+from tests.worker.poisoned import POISON
 
 Digests = dict[str, str]
+
+PATIENT_SESSION = 6.0
+"""Longer than a busy machine may keep a worker from running."""
 
 
 def trial_events(count: int, *, runs: int = 6, seed: int = 1, padding: int = 0) -> list[bytes]:
@@ -69,7 +78,6 @@ def fold(events: Iterable[bytes]) -> Pipeline:
 
 
 def summaries_of_fold(events: Iterable[bytes]) -> list[SummaryChange]:
-    """Every summary of a fold without any broker."""
     pipeline = fold(events)
     return [change for run_id in pipeline.runs() for change in pipeline.run(run_id).summaries()]
 
@@ -77,10 +85,10 @@ def summaries_of_fold(events: Iterable[bytes]) -> list[SummaryChange]:
 def folded(events: Iterable[bytes]) -> dict[str, Digests]:
     """Per topic: key to digest, from a fold without any broker."""
     changes = summaries_of_fold(events)
-    return {
-        topic: {change.key: change.digest for change in changes if change.kind == kind}
-        for topic, kind in KINDS.items()
-    }
+    result: dict[str, Digests] = {topic: {} for topic in KINDS}
+    for topic, kind in KINDS.items():
+        result[topic] |= {change.key: change.digest for change in changes if change.kind == kind}
+    return result
 
 
 def folded_tasks(events: Iterable[bytes]) -> dict[str, dict[str, str]]:
@@ -88,6 +96,28 @@ def folded_tasks(events: Iterable[bytes]) -> dict[str, dict[str, str]]:
     pipeline = fold(events)
     result = {run_id: pipeline.run(run_id).comparisons.tasks() for run_id in pipeline.runs()}
     return {run_id: tasks for run_id, tasks in result.items() if tasks}
+
+
+SICK = "run 1"
+"""One of the six runs of `trial_events`: where a run falls sick, it is this one."""
+
+WHERE = ["score", "cut", "page"]
+"""Places where a worker may be poisoned."""
+
+
+def sick_trial(task: str = POISON, **fields: Any) -> bytes:
+    of_it = {"run_id": SICK, "task_id": task, "agent": "a", "model": "m", "cost_usd": 1.0}
+    return orjson.dumps(a_trial(**of_it | fields))
+
+
+def of_run(run_id: str, events: list[bytes]) -> list[bytes]:
+    return [event for event in events if orjson.loads(event)["run_id"] == run_id]
+
+
+def of_runs(wanted: Callable[[str], bool], result: Mapping[str, Digests]) -> dict[str, Digests]:
+    """Digests of some of the runs, by topic and key."""
+    mine = {key for digests in result.values() for key in digests if wanted(key.split("|")[0])}
+    return {topic: {key: digests[key] for key in digests if key in mine} for topic, digests in result.items()}
 
 
 KINDS = {
@@ -120,17 +150,14 @@ class Deployment:
 
     @property
     def names(self) -> Names:
-        """Names of the namespace."""
         return Names(self.namespace)
 
     @property
     def keys(self) -> Keys:
-        """Redis keys of the namespace."""
         return Keys(self.namespace)
 
     @property
     def settings(self) -> Settings:
-        """Settings of the workers."""
         return Settings(**self._settings())
 
     def worker(self, **more: Any) -> WorkerProcess:
@@ -162,7 +189,6 @@ class Deployment:
         self.published += events
 
     def send(self, places: list[int], values: list[bytes]) -> None:
-        """Publish values as they are."""
         asyncio.run(self._send(list(zip(places, values, strict=True))))
 
     def send_to(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
@@ -170,7 +196,6 @@ class Deployment:
         asyncio.run(self._send_to(self.names.topic(topic), partition, key, value))
 
     def wait_until_committed(self, worker: WorkerProcess) -> None:
-        """Wait until the offsets of everything that was published are committed."""
         worker.wait_until(lambda: self.committed() == len(self.published), "all offsets are committed")
 
     def wait_until_equal(self, worker: WorkerProcess | None = None, seconds: float = WAIT_SECONDS) -> None:
@@ -204,10 +229,8 @@ class Deployment:
 
     def in_topics(self) -> dict[str, Digests]:
         """Latest digest of each key in the public topics, recomputed."""
-        return {
-            topic: {key: checked_digest(value) for key, value in self.latest(topic).items()}
-            for topic in KINDS
-        }
+        latest = {topic: self.latest(topic) for topic in KINDS}
+        return {topic: {key: checked_digest(v) for key, v in rows.items()} for topic, rows in latest.items()}
 
     def redis_keys(self, run_id: str) -> set[str]:
         """Suffixes of the keys that Redis has of a run."""
@@ -237,8 +260,72 @@ class Deployment:
         return {verdict.outcome for verdict in verification.verify(None)}
 
     def rejections(self) -> list[dict[str, Any]]:
-        """Everything that was rejected."""
         return [orjson.loads(record.value) for record in self.records("trial-rejections")]
+
+    def cli(self, *arguments: str, environment: Mapping[str, str] = {}) -> subprocess.CompletedProcess[bytes]:
+        return streamer(*arguments, environment=found_by(self.settings) | dict(environment))
+
+    def faulty(self, fault: str, **environment: str) -> WorkerProcess:
+        """A worker with a fault (see `tests.worker.faulty`)."""
+        return self.worker(module="tests.worker.faulty", environment={"FAULT": fault, **environment})
+
+    def poisoned(self, place: str) -> WorkerProcess:
+        return self.worker(module="tests.worker.poisoned", environment={"POISON": place})
+
+    def summaries_of(self, run_id: str) -> list[dict[str, Any]]:
+        return [orjson.loads(value) for value in self.values_of(run_id)[0].values()]
+
+    def degraded(self, run_id: str) -> bool:
+        result = self.summaries_of(run_id)
+        return bool(result) and all(summary["degraded"] for summary in result)
+
+    def in_quarantine(self) -> dict[str, str]:
+        """Runs in quarantine and why, as the workers' heartbeats say."""
+        with StateReader(self.settings) as reader:
+            return quarantined(reader)
+
+    def owners(self) -> list[str]:
+        with StateReader(self.settings) as reader:
+            return [worker.worker_id for worker in reader.workers() if worker.status["partitions"]]
+
+    def others_are_current(self) -> bool:
+        """True if topics and Redis say of all runs but the sick one what a fold says."""
+        expected = of_runs(SICK.__ne__, folded(self.published))
+        return expected == of_runs(SICK.__ne__, self.in_topics()) == self.in_redis(expected)
+
+    def wait_until_apart(self, worker: WorkerProcess) -> None:
+        """Wait until the sick run is in quarantine, and nothing else is."""
+        worker.wait_until(lambda: SICK in self.in_quarantine(), "it is set apart")
+        worker.wait_until(self.others_are_current, "all other runs are current")
+        worker.wait_until(lambda: self.degraded(SICK), "its last good summaries stand and say so")
+
+    def fall_sick(self, place: str) -> tuple[WorkerProcess, list[bytes]]:
+        """A worker with six runs, one of which fell sick; and that one's events before."""
+        events = trial_events(300)
+        worker = self.go_on(self.poisoned(place).start(), events)
+        self.publish([sick_trial(), *trial_events(600)[300:]])
+        self.wait_until_apart(worker)
+        return worker, of_run(SICK, events)
+
+    def values_of(self, run_id: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
+        """The run's summaries in the topics and in Redis, as bytes, by their Redis keys."""
+        in_topics = {
+            redis_key(self.keys, kind, key): value
+            for topic, kind in KINDS.items()
+            for key, value in self.latest(topic).items()
+            if key.split("|")[0] == encode_id(run_id)
+        }
+        with redis.Redis.from_url(self.redis_url) as client:
+            versions = client.hkeys(self.keys.versions(run_id))
+            suffixes = {field.decode() for field in versions}.difference(HASHES)
+            result = {key: client.get(key) for key in (self.keys.of_run(run_id, one) for one in suffixes)}
+        return in_topics, {key: value for key, value in result.items() if value is not None}
+
+    def same_bytes(self, run_id: str) -> Agreement:
+        """Whether topics and Redis hold the same summaries of the run, byte for byte."""
+        in_topics, in_redis = self.values_of(run_id)
+        assert in_topics, "it has been published"
+        return Agreement("topics", in_topics, "Redis", in_redis)
 
     def make_current(self, configuration: str) -> None:
         """Make a configuration the group's, as `streamer config adopt` does."""
@@ -256,10 +343,8 @@ class Deployment:
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete the records of each partition of a topic that lie before an offset; -1 is the end."""
-        cuts = {
-            TopicPartition(self.names.topic(topic), number): RecordsToDelete(offset)
-            for number, offset in before.items()
-        }
+        name = self.names.topic(topic)
+        cuts = {TopicPartition(name, number): RecordsToDelete(offset) for number, offset in before.items()}
         self._administer(lambda admin: admin.delete_records(cuts))
 
     def delete_topics(self, *topics: str) -> None:
@@ -276,17 +361,14 @@ class Deployment:
         self._administer(work)
 
     def empty_redis(self) -> None:
-        """Remove everything from Redis."""
         with redis.Redis.from_url(self.redis_url) as client:
             client.flushall()
 
     def kill_workers(self) -> None:
-        """SIGKILL to all."""
         for worker in self.workers:
             worker.kill()
 
     def place(self, event: bytes) -> int:
-        """Partition of an event's run."""
         return partition_of(orjson.loads(event)["run_id"], self.partitions)
 
     def _settings(self) -> dict[str, Any]:
@@ -300,36 +382,25 @@ class Deployment:
         }
 
     async def _send(self, records: list[tuple[int, bytes]]) -> None:
-        producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap, max_request_size=4 * 1024 * 1024)
-        await producer.start()
-        topic = self.names.trial_events
-        acks = [await producer.send(topic, value, partition=place) for place, value in records]
-        await asyncio.gather(*acks)
-        await producer.stop()
+        options: Any = {"bootstrap_servers": self.bootstrap, "max_request_size": 4 * 1024 * 1024}
+        async with AIOKafkaProducer(**options) as producer:
+            topic = self.names.trial_events
+            acks = [await producer.send(topic, value, partition=place) for place, value in records]
+            await asyncio.gather(*acks)
 
     async def _send_to(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         async with AIOKafkaProducer(bootstrap_servers=self.bootstrap) as producer:
             await producer.send_and_wait(topic, value, key=key, partition=partition)
 
     async def _committed(self) -> int:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.bootstrap, group_id=self.names.group, enable_auto_commit=False
-        )
-        await consumer.start()
-        places = [TopicPartition(self.names.trial_events, number) for number in range(self.partitions)]
-        consumer.assign(places)
-        offsets = [await consumer.committed(place) or 0 for place in places]
-        await consumer.stop()
-        return sum(offsets)
+        places = [(self.names.trial_events, number) for number in range(self.partitions)]
+        async with PartitionReader(self.settings, places, group=self.names.group) as reader:
+            return sum(offset or 0 for offset in (await reader.committed()).values())
 
     def _administer(self, work: Callable[[Any], Awaitable[Any]]) -> None:
         async def administer() -> None:
-            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
-            await admin.start()
-            try:
+            async with administering(self.settings) as admin:
                 await work(admin)
-            finally:
-                await admin.close()
 
         asyncio.run(administer())
 

@@ -29,20 +29,18 @@ WAIT_SECONDS = 2.0
 
 
 def main() -> int:
-    """Install the fault, then run the worker."""
     fault = os.environ["FAULT"]
-    save = StateTable.save
+    save, get, write = StateTable.save, StateTable.get, Producer.write
 
-    def pages_among(rows: list[ProducerRecord]) -> bool:
-        return any(row.value and row.key and is_page(row.key.decode()) for row in rows)
-
-    async def die_after_pages(self: StateTable, records: Iterable[ProducerRecord], *more: Any) -> None:
+    async def save_and_fail(self: StateTable, records: Iterable[ProducerRecord], *more: Any) -> None:
         rows = list(records)
         await save(self, rows, *more)
-        if pages_among(rows):
+        if not any(row.value and row.key and is_page(row.key.decode()) for row in rows):
+            return
+        if fault == "dies_after_pages":
             os.kill(os.getpid(), signal.SIGKILL)
-
-    write = Producer.write
+        sys.stderr.write("pages written\n")
+        await asyncio.sleep(WAIT_SECONDS)
 
     async def die_after_groups(self: Producer, records: Iterable[ProducerRecord]) -> None:
         rows = list(records)
@@ -50,17 +48,8 @@ def main() -> int:
             os.kill(os.getpid(), signal.SIGKILL)
         await write(self, rows)
 
-    async def wait_after_pages(self: StateTable, records: Iterable[ProducerRecord], *more: Any) -> None:
-        rows = list(records)
-        await save(self, rows, *more)
-        if pages_among(rows):
-            sys.stderr.write("pages written\n")
-            await asyncio.sleep(WAIT_SECONDS)
-
     async def raise_at_load(*_: Any, **__: Any) -> Any:
         raise RuntimeError("injected into the rebuild")
-
-    get = StateTable.get
 
     def get_no_page(self: StateTable, key: str) -> bytes | None:
         no_page = self.topic.endswith("trials-changelog") and is_page(key)
@@ -68,12 +57,10 @@ def main() -> int:
 
     if fault == "loses_pages":
         StateTable.get = get_no_page  # type: ignore[method-assign]
-    if fault == "dies_after_pages":
-        StateTable.save = die_after_pages  # type: ignore[method-assign]
     if fault == "dies_after_groups":
         Producer.write = die_after_groups  # type: ignore[method-assign]
-    if fault in {"waits_after_pages", "zombie"}:
-        StateTable.save = wait_after_pages  # type: ignore[method-assign]
+    if fault in {"dies_after_pages", "waits_after_pages", "zombie"}:
+        StateTable.save = save_and_fail  # type: ignore[method-assign]
     if fault == "zombie":
         Watchdog.check = lambda self: None  # type: ignore[method-assign]
     if fault == "cannot_load":

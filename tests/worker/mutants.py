@@ -1,6 +1,6 @@
 """Faults to plant into a worker, as a plugin of pytest: `MUTANT=NAME pytest -p tests.worker.mutants ...`.
 
-Each breaks one of the promises on which the durability of a worker rests. test_batches.py runs the tests
+Each breaks one of the promises on which the durability of a worker rests. test_partition.py runs tests
 with each of them.
 """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from streamer.folding import state, summaries
@@ -27,60 +28,36 @@ class Poisoned(ArithmeticError):
 
 
 def main() -> int:
-    """Poison it, then run the worker."""
     for place in os.environ["POISON"].split(","):
-        {"score": _score, "cut": _cut, "page": _page, "load": _load, "size": _size}[place]()
+        if place == "size":
+            transport.MAX_RECORD_BYTES = MOST_BYTES
+        else:
+            _poison(*PLACES[place])
     return run_worker(Settings())
 
 
-def _raise_for(run: Any) -> None:
-    if any(key.task_id == TASK for key in run.slots):
-        raise Poisoned("cannot be divided")
+def _poison(owner: Any, name: str, tasks_of: Callable[..., set[str]]) -> None:
+    """Let a function fail for the task."""
+    work = getattr(owner, name)
 
-
-def _score() -> None:
-    score = state.score_trial
-
-    def poisoned(event: Any, *given: Any) -> Any:
-        if event.task_id == TASK:
+    def poisoned(*given: Any) -> Any:
+        if TASK in tasks_of(*given):
             raise Poisoned("cannot be divided")
-        return score(event, *given)
+        return work(*given)
 
-    state.score_trial = poisoned  # type: ignore[attr-defined]
-
-
-def _cut() -> None:
-    run_body = summaries.run_body
-
-    def poisoned(at: summaries.Moment) -> Any:
-        _raise_for(at.run)
-        return run_body(at)
-
-    summaries.run_body = poisoned  # type: ignore[attr-defined]
+    setattr(owner, name, poisoned)
 
 
-def _page() -> None:
-    writes = PageBook.writes
-
-    def poisoned(self: PageBook) -> Any:
-        _raise_for(self.run)
-        return writes(self)
-
-    PageBook.writes = poisoned  # type: ignore[method-assign]
+def _tasks(run: Any) -> set[str]:
+    return {key.task_id for key in run.slots}
 
 
-def _load() -> None:
-    note = PageBook.note_foreign
-
-    def poisoned(self: PageBook, *given: Any) -> None:
-        _raise_for(self.run)
-        note(self, *given)
-
-    PageBook.note_foreign = poisoned  # type: ignore[method-assign]
-
-
-def _size() -> None:
-    transport.MAX_RECORD_BYTES = MOST_BYTES
+PLACES: dict[str, tuple[Any, str, Callable[..., set[str]]]] = {
+    "score": (state, "score_trial", lambda event, *_: {event.task_id}),
+    "cut": (summaries, "run_body", lambda at: _tasks(at.run)),
+    "page": (PageBook, "writes", lambda book: _tasks(book.run)),
+    "load": (PageBook, "note_foreign", lambda book, *_: _tasks(book.run)),
+}
 
 
 if __name__ == "__main__":

@@ -25,12 +25,11 @@ from tests.worker.deployment import trial_events
 
 
 class Broker:
-    """Takes writes and tells the tables of them; refuses those to one topic."""
+    """Takes writes and tells the tables of them."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.writes: list[list[ProducerRecord]] = []
-        self.refuses: str | None = None
         self.scored_end = 0
 
     def answered_to(self, topic: str, partition: int) -> int:
@@ -38,8 +37,6 @@ class Broker:
 
     async def write(self, records: Iterable[ProducerRecord]) -> None:
         outs = list(records)
-        if any(out.topic == self.refuses for out in outs):
-            raise OSError("refused")
         for out in outs:
             self.tables.written(out.topic, out.partition, 0, [out])
         self.writes.append(outs)
@@ -51,8 +48,6 @@ class Broker:
 
 
 class Sink:
-    """Counts what it gets."""
-
     def __init__(self) -> None:
         self.updates: list[RunUpdate] = []
         self.reconciled: list[str] = []
@@ -65,8 +60,6 @@ class Sink:
 
 
 class App:
-    """Notes a crash."""
-
     def __init__(self) -> None:
         self.crashes: list[BaseException] = []
 
@@ -74,7 +67,6 @@ class App:
         self.crashes.append(error)
 
     async def until_crashed(self) -> None:
-        """Let the others work until then."""
         while not self.crashes:
             await asyncio.sleep(0)
 
@@ -96,7 +88,6 @@ def a_table(
 
 
 def tables_of(app: StreamerApp, names: Names, write: Any) -> Tables:
-    """The five tables of one partition."""
     kinds: dict[SummaryKind, tuple[str, str]] = {
         "agent_model": ("agent_model_summaries", names.agent_model_summaries),
         "tier": ("tier_summaries", names.tier_summaries),
@@ -147,10 +138,8 @@ class Bench:
         }
         self.processor = Processor(self.app.crash, 1, **collaborators)
         self.processor.now = clocks[0]
-        pipeline, queue = Pipeline(writer="w"), PublishQueue(lambda: self.seconds)
-        self.partition = Partition(
-            0, 1, pipeline, position, catch_up_to, caught_up=caught_up, publish_queue=queue
-        )
+        progress: Any = {"caught_up": caught_up, "publish_queue": PublishQueue(lambda: self.seconds)}
+        self.partition = Partition(0, 1, Pipeline(writer="w"), position, catch_up_to, **progress)
         self.processor.partitions[0] = self.partition
 
     async def _write(self, records: Iterable[ProducerRecord]) -> None:
@@ -160,7 +149,8 @@ class Bench:
         """One turn of the loop in `streamer.worker.agents`, with these batches."""
         owned = self.processor.ownership if ownership is None else ownership
         async with self.processor.whole():
-            await self.processor.queue(await self.processor.fold(Together(list(batches), owned)))
+            changes = await self.processor.fold(Together(list(batches), owned))
+            await self.processor.queue(changes)
             await self.processor.publish_due()
 
     async def run(self, stream: Any) -> None:
@@ -183,5 +173,4 @@ class Bench:
         return [c for run_id in self.partition.run_ids() for c in idle.summaries(self.partition, run_id)]
 
     def batch(self, first: int, count: int, partition: int = 0) -> FetchedBatch:
-        """A batch of events at these offsets."""
         return a_batch(first, trial_events(first + count)[first:], partition)

@@ -1,4 +1,4 @@
-"""Readers see one state, whatever happens to Redis and to the worker meanwhile."""
+"""Records that no worker can hold, workers with other prices or rules, and workers that join a group."""
 
 from __future__ import annotations
 
@@ -24,55 +24,14 @@ from tests.conformance.fc_runs import unpacked
 from tests.support.cli import streamer
 from tests.support.events import Event, a_plan, a_trial
 from tests.support.packed import FALSE_OFFSETS, MIB, a_batch, a_batch_at, a_bomb, send_batches
-from tests.support.polling import Poller
-from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for
-from tests.worker.deployment import Deployment, trial_events
-from tests.worker.sick_run import run_cli
-
-RUNS = [f"run {number}" for number in range(6)]
-ROUNDS = 12
-EVENTS_PER_ROUND = 60
-
-
-@pytest.mark.slow
-def test_readers_see_one_state(on_both: Deployment, redis_server: RedisServer) -> None:
-    on_both.session = 6.0
-    worker = on_both.worker().start()
-    events = trial_events(ROUNDS * EVENTS_PER_ROUND)
-    with Poller(redis_server.url, RUNS, on_both.namespace) as poller:
-        for number in range(ROUNDS):
-            part = events[number * EVENTS_PER_ROUND :][:EVENTS_PER_ROUND]
-            for start in range(0, EVENTS_PER_ROUND, 10):
-                on_both.publish(part[start : start + 10])
-                if start == 30:
-                    redis_server.flush()
-            if number == 4:
-                worker.kill()
-                worker.start()
-            if number == 7:
-                assert worker.stop() == 0
-                redis_server.flush()
-                worker.start()
-            if number == 9:
-                redis_server.restart_empty()
-        on_both.wait_until_equal(worker)
-        seen = poller.polls
-        wait_for(lambda: poller.polls > seen, "the reader sees the end")
-    assert poller.polls > 100
-    assert poller.torn == []
-
-
-# -----------------------------------------------------------------------------
-# Records that no worker can hold, or that no summary can: a worker rejects them, and all else goes on.
-
+from tests.worker.deployment import PATIENT_SESSION, Deployment, trial_events
 
 MOST_RESIDENT_BYTES = 768 * MIB
 """Of a worker: about 150 MiB when it is idle, and some batches of 32 MiB."""
 
 
 def peak_bytes(worker: WorkerProcess) -> int:
-    """The most that the worker has ever held."""
     status = Path(f"/proc/{worker.process.pid}/status").read_text()
     [peak] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
     return int(peak) * 1024
@@ -80,9 +39,7 @@ def peak_bytes(worker: WorkerProcess) -> int:
 
 @pytest.mark.parametrize(("codec", "mebibytes"), [("gzip", 1000), ("lz4", 900), ("zstd", 1000)])
 @pytest.mark.in_turn(3)
-def test_a_record_of_1000_mib_is_a_rejection_and_the_worker_goes_on(
-    codec: str, mebibytes: int, on_both: Deployment
-) -> None:
+def test_a_record_of_1000_mib_is_rejected_alone(codec: str, mebibytes: int, on_both: Deployment) -> None:
     """Packed by lz4, 1,000 MiB exceed the 4 MiB that a broker takes."""
     worker = on_both.worker().start()
     on_both.publish(trial_events(100))
@@ -176,20 +133,17 @@ def test_the_poison_of_its_run_is_rejected_and_all_runs_are_current(on_both: Dep
 
 def test_the_commands_work_on_a_log_with_an_impossible_plan(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
-    events = [
-        a_plan(run_id="plan", tasks=2**53, attempts=4096),
-        a_trial(run_id="plan"),
-        a_trial(run_id="other"),
-    ]
+    plan = a_plan(run_id="plan", tasks=2**53, attempts=4096)
+    events = [plan, a_trial(run_id="plan"), a_trial(run_id="other")]
     on_embedded.go_on(worker, [json.dumps(event).encode() for event in events])
-    verified = run_cli(on_embedded, "verify", "--all")
+    verified = on_embedded.cli("verify", "--all")
     assert verified.returncode == 0, verified.stderr
     folded = streamer("fold", stdin=b"\n".join(on_embedded.published))
     assert b"Traceback" not in folded.stderr
     assert b"1 rejected" in folded.stderr
-    rebuilt = run_cli(on_embedded, "rebuild")
+    rebuilt = on_embedded.cli("rebuild")
     assert rebuilt.returncode == 0, rebuilt.stderr
-    deleted = run_cli(on_embedded, "delete", "plan", "--yes")
+    deleted = on_embedded.cli("delete", "plan", "--yes")
     assert b"plan: deleted, and gone from Redis" in deleted.stderr
 
 
@@ -206,19 +160,21 @@ def test_a_timestamp_beyond_the_calendar_ends_no_worker(timestamp: int, on_embed
     assert worker.alive
 
 
-# -----------------------------------------------------------------------------
-# A worker that works with other prices than the one before it publishes everything by them.
-
-
 DEARER = '[models."gpt-4o"]\ninput = 100\noutput = 200\n'
 CHEAP, DEAR = 0.0065, 0.12
+OWN, OTHER = made_with(PriceTable.default()), made_with(PriceTable.from_toml(DEARER))
 
 
-def trial(task: str) -> bytes:
-    """A trial whose cost nobody reported: 1,000 tokens in, 100 out."""
-    event: dict[str, Any] = {"type": "trial_result", "run_id": "r", "task_id": task, "agent": "a"}
-    tokens = {"model": "gpt-4o", "input_tokens": 1000, "output_tokens": 100}
-    return orjson.dumps(event | tokens | {"resolved": True, "trial_name": task * 140})
+@pytest.fixture
+def prices(tmp_path: Path) -> dict[str, str]:
+    (file := tmp_path / "prices.toml").write_text(DEARER)
+    return {"STREAMER_PRICES_FILE": str(file)}
+
+
+def trial(task: str, run: str = "r") -> bytes:
+    """A trial whose cost nobody reported."""
+    of_it = {"run_id": run, "task_id": task, "agent": "a", "model": "gpt-4o", "trial_name": task * 140}
+    return orjson.dumps(a_trial(**of_it, input_tokens=1000, output_tokens=100))
 
 
 def costs(deployment: Deployment) -> dict[str, float]:
@@ -227,54 +183,35 @@ def costs(deployment: Deployment) -> dict[str, float]:
     return {trial["task_id"]: trial["cost_usd"] for trial in trials}
 
 
-def test_trials_of_a_run_in_progress_are_priced_anew_too(on_embedded: Deployment, tmp_path: Path) -> None:
+def test_trials_of_an_open_run_are_priced_again_too(on_embedded: Deployment, prices: dict[str, str]) -> None:
     tasks = [f"task-{n}" for n in range(60)]
     worker = on_embedded.worker().start()
     on_embedded.publish([trial(task) for task in tasks])
     worker.wait_until(lambda: costs(on_embedded) == dict.fromkeys(tasks, CHEAP), "all are priced")
     on_embedded.wait_until_committed(worker)
     worker.kill()
-    (prices := tmp_path / "prices.toml").write_text(DEARER)
     on_embedded.publish([trial("late")])
-    on_embedded.make_current(made_with(PriceTable.from_toml(DEARER)))
-    successor = on_embedded.worker(environment={"STREAMER_PRICES_FILE": str(prices)}).start()
+    on_embedded.make_current(OTHER)
+    successor = on_embedded.worker(environment=prices).start()
     expected = dict.fromkeys([*tasks, "late"], DEAR)
     successor.wait_until(lambda: costs(on_embedded) == expected, "all have the new price")
     before = len(on_embedded.records("scored-trials"))
     successor.kill()
     on_embedded.publish([trial("later")])
-    third = on_embedded.worker(environment={"STREAMER_PRICES_FILE": str(prices)}).start()
+    third = on_embedded.worker(environment=prices).start()
     third.wait_until(lambda: costs(on_embedded) == expected | {"later": DEAR}, "the last one is priced")
     assert len(on_embedded.records("scored-trials")) < before + 61
 
 
-# -----------------------------------------------------------------------------
-# Workers of a group publish with one configuration: one with other prices waits until they are current.
-
-
-OWN = made_with(PriceTable.default())
-OTHER = made_with(PriceTable.from_toml(DEARER))
-RUNS_OF_CONFIGURATION = [f"run {n}" for n in range(12)]
-"""Spread over all partitions."""
-
-
-@pytest.fixture
-def prices(tmp_path: Path) -> dict[str, str]:
-    """The setting of a worker with other prices."""
-    (file := tmp_path / "prices.toml").write_text(DEARER)
-    return {"STREAMER_PRICES_FILE": str(file)}
-
-
 def trials(task: str) -> list[bytes]:
-    """A trial without a reported cost in each run."""
-    return [orjson.dumps(orjson.loads(trial(task)) | {"run_id": run}) for run in RUNS_OF_CONFIGURATION]
+    """A trial of the task in each of some runs, spread over all partitions."""
+    return [trial(task, f"run {n}") for n in range(12)]
 
 
 def published(deployment: Deployment) -> set[tuple[float, str]]:
     """Mean cost of a trial and `made_with`, over all runs, in topic and Redis."""
-    result: list[dict[str, Any]] = [
-        orjson.loads(value) for value in deployment.latest("agent-model-summaries").values()
-    ]
+    values = deployment.latest("agent-model-summaries").values()
+    result: list[dict[str, Any]] = list(map(orjson.loads, values))
     with StateReader(deployment.settings) as reader:
         result += [agent.model_dump() for run in reader.runs() for agent in reader.agents(run.run_id)]
     return {(summary["mean_cost"], summary["made_with"]) for summary in result}
@@ -286,9 +223,7 @@ def owns(deployment: Deployment) -> dict[str, Any]:
         return {worker.status["made_with"]: worker.status for worker in reader.workers()}
 
 
-def test_a_worker_with_other_prices_waits_and_says_so_until_they_are_current(
-    on_both: Deployment, prices: dict[str, str]
-) -> None:
+def test_a_worker_with_other_prices_waits_and_says_so(on_both: Deployment, prices: dict[str, str]) -> None:
     deployment = on_both
     first = deployment.worker().start()
     deployment.publish(trials("task 1"))
@@ -309,12 +244,11 @@ def test_a_worker_with_other_prices_waits_and_says_so_until_they_are_current(
     assert published(deployment) == {(CHEAP, OWN)}
     first.kill()
     survivor = deployment.worker().start()
-    survivor.wait_until(
-        lambda: len(owns(deployment)[OWN]["partitions"]) == deployment.partitions, "the others take over"
-    )
+    everything = [*range(deployment.partitions)]
+    survivor.wait_until(lambda: owns(deployment)[OWN]["partitions"] == everything, "the others take over")
     assert published(deployment) == {(CHEAP, OWN)}
 
-    assert run_cli(deployment, "config", "adopt", environment=prices).returncode == 0
+    assert deployment.cli("config", "adopt", environment=prices).returncode == 0
     assert survivor.wait(60) != 0
     assert "are no longer those of the group" in survivor.output
     second.wait_until(lambda: published(deployment) == {(DEAR, OTHER)}, "all is published by the new prices")
@@ -327,9 +261,7 @@ def test_a_worker_with_other_prices_waits_and_says_so_until_they_are_current(
     assert again.stop() == 0
 
 
-def test_a_worker_that_is_to_adopt_its_configuration_does_not_wait(
-    on_embedded: Deployment, prices: dict[str, str]
-) -> None:
+def test_a_worker_adopting_its_prices_does_not_wait(on_embedded: Deployment, prices: dict[str, str]) -> None:
     first = on_embedded.worker().start()
     on_embedded.publish(trials("task 1"))
     first.wait_until(lambda: published(on_embedded) == {(CHEAP, OWN)}, "all is published")
@@ -341,14 +273,10 @@ def test_a_worker_that_is_to_adopt_its_configuration_does_not_wait(
 def test_a_configuration_that_nobody_has_is_not_adopted(on_embedded: Deployment) -> None:
     on_embedded.worker().start()
     wait_for(lambda: OWN in owns(on_embedded), "the worker says what it has")
-    refused = run_cli(on_embedded, "config", "adopt", "0123456789abcdef")
+    refused = on_embedded.cli("config", "adopt", "0123456789abcdef")
     assert refused.returncode == 2
     assert OWN in refused.stderr.decode()
-    assert "is already current" in run_cli(on_embedded, "config", "adopt").stderr.decode()
-
-
-# -----------------------------------------------------------------------------
-# A worker that finds what an earlier version of the semantics published does all of it again.
+    assert "is already current" in on_embedded.cli("config", "adopt").stderr.decode()
 
 
 TRIALS, PASSES = 20, 11
@@ -357,12 +285,11 @@ TOPICS = ("agent-model-summaries", "run-summaries", "scored-trials")
 
 def events() -> list[bytes]:
     """One run of one agent: 55 % of the trials pass."""
-    event: dict[str, Any] = {"type": "trial_result", "run_id": "r", "agent": "a", "model": "m"}
-    return [orjson.dumps(event | {"task_id": f"t{n}", "resolved": n < PASSES}) for n in range(TRIALS)]
+    of_it = {"run_id": "r", "agent": "a", "model": "m"}
+    return [orjson.dumps(a_trial(task_id=f"t{n}", resolved=n < PASSES, **of_it)) for n in range(TRIALS)]
 
 
 def versions(deployment: Deployment) -> set[int]:
-    """Versions of the semantics of all that the topics hold now."""
     values = [value for topic in TOPICS for value in deployment.latest(topic).values()]
     return {orjson.loads(value)["semantics_version"] for value in values}
 
@@ -386,10 +313,6 @@ def test_state_of_an_earlier_version_is_published_by_the_rules_of_this_one(on_em
     on_embedded.wait_until_equal(worker)
 
 
-# -----------------------------------------------------------------------------
-# fc-eval's run directories through a worker: what a fold says, oracles last, and the news of what moved.
-
-
 RUNS_WITH_ORACLE = {"fc-nop-oracle-gpt5", "fc-rough", "fc-two-attempts"}
 WITHOUT_ORACLE = "fc-no-oracle-same-framework"
 
@@ -408,10 +331,6 @@ def test_run_directories_through_a_worker_equal_the_fold(on_embedded: Deployment
     assert all(item["after"]["formulacode"]["fallback"] for item in others)  # another's benchmarks (R21)
     assert all(item["before"] != item["after"] for item in moved)
     assert worker.stop() == 0
-
-
-# -----------------------------------------------------------------------------
-# Workers that join the group while others end: real workers, a real broker.
 
 
 JOINS = 3
@@ -441,10 +360,6 @@ def test_a_worker_that_joins_while_another_one_stops_takes_over(on_embedded: Dep
         assert leader.stop() == 0
         on_embedded.go_on(successor, events[30 * join : 30 * (join + 1)])
         leader = successor
-
-
-# -----------------------------------------------------------------------------
-# What a worker bears: its memory does not grow with the backlog, only with the slots.
 
 
 SLOTS = 500
@@ -489,7 +404,7 @@ def growth(deployment: Deployment, first: int, count: int) -> int:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="SKIPPED LOUDLY: memory is read from /proc")
 @pytest.mark.in_turn(3)
 def test_a_backlog_four_times_as_long_takes_no_more_memory(on_embedded: Deployment) -> None:
-    on_embedded.session = 6.0  # a busy machine may keep a worker from running for long
+    on_embedded.session = PATIENT_SESSION
     few = growth(on_embedded, 0, EVENTS // 4)
     many = growth(on_embedded, EVENTS // 4, EVENTS)
     assert many < few + EVENTS * EVENT_BYTES / 3

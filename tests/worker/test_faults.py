@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
+import re
 import signal
 import time
+import uuid
+from collections.abc import Mapping
+from functools import partial
 from zlib import crc32
 
 import orjson
 import pytest
+from aiokafka import AIOKafkaProducer
 
+from streamer.operate.health import read_health, read_lags
 from streamer.schemas.wire import Record
 from streamer.storage.kafka import partition_of
-from streamer.storage.log import read_topic
+from streamer.storage.log import PartitionReader, read_topic
 from tests.faults.kinds_workers import faketime, wrong_clock
 from tests.support.data import shared_data
 from tests.support.rows import read_rows, scylla_row_to_event, terminal_bench_row_to_event
 from tests.support.servers import KafkaServer, pause
 from tests.support.worker_process import WorkerProcess
-from tests.worker.deployment import KINDS, Deployment, Digests, fold, folded, redis_key, trial_events
-from tests.worker.sick_run import (
-    EVERYWHERE,
+from tests.worker.deployment import (
+    KINDS,
+    PATIENT_SESSION,
     SICK,
-    degraded,
-    fall_sick,
-    in_quarantine,
+    WHERE,
+    Deployment,
+    Digests,
+    fold,
+    folded,
     of_run,
-    others_are_current,
-    poisoned,
-    run_cli,
+    of_runs,
+    redis_key,
     sick_trial,
-    summaries_of,
-    wait_until_apart,
+    trial_events,
 )
-
-FAULTY = "tests.worker.faulty"
-
-
-def faulty(deployment: Deployment, fault: str) -> WorkerProcess:
-    """A worker with a fault (see `tests.worker.faulty`)."""
-    return deployment.worker(module=FAULTY, environment={"FAULT": fault})
 
 
 @pytest.mark.parametrize("fault", ["dies_after_pages", "dies_after_groups"])
 @pytest.mark.in_turn(2)
 def test_a_publication_ended_halfway_commits_nothing_and_heals(on_embedded: Deployment, fault: str) -> None:
     worker = on_embedded.settled(trial_events(300))
-    broken = faulty(on_embedded, fault).start(ready=False)
+    broken = on_embedded.faulty(fault).start(ready=False)
     on_embedded.publish(trial_events(300, seed=2))
     assert broken.wait() == -signal.SIGKILL
     assert on_embedded.committed() == 300
@@ -61,7 +61,7 @@ def test_an_exception_in_the_rebuild_ends_the_worker_and_publishes_nothing(on_em
     worker.kill()
     on_embedded.publish(trial_events(300, seed=2))
     before = len(on_embedded.records("run-summaries"))
-    broken = faulty(on_embedded, "cannot_load").start(ready=False)
+    broken = on_embedded.faulty("cannot_load").start(ready=False)
     assert broken.wait(60) == 1
     assert "injected into the rebuild" in broken.output
     assert len(on_embedded.records("run-summaries")) == before
@@ -80,7 +80,6 @@ def test_a_page_that_cannot_be_read_ends_the_worker_and_says_which(on_embedded: 
     on_embedded.wait_until_equal(worker.start())
 
 
-@pytest.mark.kafka
 def test_a_page_that_the_broker_refuses_ends_the_worker_with_nothing_committed(on_kafka: Deployment) -> None:
     worker = on_kafka.worker().start()
     on_kafka.configure("trials-changelog", max_message_bytes=100)
@@ -93,14 +92,13 @@ def test_a_page_that_the_broker_refuses_ends_the_worker_with_nothing_committed(o
     on_kafka.wait_until_equal(worker.start())
 
 
-@pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "exit_code"), [("waits_after_pages", 75), ("zombie", None)])
 def test_a_worker_stopped_within_a_batch_and_overtaken_does_no_lasting_harm(
     on_kafka: Deployment, fault: str, exit_code: int | None
 ) -> None:
     """Another one takes over and goes further. Then the first goes on: it ends, or writes as a zombie."""
-    first = faulty(on_kafka, fault)
+    first = on_kafka.faulty(fault)
     first.start()
     on_kafka.publish(trial_events(500, runs=16))
     first.wait_until(lambda: "pages written" in first.output, "pages are written")
@@ -122,12 +120,9 @@ def test_a_worker_stopped_within_a_batch_and_overtaken_does_no_lasting_harm(
     assert (third.stop(), fourth.stop()) == (0, 0)
 
 
-@pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [False, True], ids=["stopped for longer than a session", "killed"])
-def test_a_broker_that_is_away_and_comes_back_is_waited_for(
-    on_own_kafka: Deployment, own_kafka: KafkaServer, killed: bool
-) -> None:
+def test_a_broker_away_is_waited_for(on_own_kafka: Deployment, own_kafka: KafkaServer, killed: bool) -> None:
     worker = on_own_kafka.worker().start()
     on_own_kafka.publish(trial_events(3_000))
     worker.wait_until(lambda: on_own_kafka.latest("trials-changelog"), "a page is written")
@@ -142,14 +137,11 @@ def test_a_broker_that_is_away_and_comes_back_is_waited_for(
     on_own_kafka.wait_until_equal(worker, 90)
 
 
-@pytest.mark.kafka
 @pytest.mark.skipif(
     not (faketime() or os.environ.get("CI")), reason="SKIPPED LOUDLY: install Debian's libfaketime"
 )
 def test_a_worker_whose_clock_is_three_hours_ahead_publishes_without_times(on_kafka: Deployment) -> None:
-    worker = on_kafka.go_on(
-        on_kafka.worker(environment=wrong_clock(FAKETIME="+3h")).start(), trial_events(400)
-    )
+    worker = on_kafka.begun(trial_events(400), environment=wrong_clock(FAKETIME="+3h"))
     assert "Compare the clocks of this machine and the broker" in worker.output
     assert worker.stop() == 0
     worker = on_kafka.begun(trial_events(40, seed=2))
@@ -169,16 +161,13 @@ def test_an_owner_publishes_again_what_others_put_older_values_over(on_embedded:
 # A changelog that lost state pages: the partition is folded again from the event log.
 
 
-SESSION = 6.0
-"""Longer than a busy machine may keep a worker from running."""
-
 REFOLDED = "some state pages are missing"
 GARBAGE = [b"\xff", b"{", b'{"type": "?", "run_id": "r"}']
 
 
 def settled(deployment: Deployment) -> WorkerProcess:
     """A worker that has folded events, garbage and misplaced records, committed all of it, and ended."""
-    deployment.session = SESSION
+    deployment.session = PATIENT_SESSION
     worker = deployment.worker().start()
     deployment.send([n % 4 for n in range(len(GARBAGE))], GARBAGE)
     deployment.publish(trial_events(300), lambda event: crc32(event) % 4)
@@ -226,15 +215,14 @@ def test_an_emptied_changelog_is_noticed_and_everything_folded_again(on_embedded
     assert versions_never_fall(on_embedded)
     assert len(on_embedded.records("trial-rejections")) == rejections
     assert len(on_embedded.records("trial-events")) == events + 1
-    assert {k: v for k, v in on_embedded.latest("run-summaries").items() if k != "run 1"} == {
-        k: v for k, v in summaries.items() if k != "run 1"
-    }
+    again = on_embedded.latest("run-summaries")
+    assert again.pop("run 1") != summaries.pop("run 1")
+    assert again == summaries
     worker.restart()
     on_embedded.wait_until_equal(worker)
     assert worker.output.count(REFOLDED) == 4
 
 
-@pytest.mark.kafka
 @pytest.mark.slow
 def test_a_changelog_that_lost_its_oldest_records_is_noticed(on_kafka: Deployment) -> None:
     worker = settled(on_kafka)
@@ -248,7 +236,6 @@ def test_a_changelog_that_lost_its_oldest_records_is_noticed(on_kafka: Deploymen
     assert versions_never_fall(on_kafka)
 
 
-@pytest.mark.kafka
 def test_pages_and_log_both_lost_end_the_worker_instead_of_publishing_less(on_kafka: Deployment) -> None:
     worker = settled(on_kafka)
     before = on_kafka.latest("run-summaries")
@@ -259,10 +246,6 @@ def test_pages_and_log_both_lost_end_the_worker_instead_of_publishing_less(on_ka
     assert worker.wait(60) == 1
     assert "has lost state pages" in worker.output
     assert on_kafka.latest("run-summaries") == before
-
-
-# -----------------------------------------------------------------------------
-# A record that is too large, for a worker or for the broker, sets its run apart.
 
 
 COMPARED = "run-comparisons"
@@ -288,27 +271,18 @@ def get_too_large(deployment: Deployment, worker: WorkerProcess, topic: str, eve
     before = trial_events(300)
     deployment.go_on(worker, before)
     deployment.publish([*events, *trial_events(600)[300:]])
-    wait_until_apart(deployment, worker)
-    assert f"a record for {deployment.names.topic(topic)} has" in in_quarantine(deployment)[SICK]
+    deployment.wait_until_apart(worker)
+    assert f"a record for {deployment.names.topic(topic)} has" in deployment.in_quarantine()[SICK]
     everything = deployment.in_topics()
-    last_good = only(SICK, everything)
+    last_good = of_runs(SICK.__eq__, everything)
     states = states_of(SICK, before, events)
     assert deployment.in_redis(last_good) == last_good
     compared = last_good.pop(COMPARED)  # perhaps of an earlier state
     assert compared in [state.pop(COMPARED) for state in states]
     assert last_good in states, "the summaries are of one state"
-    current = {
-        redis_key(deployment.keys, KINDS[topic], key) for topic in last_good for key in last_good[topic]
-    }
-    assert {deployment.keys.of_run(SICK, suffix) for suffix in summary_keys(deployment)} == current
-
-
-def only(run_id: str, result: dict[str, Digests]) -> dict[str, Digests]:
-    """Digests of one run, by topic and key."""
-    return {
-        topic: {key: digest for key, digest in digests.items() if key.split("|")[0] == run_id}
-        for topic, digests in result.items()
-    }
+    keys = deployment.keys
+    current = {redis_key(keys, KINDS[topic], key) for topic in last_good for key in last_good[topic]}
+    assert {keys.of_run(SICK, suffix) for suffix in summary_keys(deployment)} == current
 
 
 def summary_keys(deployment: Deployment) -> set[str]:
@@ -339,14 +313,13 @@ LARGE = {"run-summaries": many_agents, "trials-changelog": long_names}
 @pytest.mark.parametrize("topic", LARGE)
 @pytest.mark.in_turn(2)
 def test_a_record_that_is_too_large_sets_its_run_apart(on_embedded: Deployment, topic: str) -> None:
-    get_too_large(on_embedded, worker := poisoned(on_embedded, "size").start(), topic, LARGE[topic]())
+    get_too_large(on_embedded, worker := on_embedded.poisoned("size").start(), topic, LARGE[topic]())
     worker.stop()
     roomier = on_embedded.worker().start()
-    assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
+    assert on_embedded.cli("runs", "repair", SICK).returncode == 0
     on_embedded.wait_until_equal(roomier)
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("topic", LARGE)
 @pytest.mark.in_turn(4)
 def test_a_record_refused_for_its_size_sets_its_run_apart(on_kafka: Deployment, topic: str) -> None:
@@ -354,22 +327,11 @@ def test_a_record_refused_for_its_size_sets_its_run_apart(on_kafka: Deployment, 
     on_kafka.configure(topic, max_message_bytes=20_000)
     get_too_large(on_kafka, worker, topic, LARGE[topic]())
     on_kafka.configure(topic, max_message_bytes=4_000_000)
-    assert run_cli(on_kafka, "runs", "repair", SICK).returncode == 0
+    assert on_kafka.cli("runs", "repair", SICK).returncode == 0
     on_kafka.wait_until_equal(worker)
 
 
-# -----------------------------------------------------------------------------
-# Real results through both engines: shuffled, three times over, misplaced, with garbage between.
-
-
-GARBAGE_OF_REAL_DATA = [
-    b"\xff\x00",
-    b"{",
-    b"[]",
-    b'{"type": "trial_result"}',
-    b'{"type": "?", "run_id": "r"}',
-    b"x" * 2**20,
-]
+NO_EVENTS = [*GARBAGE, b"\xff\x00", b"[]", b'{"type": "trial_result"}', b"x" * 2**20]
 CODES = {"not_json", "not_an_object", "missing_field", "unknown_type"}
 
 
@@ -386,37 +348,32 @@ def real_events() -> list[bytes]:
 
 @pytest.mark.slow
 def test_real_results_in_disorder_equal_the_fold(on_both: Deployment) -> None:
-    """Send all in disorder; the digests are those of a plain fold, and each bad record is rejected once."""
     events, rng = real_events(), random.Random(11)
-    sent = events * 3 + GARBAGE_OF_REAL_DATA
+    sent = events * 3 + NO_EVENTS
     rng.shuffle(sent)
     worker = on_both.worker().start()
     on_both.send([rng.randrange(4) for _ in sent], sent)
     on_both.published = events
     on_both.wait_until_equal(worker, seconds=120)
     rejections = on_both.rejections()
-    assert len(rejections) == len(GARBAGE_OF_REAL_DATA)
+    assert len(rejections) == len(NO_EVENTS)
     assert {rejection["code"] for rejection in rejections} == CODES
 
 
-# -----------------------------------------------------------------------------
-# A repair folds a run again from the log.
-
-
-@pytest.mark.parametrize("place", EVERYWHERE)
+@pytest.mark.parametrize("place", WHERE)
 @pytest.mark.in_turn(4)
 def test_repair_folds_the_run_again_from_the_log(on_both: Deployment, place: str) -> None:
-    worker, _ = fall_sick(on_both, place)
-    again = run_cli(on_both, "runs", "repair", SICK)
+    worker, _ = on_both.fall_sick(place)
+    again = on_both.cli("runs", "repair", SICK)
     assert again.returncode == 1
     assert "Poisoned: cannot be divided" in again.stderr.decode()
-    assert degraded(on_both, SICK)
+    assert on_both.degraded(SICK)
     worker.stop()
     upgraded = on_both.worker().start()
-    assert run_cli(on_both, "runs", "repair", SICK).returncode == 0
+    assert on_both.cli("runs", "repair", SICK).returncode == 0
     on_both.go_on(upgraded, [sick_trial("after")])
-    assert not any(summary["degraded"] for summary in summaries_of(on_both, SICK))
-    assert in_quarantine(on_both) == {}
+    assert not any(summary["degraded"] for summary in on_both.summaries_of(SICK))
+    assert on_both.in_quarantine() == {}
     upgraded.stop()
     on_both.begun([sick_trial("at last")])
 
@@ -424,50 +381,226 @@ def test_repair_folds_the_run_again_from_the_log(on_both: Deployment, place: str
 def test_a_run_in_good_order_can_be_folded_again_too(on_embedded: Deployment) -> None:
     worker = on_embedded.begun(trial_events(300))
     before = {record.key for record in on_embedded.records("trials-changelog")}
-    assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
+    assert on_embedded.cli("runs", "repair", SICK).returncode == 0
     assert {record.key for record in on_embedded.records("trials-changelog")} > before
     on_embedded.go_on(worker, trial_events(360)[300:])
     worker.kill()
     on_embedded.begun(trial_events(420)[360:])
-    unknown = run_cli(on_embedded, "runs", "repair", "run 77")
+    unknown = on_embedded.cli("runs", "repair", "run 77")
     assert unknown.returncode == 1
     assert "There is no run 'run 77'" in unknown.stderr.decode()
 
 
 def test_a_request_to_repair_waits_for_the_next_worker(on_embedded: Deployment) -> None:
-    worker, _ = fall_sick(on_embedded, "score")
+    worker, _ = on_embedded.fall_sick("score")
     worker.kill()
-    asked = run_cli(on_embedded, "runs", "repair", SICK, "--wait", "0")
+    asked = on_embedded.cli("runs", "repair", SICK, "--wait", "0")
     assert asked.returncode == 1
     assert "no worker has done it" in asked.stderr.decode()
     on_embedded.publish([sick_trial("later")])
     on_embedded.wait_until_equal(on_embedded.worker().start())
 
 
-@pytest.mark.kafka
 def test_a_repair_that_the_log_does_not_allow_changes_nothing(on_kafka: Deployment) -> None:
-    worker, before = fall_sick(on_kafka, "score")
+    worker, before = on_kafka.fall_sick("score")
     on_kafka.delete_records("trial-events", {partition_of(SICK, on_kafka.partitions): 3})
-    refused = run_cli(on_kafka, "runs", "repair", SICK)
+    refused = on_kafka.cli("runs", "repair", SICK)
     assert refused.returncode == 1
     assert "the log has lost its events before offset 3" in refused.stderr.decode()
-    assert degraded(on_kafka, SICK)
+    assert on_kafka.degraded(SICK)
     good = folded(before)
     assert on_kafka.in_redis(good) == good
     assert worker.alive
 
 
 def test_a_rebuild_keeps_the_last_good_summaries_until_a_worker_is_upgraded(on_embedded: Deployment) -> None:
-    worker, before = fall_sick(on_embedded, "cut")
+    worker, before = on_embedded.fall_sick("cut")
     worker.stop()
-    assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0
+    assert on_embedded.cli("rebuild", "--switch").returncode == 0
     good = folded(before)
     assert on_embedded.in_redis(good) == good
-    assert degraded(on_embedded, SICK)
-    still = poisoned(on_embedded, "cut").start()
-    still.wait_until(lambda: SICK in in_quarantine(on_embedded), "it fails again")
-    still.wait_until(lambda: others_are_current(on_embedded), "all other runs are folded again")
+    assert on_embedded.degraded(SICK)
+    still = on_embedded.poisoned("cut").start()
+    still.wait_until(lambda: SICK in on_embedded.in_quarantine(), "it fails again")
+    still.wait_until(on_embedded.others_are_current, "all other runs are folded again")
     assert on_embedded.in_redis(good) == good
     still.stop()
-    assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0
+    assert on_embedded.cli("rebuild", "--switch").returncode == 0
     on_embedded.wait_until_equal(on_embedded.worker().start())
+
+
+# -----------------------------------------------------------------------------
+# What happens to the log behind the workers' backs is noticed, named, and mended where it can be.
+
+
+def problems(deployment: Deployment, words: str) -> list[str]:
+    return [problem for problem in read_health(deployment.settings).problems if words in problem]
+
+
+def ends(deployment: Deployment) -> dict[int, int]:
+    return {p.partition: p.end for p in asyncio.run(read_lags(deployment.settings))}
+
+
+async def commit(deployment: Deployment, offsets: Mapping[int, int]) -> None:
+    """As `kafka-consumer-groups.sh --reset-offsets` does."""
+    for number, offset in offsets.items():
+        place = (deployment.names.trial_events, number)
+        async with PartitionReader(deployment.settings, [place], group=deployment.names.group) as reader:
+            await reader.commit(offset)
+
+
+def ended(deployment: Deployment) -> WorkerProcess:
+    """A worker that has folded and committed the first events, and ended."""
+    deployment.session = PATIENT_SESSION
+    return deployment.settled(trial_events(120))
+
+
+def begun(deployment: Deployment) -> WorkerProcess:
+    """The same, running again."""
+    return ended(deployment).start()
+
+
+def test_offsets_reset_to_the_latest_are_noticed_and_lose_nothing(on_kafka: Deployment) -> None:
+    worker = ended(on_kafka)
+    on_kafka.publish(trial_events(200, seed=2))
+    asyncio.run(commit(on_kafka, ends(on_kafka)))
+    on_kafka.wait_until_equal(worker.start())
+    assert "its committed offset was moved to" in worker.output
+    moved = partial(problems, on_kafka, "its committed offset was moved forward")
+    worker.wait_until(moved, "status tells")
+    assert on_kafka.outcomes() == {"equal"}
+    on_kafka.wait_until_committed(worker)
+    worker.restart()
+    on_kafka.go_on(worker, trial_events(20, seed=3))
+    worker.wait_until(lambda: not moved(), "a restart ends it")
+
+
+def test_offsets_set_back_and_offsets_that_are_gone_are_no_problem(on_kafka: Deployment) -> None:
+    worker = ended(on_kafka)
+    asyncio.run(commit(on_kafka, {place: min(3, end) for place, end in ends(on_kafka).items()}))
+    on_kafka.go_on(worker.start(), trial_events(20, seed=3))
+    assert problems(on_kafka, "partition") == []
+
+
+def test_events_deleted_while_no_worker_ran_are_told_from_then_on(on_kafka: Deployment) -> None:
+    worker = ended(on_kafka)
+    on_kafka.publish(trial_events(200, seed=2))
+    on_kafka.delete_records("trial-events", {n: end - 2 for n, end in ends(on_kafka).items() if end > 2})
+    worker.start()
+    worker.wait_until(lambda: problems(on_kafka, "before they were folded"), "status tells")
+    assert "before they were folded" in worker.output
+    worker.restart()
+    worker.wait_until(lambda: problems(on_kafka, "before they were folded"), "it is told after a restart")
+
+
+def test_events_deleted_in_front_of_a_worker_that_lags_are_told(on_kafka: Deployment) -> None:
+    worker = begun(on_kafka)
+    pause(worker.process.pid)
+    try:
+        on_kafka.publish(trial_events(200, seed=2))  # a fetch that is under way may bring these
+        on_kafka.publish(trial_events(200, seed=4))
+        on_kafka.delete_records("trial-events", ends(on_kafka))
+    finally:
+        worker.signal(signal.SIGCONT)
+    on_kafka.publish(trial_events(20, seed=3))
+    worker.wait_until(lambda: problems(on_kafka, "before they were folded"), "status tells")
+
+
+def test_events_deleted_after_they_were_folded_are_no_loss(on_kafka: Deployment) -> None:
+    worker = begun(on_kafka)
+    on_kafka.delete_records("trial-events", {n: end - 1 for n, end in ends(on_kafka).items() if end})
+    on_kafka.go_on(worker, trial_events(20, seed=3))
+    worker.restart()
+    on_kafka.go_on(worker, trial_events(20, seed=4))
+    assert problems(on_kafka, "partition") == []
+
+
+def test_a_finite_retention_of_the_event_topic_is_told(on_kafka: Deployment) -> None:
+    worker = begun(on_kafka)
+    assert problems(on_kafka, "loses events") == []
+    on_kafka.configure("trial-events", retention_ms=604_800_000)
+    [problem] = problems(on_kafka, "loses events")
+    assert "retention.ms=604800000. Set retention.ms=-1" in problem
+    worker.wait_until(lambda: "loses events: retention.ms=604800000" in worker.output, "the worker tells", 40)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_deleted_topic_of_scored_trials_is_filled_again(on_kafka: Deployment, running: bool) -> None:
+    """Its deletion ends a running worker, and the next one fills it."""
+    worker = begun(on_kafka) if running else ended(on_kafka)
+    before = set(on_kafka.latest("scored-trials"))
+    on_kafka.delete_topics("scored-trials")
+    if running:
+        assert worker.wait(90) == 1
+        assert "scored-trials were deleted" in worker.output
+    worker.start()
+    worker.wait_until(lambda: on_kafka.latest("scored-trials").keys() == before, "all of them are back")
+    assert on_kafka.outcomes() == {"equal"}
+
+
+# -----------------------------------------------------------------------------
+# Publishers that use transactions: what they abort does not count, and nothing waits for it.
+
+
+def transactional(deployment: Deployment) -> AIOKafkaProducer:
+    name = f"test-{uuid.uuid4().hex}"
+    return AIOKafkaProducer(bootstrap_servers=deployment.bootstrap, transactional_id=name)
+
+
+async def begin(producer: AIOKafkaProducer, deployment: Deployment, events: list[bytes]) -> None:
+    """Publish to one partition after the other, in a transaction."""
+    await producer.begin_transaction()
+    for event in events:
+        topic, place = deployment.names.trial_events, deployment.place(event)
+        await producer.send_and_wait(topic, event, partition=place)
+
+
+async def publish_and_abort(deployment: Deployment) -> None:
+    events = trial_events(240)
+    async with transactional(deployment) as producer:
+        for number in range(6):
+            part = events[number * 40 : number * 40 + 40]
+            await begin(producer, deployment, part)
+            if number % 2 == 0:
+                await producer.commit_transaction()
+                deployment.published += part
+            else:
+                await producer.abort_transaction()
+
+
+def lags(deployment: Deployment) -> list[int]:
+    return [partition.lag for partition in asyncio.run(read_lags(deployment.settings))]
+
+
+def test_aborted_transactions_do_not_count_and_leave_no_lag(on_kafka: Deployment) -> None:
+    on_kafka.session = PATIENT_SESSION
+    worker = on_kafka.worker().start()
+    asyncio.run(publish_and_abort(on_kafka))
+    on_kafka.wait_until_equal(worker)
+    worker.wait_until(lambda: not any(lags(on_kafka)), "nothing lags, not even the markers of transactions")
+    assert on_kafka.outcomes() == {"equal"}
+    worker.restart()
+    on_kafka.wait_until_equal(worker)
+
+
+async def leave_one_open(deployment: Deployment) -> None:
+    async with transactional(deployment) as committed, transactional(deployment) as left:
+        await begin(committed, deployment, trial_events(60))
+        await committed.commit_transaction()
+        deployment.published += trial_events(60)
+        await begin(left, deployment, trial_events(90)[60:])
+        assert await asyncio.to_thread(deployment.outcomes) == {"equal"}
+        [problem] = await asyncio.to_thread(problems, deployment, "open transaction")
+        waiting = re.match(r"Up to (\d+) events wait behind an open transaction of another client", problem)
+        assert waiting, problem
+        # The marker of the commit, one a partition, may come after the first event of the open transaction.
+        assert 30 <= int(waiting[1]) <= 30 + len(await read_lags(deployment.settings))
+        verified = await asyncio.to_thread(deployment.cli, "verify", "--all")
+        assert (verified.returncode, verified.stderr.decode()) == (0, f"streamer: not verified: {problem}\n")
+
+
+def test_a_transaction_that_is_open_is_named_and_holds_up_no_verification(on_kafka: Deployment) -> None:
+    on_kafka.session = PATIENT_SESSION
+    worker = on_kafka.worker().start()
+    asyncio.run(leave_one_open(on_kafka))
+    on_kafka.wait_until_equal(worker)

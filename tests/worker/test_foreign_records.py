@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import orjson
 import pytest
@@ -34,10 +35,6 @@ from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import KINDS, Deployment, folded, trial_events
 from tests.worker.processor_bench import Bench
 
-# -----------------------------------------------------------------------------
-# What is no row of a table stays out of it, and the log names it once.
-
-
 NAMES = Names()
 TOPICS = [NAMES.trials_changelog, *KINDS]
 HUGE = b"1" + b"0" * 400
@@ -61,19 +58,13 @@ def read_into(tables: Tables, topic: str, records: Iterable[Any]) -> None:
 
 
 COVERED, SET_APART = checkpoint_key(0).encode(), quarantine_key("run").encode()
+NO_CHECKPOINTS = [b"no JSON", b'{"complete_from":' + HUGE + b"}", b'{"lost":[[1]]}']
+NO_QUARANTINES = [b"", b"null", b'{"reason":"r","at":"7","deleted_to":null}']
 NO_PAGES = [
-    (None, b"{}"),
-    (b"", b"{}"),
-    (b"\xff\xfe/w/1", b"{}"),
-    (b"run", b"{}"),
-    (b"run/w/x", b"{}"),
+    *[(key, b"{}") for key in (None, b"", b"\xff\xfe/w/1", b"run", b"run/w/x")],
     (b"run/w", None),
-    (COVERED, b"no JSON"),
-    (COVERED, b'{"complete_from":' + HUGE + b"}"),
-    (COVERED, b'{"lost":[[1]]}'),
-    (SET_APART, b""),
-    (SET_APART, b"null"),
-    (SET_APART, b'{"reason":"r","at":"7","deleted_to":null}'),
+    *[(COVERED, value) for value in NO_CHECKPOINTS],
+    *[(SET_APART, value) for value in NO_QUARANTINES],
 ]
 
 
@@ -86,12 +77,8 @@ def test_a_checkpoint_that_says_nothing_leaves_the_one_before_it() -> None:
 
 SUMMARY = orjson.dumps({"epoch": 1, "state_version": 3, "digest": "d"})
 NO_SUMMARIES: list[tuple[SummaryKind, bytes | None, bytes | None]] = [
-    ("run", None, SUMMARY),
-    ("run", b"\xff", SUMMARY),
-    ("run", b"r|a:m", SUMMARY),
-    ("run", b"a/b", SUMMARY),
-    ("agent_model", b"r", SUMMARY),
-    ("agent_model", b"r|a", SUMMARY),
+    *[("run", key, SUMMARY) for key in (None, b"\xff", b"r|a:m", b"a/b")],
+    *[("agent_model", key, SUMMARY) for key in (b"r", b"r|a")],
     ("tier", b"r", None),
     ("comparison", b"", SUMMARY),
 ]
@@ -161,56 +148,35 @@ def test_what_others_write_beside_a_running_worker_is_left_out_too(caplog: pytes
     assert len(caplog.messages) == 2
 
 
-# -----------------------------------------------------------------------------
-# A worker takes its partitions over, whatever lies in its topics.
-
-
-class FakeApp:
+def an_app_of_one() -> Any:
     """A worker's app of one partition, all of whose changelogs are read."""
-
-    rebalances = 1
-    event_consumer = SimpleNamespace(refolded=set[Any]())
-
-    def check_recovered(self) -> None:
-        """They are."""
-
-    def assigned_partitions(self, _topic: str) -> list[int]:
-        return [0]
-
-    def changelog_ends(self) -> dict[Any, int]:
-        return {}
+    consumer = Mock(refolded=set[Any]())
+    return Mock(rebalances=1, event_consumer=consumer, assigned_partitions=lambda _: [0], changelog_ends=dict)
 
 
-def a_recovery(
-    bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch, end: int = 100
-) -> PartitionRecovery:
+def fencing_of(bench: Bench) -> Fencing:
+    broker: Any = bench.broker
+    return Fencing(an_app_of_one(), Settings(partitions=1), bench.tables, bench.processor, broker)
+
+
+def a_recovery(bench: Bench, meta: list[Any], patch: pytest.MonkeyPatch, end: int = 100) -> PartitionRecovery:
     """The recovery of one partition by a worker that reads these records of `streamer-meta`.
 
     `end` is the offset after the last event.
     """
-    bench.broker.note_ends = lambda _ends: None  # type: ignore[attr-defined]
-
-    async def logs(*_: Any) -> dict[int, LogPositions]:
-        return {0: LogPositions(0, 0, end, 0, 100, committed_by_others=False)}
-
-    async def records() -> list[Any]:
-        return meta
-
-    async def nothing() -> None:
-        """All is well."""
-
-    monkeypatch.setattr(recovery, "read_positions", logs)
-    app: Any = FakeApp()
     broker: Any = bench.broker
+    broker.note_ends = lambda _ends: None
+    positions = {0: LogPositions(0, 0, end, 0, 100, committed_by_others=False)}
+    patch.setattr(recovery, "read_positions", AsyncMock(return_value=positions))
     return PartitionRecovery(
-        app,
+        an_app_of_one(),
         Settings(partitions=1),
         tables=bench.tables,
         processor=bench.processor,
         producer=broker,
         prices=PriceTable.default(),
-        identity=SimpleNamespace(settle=records),  # type: ignore[arg-type]
-        check_topics=nothing,
+        identity=Mock(settle=AsyncMock(return_value=meta)),
+        check_topics=AsyncMock(),
         check_configuration=storage_log.current_configuration,
         writer="w",
         on_ready=lambda _numbers: None,
@@ -237,27 +203,19 @@ def test_a_false_epoch_is_none(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
 
 
 @pytest.mark.parametrize(("end", "epoch"), [(40, 1), (39, 2)])
-def test_a_log_that_ends_before_its_pages_do_begins_the_next_epoch(
-    end: int, epoch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_shorter_than_its_pages_is_new(end: int, epoch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     asyncio.run(bench.handle(bench.batch(0, 40)))
     partition = taken_over(bench, [], monkeypatch, end)
     assert partition.epoch == epoch
-    versions = {
-        change.epoch
-        for run in partition.pipeline.runs()
-        for change in partition.pipeline.run(run).summaries()
-    }
-    assert versions == {epoch}
+    runs = map(partition.pipeline.run, partition.pipeline.runs())
+    assert {change.epoch for run in runs for change in run.summaries()} == {epoch}
 
 
 def test_a_name_that_cannot_be_one_is_none(caplog: pytest.LogCaptureFixture) -> None:
     values = [b"ab12", b"../../elsewhere", b"\xff", b"x" * 65]
-    for key, read in [
-        (LOG_KEY, storage_log.current_log),
-        (CONFIGURATION_KEY, storage_log.current_configuration),
-    ]:
+    readers = {LOG_KEY: storage_log.current_log, CONFIGURATION_KEY: storage_log.current_configuration}
+    for key, read in readers.items():
         records = [a_record(key.decode(), offset, key, value) for offset, value in enumerate(values)]
         assert read(records) == "ab12"
     assert len(caplog.messages) == 6
@@ -309,18 +267,14 @@ def test_no_record_in_its_topics_keeps_a_worker_from_taking_over(
             partition.position = partition.end
             asyncio.run(bench.processor.publish_passed())
             assert partition.caught_up
-            app, broker = cast("Any", FakeApp()), cast("Any", bench.broker)
-            fencing = Fencing(app, Settings(partitions=1), bench.tables, bench.processor, broker)
-            asyncio.run(fencing._answer_scored(partition, recovery._by_key(records)))
+            asyncio.run(fencing_of(bench)._answer_scored(partition, recovery._by_key(records)))
             assert not partition.abandoned
     finally:
         logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("turns", [1, 3])
-async def test_a_rebuild_ends_in_the_turn_in_which_another_rebalance_begins(
-    monkeypatch: pytest.MonkeyPatch, turns: int
-) -> None:
+async def test_a_rebuild_ends_when_a_rebalance_begins(monkeypatch: pytest.MonkeyPatch, turns: int) -> None:
     bench = Bench()
     await bench.handle(bench.batch(0, 1))
     [page] = [value for key, value in bench.tables.trials.of_partition(0) if is_page(key)]
@@ -353,14 +307,7 @@ async def test_a_run_whose_scored_trial_was_overwritten_is_published_without_ano
 
     waiting = asyncio.ensure_future(bench.processor.until_due())
     await asyncio.sleep(0)
-    fencing = Fencing(
-        cast("Any", FakeApp()),
-        Settings(partitions=1),
-        bench.tables,
-        bench.processor,
-        cast("Any", bench.broker),
-    )
-    await fencing._answer_scored(bench.partition, {scored.key.decode(): b"{}"})
+    await fencing_of(bench)._answer_scored(bench.partition, {scored.key.decode(): b"{}"})
     async with asyncio.timeout(1):
         await waiting
     await bench.settle()
@@ -393,7 +340,6 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.stack
 def test_a_worker_starts_on_topics_with_records_of_others_and_names_each(on_embedded: Deployment) -> None:
     first = on_embedded.begun(trial_events(100))
     first.kill()
@@ -428,12 +374,9 @@ def wait_without_reading(deployment: Deployment, worker: WorkerProcess, events: 
     worker.wait_until(lambda: deployment.committed() == events, "everything is done")
 
 
-@pytest.mark.stack
 @pytest.mark.parametrize("junk", [b"no summary", b"{}", None])
 @pytest.mark.in_turn(3)
-def test_a_summary_that_somebody_wrote_over_is_published_again_at_the_next_start(
-    junk: bytes | None, on_embedded: Deployment
-) -> None:
+def test_overwritten_summaries_are_back_after_a_restart(junk: bytes | None, on_embedded: Deployment) -> None:
     on_embedded.settled(trial_events(100))
     keys = on_embedded.latest("run-summaries").keys()
     for key in keys:
@@ -449,7 +392,6 @@ def test_a_summary_that_somebody_wrote_over_is_published_again_at_the_next_start
     on_embedded.wait_until_equal(second)
 
 
-@pytest.mark.stack
 def test_an_unreadable_end_of_a_changelog_keeps_no_worker_waiting(on_embedded: Deployment) -> None:
     first = on_embedded.begun(trial_events(100))
     first.kill()

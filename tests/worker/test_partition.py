@@ -4,33 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
-from typing import Any
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, cast
+from unittest.mock import Mock
 
 import orjson
 import pytest
+from aiokafka import AIOKafkaProducer
 from hypothesis import given as given_of
 from hypothesis import strategies as st
 
 from streamer.folding.fold import Pipeline
 from streamer.folding.slots import SummaryChange
 from streamer.schemas.wire import Quarantine, Record
+from streamer.storage.kafka import MAX_MESSAGE_BYTES, Names, partition_of
 from streamer.storage.log import BY_DELETION, BY_LOSS, quarantine_key
+from streamer.storage.outbox import ProducerRecord, RecordsRefused
 from streamer.worker.agents import BACKLOG_SECONDS, Together
 from streamer.worker.partition import (
+    FORWARDED,
     PUBLISH_SECONDS,
     Checkpoint,
     Partition,
     PublishQueue,
     RecordEncoder,
     checkpoint_key,
+    reroute,
 )
-from streamer.worker.publisher import RUNS_AT_ONCE, RUNS_PER_WRITE, _shares
+from streamer.worker.publisher import RUNS_AT_ONCE, RUNS_PER_WRITE, QuarantineWriter, _shares
 from streamer.worker.transport import FetchedBatch, Watchdog
+from tests.house.repository import ROOT
 from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import a_start, a_trial
 from tests.support.eventually import eventually
-from tests.worker.deployment import KINDS, folded, summaries_of_fold, trial_events
+from tests.worker.deployment import KINDS, Deployment, folded, summaries_of_fold, trial_events
+from tests.worker.mutants import MUTANTS
 from tests.worker.processor_bench import Bench, Broker, a_batch
 
 RUNS = 6
@@ -52,7 +63,6 @@ def shortened(bench: Bench) -> Bench:
 
 
 def checkpoints(bench: Bench) -> list[Checkpoint]:
-    """All that were written."""
     key = checkpoint_key(0).encode()
     return [Checkpoint.decoded(out.value) for outs in bench.broker.writes for out in outs if out.key == key]
 
@@ -62,13 +72,10 @@ async def test_events_that_were_deleted_before_they_were_folded_are_noted(shorte
     assert [checkpoint.lost for checkpoint in checkpoints(shortened)] == [((4, 10),)]
 
 
-@pytest.mark.parametrize(("expected", "offset", "asked"), [(4, 4, 0), (10, 12, 1)])
-async def test_a_gap_behind_the_start_of_the_log_loses_nothing(
-    shortened: Bench, expected: int, offset: int, asked: int
-) -> None:
-    """The broker is asked at a gap only: a transaction's marker is one, too."""
-    await shortened.processor.checkpoints.note_deleted(shortened.partition, expected, offset)
-    assert (shortened.broker.writes, shortened.log_start_asked) == ([], asked)
+async def test_a_gap_behind_the_start_of_the_log_loses_nothing(shortened: Bench) -> None:
+    """Such as the marker of a transaction."""
+    await shortened.processor.checkpoints.note_deleted(shortened.partition, 10, 12)
+    assert (shortened.broker.writes, shortened.log_start_asked) == ([], 1)
 
 
 async def test_the_end_of_the_scored_trials_is_written_when_it_has_moved(shortened: Bench) -> None:
@@ -282,9 +289,7 @@ def last_values(broker: Broker, *topics: str) -> dict[tuple[str, bytes | None], 
     return {place: value and orjson.loads(value)["digest"] for place, value in values.items()}
 
 
-async def test_a_run_that_rests_is_published_when_its_rest_is_over_and_no_batch_of_it_is_done_before(
-    bench: Bench,
-) -> None:
+async def test_a_run_that_rests_is_published_after_it_and_no_batch_is_done_before(bench: Bench) -> None:
     first, second = bench.batch(0, 40), bench.batch(40, 40)
     await bench.handle(first)
     assert first.done
@@ -351,9 +356,7 @@ async def test_a_rest_begins_when_its_round_ends(bench: Bench) -> None:
     assert waits.done
 
 
-async def test_once_a_rebalance_begins_the_clock_writes_nothing_more(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_once_a_rebalance_begins_the_clock_stops(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.worker.publisher.RUNS_AT_ONCE", 2)
     bench.partition.publish_queue.published(names(*range(RUNS)))  # so that none is due at once
     batch = bench.batch(0, 40)
@@ -411,10 +414,6 @@ async def test_few_scored_trials_wait_for_summaries(bench: Bench, monkeypatch: p
     assert latest.items() <= expected.items()
 
 
-# -----------------------------------------------------------------------------
-# Runs are published some at a time, the one whose change is oldest first.
-
-
 @pytest.fixture
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """With a backlog. Two runs are published together, and a round ends with the first of its writes."""
@@ -437,9 +436,7 @@ def names(*numbers: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("behind", "together"), [(False, RUNS_AT_ONCE), (True, RUNS)])
-async def test_readers_wait_for_a_few_other_runs_at_most_without_a_backlog(
-    bench: Bench, behind: bool, together: int
-) -> None:
+async def test_without_a_backlog_few_runs_share_a_write(bench: Bench, behind: bool, together: int) -> None:
     bench.behind = behind
     await bench.handle(bench.batch(0, 40))
     of_runs = [outs for outs in bench.broker.writes if outs and outs[0].topic == "run-summaries"]
@@ -457,9 +454,8 @@ def a_partition(number: int, due: int, resting: int = 0) -> Partition:
 
 def test_many_runs_that_are_due_are_published_in_larger_parts() -> None:
     few, many, rests = a_partition(0, 2), a_partition(1, 400), a_partition(2, 0, resting=50)
-    together = [
-        (partition.number, len(runs)) for partition, runs in _shares([rests, many, few], in_parts=True)
-    ]
+    shares = _shares([rests, many, few], in_parts=True)
+    together = [(partition.number, len(runs)) for partition, runs in shares]
     assert together == [(0, 2), (1, 23)], "an eighth of 202; what rests takes no share"
     [_, (_, backlog)] = _shares([many, few], in_parts=False)
     assert len(backlog) == RUNS_PER_WRITE - 2
@@ -523,12 +519,6 @@ async def test_a_round_that_takes_long_ends_and_the_rest_follows_at_the_end(in_p
     assert batch.done
 
 
-async def test_partitions_take_turns(in_parts: Bench) -> None:
-    other = in_parts.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
-    await in_parts.handle(in_parts.batch(0, 40), in_parts.batch(0, 40, partition=1))
-    assert [len(one.publish_queue.runs) for one in (other, in_parts.partition)] == [RUNS - 1, RUNS - 1]
-
-
 async def test_what_is_published_in_parts_is_what_is_published_at_once(in_parts: Bench) -> None:
     for at in range(0, 400, 40):
         await in_parts.handle(in_parts.batch(at, 40))
@@ -543,9 +533,7 @@ async def test_what_is_published_in_parts_is_what_is_published_at_once(in_parts:
     assert told == {change.key: change.digest for change in summaries_of_fold(trial_events(400))}
 
 
-async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs(
-    in_parts: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_few_scored_trials_wait_in_parts(in_parts: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.worker.agents.MOST_SCORED_WAITING", 20)
     monkeypatch.setattr("streamer.worker.agents.MOST_UNCOUNTED", 10)
     for at in range(0, 400, 40):
@@ -557,7 +545,6 @@ async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs
 
 
 def batch_of(at: int, *events: dict[str, Any]) -> FetchedBatch:
-    """A batch of these events, from offset `at` on."""
     return a_batch(at, map(orjson.dumps, events))
 
 
@@ -610,11 +597,10 @@ async def test_what_is_due_is_waited_for_and_a_batch_that_is_queued_ends_the_wai
 # What has to be published again: what differs from the tables, and what they hold beyond a run.
 
 
-async def write(bench: Bench, *changes: SummaryChange) -> RecordEncoder:
+async def write(bench: Bench, *changes: SummaryChange) -> Any:
     """Publish these changes; the encoder, which knows it."""
-    encoder = bench.processor.encoder
-    await bench.broker.write(encoder.of_summaries(0, changes))
-    return encoder
+    await bench.broker.write(bench.processor.encoder.of_summaries(0, changes))
+    return bench.processor.encoder
 
 
 async def test_a_summary_differs_by_its_content_and_not_by_when_it_was_touched(bench: Bench) -> None:
@@ -641,3 +627,160 @@ async def test_what_the_tables_hold_of_a_run_reads_back(bench: Bench) -> None:
     groups = encoder.published_groups(0)
     assert groups == {"a|b": [(change.kind, change.key)], "other": [("run", "other")]}
     assert encoder.stored_of([*groups["a|b"], ("tier", "a|b|never published")]) == [change]
+
+
+# -----------------------------------------------------------------------------
+# A record is placed by where it lies, not by its headers.
+
+
+HEADERS = [(FORWARDED, b"0:0"), ("other", b"kept")]
+
+
+def test_a_copy_names_its_original_whatever_a_client_wrote() -> None:
+    record = Record(b"{}", 7, partition=1, key=b"k", headers=HEADERS)
+    [out] = reroute([(record, "run")], 4)
+    assert (out.partition, out.key) == (partition_of("run", 4), b"run")
+    assert out.headers == [("other", b"kept"), (FORWARDED, b"1:7")]
+
+
+async def test_batches_of_several_partitions_leave_all_their_rejections_and_the_offset_of_each() -> None:
+    processor = Bench().processor
+    processor.own({number: Partition(number, 1, Pipeline(), 0, 0) for number in range(4)})
+    batches = [
+        FetchedBatch("trial-events", number, [Record(b"garbage", 7 + number, partition=number, key=b"k")])
+        for number in range(4)
+    ]
+    changes = await processor.fold(Together(batches, processor.ownership))
+    asides = [(aside.topic, aside.partition) for aside in changes.asides]
+    assert asides == [(Names().trial_rejections, number) for number in range(4)]
+    assert changes.next_offsets == {0: 8, 1: 9, 2: 10, 3: 11}
+
+
+class SmallBroker:
+    """Takes records of up to 960 bytes, headers included, and refuses the others."""
+
+    def __init__(self) -> None:
+        self.written: list[ProducerRecord] = []
+
+    async def write(self, records: Iterable[ProducerRecord]) -> None:
+        large: list[ProducerRecord] = []
+        for one in records:
+            size = one.size + sum(len(name) + len(value) for name, value in one.headers)
+            (large if size > 960 else self.written).append(one)
+        if large:
+            raise RecordsRefused(large)
+
+
+@pytest.mark.parametrize(
+    ("value", "header", "topics", "kept"),
+    [(100, 3_000, ["trial-events"], True), (950, 0, ["trial-rejections"], False)],
+    ids=["headers go", "no room"],
+)
+async def test_a_copy_that_the_broker_refuses_loses_its_headers_or_becomes_a_rejection(
+    value: int, header: int, topics: list[str], kept: bool
+) -> None:
+    record = Record(b"x" * value, 7, partition=1, timestamp=5, headers=[("h", b"y" * header)])
+    broker = SmallBroker()
+    writer = QuarantineWriter(Mock(), RecordEncoder(Names(), Mock()), cast("Any", broker), Mock())
+    await writer.write_aside(reroute([(record, "run 1")], 4))
+    assert [one.topic for one in broker.written] == topics
+    [written] = broker.written
+    if kept:
+        assert (written.value, written.headers) == (record.value, [(FORWARDED, b"1:7")])
+    else:
+        rejection = orjson.loads(written.value or b"")
+        assert (rejection["code"], rejection["run_id"]) == ("misplaced_too_large", "run 1")
+        assert (rejection["source_partition"], rejection["source_offset"]) == (1, 7)
+        assert (rejection["source_value_bytes"], rejection["source_value_base64"]) == (value, None)
+
+
+async def publish_with_headers(deployment: Deployment, events: list[bytes]) -> None:
+    """Every event with the header of a forwarded copy, half of them in a wrong partition."""
+    async with AIOKafkaProducer(bootstrap_servers=deployment.bootstrap) as producer:
+        for number, event in enumerate(events):
+            topic, place = deployment.names.trial_events, deployment.place(event) + number % 2
+            place %= deployment.partitions
+            await producer.send_and_wait(topic, event, partition=place, headers=HEADERS)
+
+
+def test_a_header_that_clients_write_has_no_power(on_both: Deployment) -> None:
+    on_both.session = 6.0
+    worker = on_both.worker().start()
+    events = trial_events(120)
+    asyncio.run(publish_with_headers(on_both, events))
+    on_both.published += events
+    on_both.wait_until_equal(worker)
+    assert on_both.records("trial-rejections") == []
+    assert on_both.outcomes() == {"equal"}
+    worker.restart()
+    on_both.wait_until_equal(worker)
+
+
+def test_a_misplaced_event_with_headers_up_to_the_limit_counts(on_kafka: Deployment) -> None:
+    worker = on_kafka.worker().start()
+    [event] = trial_events(1)
+    header = [("h", os.urandom(MAX_MESSAGE_BYTES - len(event) - 100))]
+
+    async def publish() -> None:
+        options = {"bootstrap_servers": on_kafka.bootstrap, "max_request_size": 2 * MAX_MESSAGE_BYTES}
+        async with AIOKafkaProducer(**options) as producer:
+            place = (on_kafka.place(event) + 1) % on_kafka.partitions
+            await producer.send_and_wait(on_kafka.names.trial_events, event, partition=place, headers=header)
+
+    asyncio.run(publish())
+    on_kafka.published.append(event)
+    on_kafka.wait_until_equal(worker)
+
+
+# -----------------------------------------------------------------------------
+# The promises on which durability rests: the tests catch a worker that breaks one of them.
+
+
+PARTITION, WORKER, FOREIGN = "test_partition.py", "test_worker.py", "test_foreign_records.py"
+ORDER = "pages_are_acknowledged_before_all_else_and_the_rest_before_run_summaries"
+IN_QUARANTINE = "runs_in_quarantine_keep_no_batch_waiting_and_count_no_event"
+CAUGHT = {
+    "summary_before_page": (PARTITION, ORDER),
+    "run_summary_at_once": (PARTITION, ORDER),
+    "batch_done_at_once": (PARTITION, "a_run_that_rests_is_published_after_it_and_no_batch_is_done_before"),
+    "superseded_goes_on": (PARTITION, "a_worker_that_stood_still_for_its_session_writes_nothing_more"),
+    "quarantined_counts": (PARTITION, IN_QUARANTINE),
+    "quarantined_blocks": (PARTITION, IN_QUARANTINE),
+    "closed_stays_closed": (
+        WORKER,
+        "a_worker_that_closes_runs_publishes_to_the_byte_what_one_does_that_never_closes",
+    ),
+    "epoch_goes_on": (FOREIGN, "a_log_shorter_than_its_pages_is_new[39-2]"),
+}
+"""Broken promise -> the file and the test that notice it."""
+
+
+FAULT_WAIT_SECONDS = "15"
+"""How long a test waits for what a broken promise keeps from coming; enough where none is broken, too."""
+
+
+def outcome(mutant: str, *tests: tuple[str, str]) -> str:
+    """What pytest says of tests of this folder where this fault is planted."""
+    argv = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    nodes = [f"tests/worker/{file}::test_{name}" for file, name in tests]
+    done = subprocess.run(
+        [*argv, "-p", "tests.worker.mutants", *nodes],
+        env=os.environ | {"MUTANT": mutant, "WAIT_SECONDS": FAULT_WAIT_SECONDS},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("mutant", sorted(MUTANTS))
+@pytest.mark.in_turn(2)
+def test_a_broken_promise_is_noticed(mutant: str) -> None:
+    assert "1 failed" in outcome(mutant, CAUGHT[mutant])
+
+
+@pytest.mark.stack
+def test_nothing_is_noticed_where_nothing_is_broken() -> None:
+    tests = sorted(set(CAUGHT.values()))
+    assert f"{len(tests)} passed" in outcome("none", *tests)

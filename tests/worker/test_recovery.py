@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+import signal
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -15,6 +19,8 @@ import pytest
 import redis
 
 from streamer.folding.fold import Pipeline
+from streamer.folding.prices import PriceTable
+from streamer.folding.score import made_with
 from streamer.folding.slots import SummaryChange
 from streamer.operate.health import read_health
 from streamer.operate.local.broker import Broker
@@ -32,10 +38,10 @@ from streamer.worker.tables import log_name
 from tests.support.events import a_retraction, a_trial, records
 from tests.support.formulacode_trials import FASTER, the_agent
 from tests.support.layers import ENGINES
-from tests.support.servers import RedisServer
-from tests.support.worker_process import WorkerProcess
-from tests.worker.deployment import Deployment, folded, trial_events
-from tests.worker.sick_run import run_cli
+from tests.support.servers import KafkaServer, RedisServer
+from tests.support.worker_process import WorkerProcess, wait_for
+from tests.worker.deployment import KINDS, Deployment, folded, trial_events
+from tests.worker.record_volume import NAMESPACE, RUNS
 
 NAMES = Names()
 
@@ -56,20 +62,21 @@ class Consumer:
         return SimpleNamespace(offset=7 if place.partition else None, by_others=bool(place.partition))
 
 
-async def test_each_partition_has_the_offsets_of_its_own_topics() -> None:
-    consumer: Any = Consumer(
-        {NAMES.trial_events: 2, NAMES.trials_changelog: 3}, {NAMES.trial_events: 9, NAMES.scored_trials: 5}
-    )
-    assert await read_positions(consumer, NAMES, [0, 1]) == {
-        0: LogPositions(2, None, 9, 3, 5, False),
-        1: LogPositions(2, 7, 9, 3, 5, True),
-    }
-
-
-async def test_a_topic_without_records_stands_at_0() -> None:
-    consumer: Any = Consumer({NAMES.trial_events: 0}, {NAMES.trial_events: 0})
-    [position] = (await read_positions(consumer, NAMES, [0])).values()
-    assert (position.changelog_start, position.scored_end) == (0, 0)
+@pytest.mark.parametrize(
+    ("starts", "ends", "expected"),
+    [
+        (
+            {NAMES.trial_events: 2, NAMES.trials_changelog: 3},
+            {NAMES.trial_events: 9, NAMES.scored_trials: 5},
+            {0: LogPositions(2, None, 9, 3, 5, False), 1: LogPositions(2, 7, 9, 3, 5, True)},
+        ),
+        ({NAMES.trial_events: 0}, {NAMES.trial_events: 0}, {0: LogPositions(0, None, 0, 0, 0, False)}),
+    ],
+    ids=["of its own topics", "without records"],
+)
+async def test_each_partition_has_its_offsets(starts: Any, ends: Any, expected: dict[int, Any]) -> None:
+    consumer: Any = Consumer(starts, ends)
+    assert await read_positions(consumer, NAMES, list(expected)) == expected
 
 
 async def test_for_no_partitions_nobody_is_asked() -> None:
@@ -101,7 +108,6 @@ def renewable(
 
 
 def with_events(deployment: Deployment, count: int, seed: int = 1) -> WorkerProcess:
-    """A worker that has published what follows from these events."""
     return deployment.begun(trial_events(count, seed=seed))
 
 
@@ -167,7 +173,7 @@ def test_newer_versions_in_redis_are_told_until_a_rebuild(on_embedded: Deploymen
     worker.wait_until(lambda: "1 run, like 'run 0'" in "".join(refusals()), "status tells")
     assert "Redis holds newer values of run 'run 0'" in worker.output
     assert worker.stop() == 0
-    assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0
+    assert on_embedded.cli("rebuild", "--switch").returncode == 0
     on_embedded.wait_until_equal(worker.start())
     assert epochs(on_embedded) == {5}
     worker.wait_until(lambda: not read_health(on_embedded.settings).problems, "all is well")
@@ -183,10 +189,8 @@ async def test_workers_that_start_together_agree_about_the_name(on_both: Deploym
     assert await log_name(settings, begins=True) != names[0]
 
 
-async def test_redis_of_another_log_that_comes_back_later_ends_the_worker(
-    redis_server: RedisServer, embedded_broker: str, namespace: str
-) -> None:
-    settings = Settings(bootstrap=embedded_broker, embedded=True, namespace=namespace, redis=redis_server.url)
+async def test_another_log_later_ends_the_worker(on_embedded: Deployment, redis_server: RedisServer) -> None:
+    settings = on_embedded.settings
     await ensure_topics(settings)
     name = await log_name(settings)
     sink = RedisSink.from_settings(settings)
@@ -223,12 +227,10 @@ def pages_of(deployment: Deployment, run_id: str) -> list[tuple[int, bytes]]:
 
 
 def settled(deployment: Deployment) -> WorkerProcess:
-    """A worker that has published and committed events of runs with several pages, and ended."""
     return deployment.settled(trial_events(40, runs=2, padding=LARGE))
 
 
 def lose(deployment: Deployment, pages: slice) -> None:
-    """Lose some of the state pages of run 1."""
     stored = pages_of(deployment, "run 1")
     assert len(stored) > 5
     for partition, key in stored[pages]:
@@ -250,7 +252,7 @@ def test_a_run_that_lost_state_pages_is_folded_again(on_both: Deployment, pages:
     assert set(told) == {None}
 
 
-async def test_a_run_that_takes_long_to_be_folded_again_is_named_now_and_then(
+async def test_a_run_that_is_folded_again_for_long_is_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def wait(*_: Any, **__: Any) -> None:
@@ -285,9 +287,7 @@ def test_a_lost_page_with_the_last_event_is_noticed(on_embedded: Deployment) -> 
 
 def test_pages_lost_beside_unpublished_events_are_noticed_by_fewer_results(on_embedded: Deployment) -> None:
     worker = settled(on_embedded)
-    dying = on_embedded.worker(
-        module="tests.worker.faulty", environment={"FAULT": "dies_after_pages"}
-    ).start()
+    dying = on_embedded.faulty("dies_after_pages").start()
     on_embedded.publish(trial_events(60, runs=2)[-1:])
     assert dying.wait() != 0
     lose(on_embedded, slice(2, 6))
@@ -454,3 +454,144 @@ def test_a_lost_page_that_only_an_agents_speedups_show_is_noticed(on_embedded: D
 
 def encoded(events: list[dict[str, Any]]) -> list[bytes]:
     return [orjson.dumps(event) for event in events]
+
+
+# -----------------------------------------------------------------------------
+# Restarts, deletions, standby copies and an upgrade: the answer is that of a plain fold.
+
+
+@pytest.mark.slow
+def test_topics_and_redis_say_what_a_fold_says(on_both: Deployment) -> None:
+    count, runs = (3_000, 6) if on_both.embedded else (20_000, 32)
+    worker = on_both.begun(trial_events(1))
+    on_both.go_on(worker, trial_events(count, runs=runs))
+    on_both.wait_until_committed(worker)
+    assert worker.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_worker_told_to_stop_commits_what_it_did(on_embedded: Deployment) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(4_000))
+    worker.wait_until(lambda: on_embedded.latest("run-summaries"), "something is published")
+    assert worker.stop() == 0
+    assert on_embedded.committed() > 0
+    on_embedded.wait_until_equal(worker.start())
+
+
+@pytest.mark.slow
+def test_two_megabytes_of_slots_in_one_run_survive_a_restart(on_embedded: Deployment) -> None:
+    worker = on_embedded.begun(trial_events(140, runs=1, padding=16_000))
+    worker.kill()
+    on_embedded.publish(trial_events(3, runs=1, seed=5, padding=900_000))
+    on_embedded.wait_until_equal(worker.start())
+    pages = [record.value for record in on_embedded.records("trials-changelog") if record.value]
+    assert max(map(len, pages)) < 1 << 20
+
+
+@pytest.mark.slow
+def test_a_worker_killed_between_two_parts_of_a_fleet_loses_nothing(on_kafka: Deployment) -> None:
+    worker, runs = on_kafka.worker().start(), 800
+    on_kafka.publish(trial_events(6 * runs, runs=runs))
+    worker.wait_until(lambda: on_kafka.latest("run-summaries"), "something is published")
+    worker.kill()
+    assert len(on_kafka.latest("run-summaries")) < runs
+    on_kafka.publish(trial_events(runs, runs=runs, seed=2))
+    on_kafka.wait_until_equal(worker.start())
+    on_kafka.wait_until_committed(worker)
+    assert worker.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_deleted_run_leaves_topics_and_redis_also_after_a_crash(on_embedded: Deployment) -> None:
+    worker = on_embedded.begun(trial_events(300))
+    on_embedded.publish([b'{"type": "run_deleted", "run_id": "run 1", "revision": 9}'])
+    worker.wait_until(lambda: on_embedded.redis_keys("run 1") == {"versions"}, "run 1 has left Redis")
+    on_embedded.wait_until_equal(worker)
+    worker.kill()
+    on_embedded.publish([b'{"type": "run_deleted", "run_id": "run 2", "revision": 9}'])
+    broken = on_embedded.faulty("dies_after_pages").start()
+    assert broken.wait() == -signal.SIGKILL
+    worker.start()
+    worker.wait_until(lambda: on_embedded.redis_keys("run 2") == {"versions"}, "run 2 has left Redis")
+    on_embedded.wait_until_equal(worker)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("store", ["memory", "rocksdb"])
+def test_a_standby_copy_replaces_a_killed_worker(on_kafka: Deployment, tmp_path: Path, store: str) -> None:
+    """Kill one of two in a stream; what the other had copied it does not read again."""
+    where = {"STREAMER_STORE": store, "STREAMER_DATA_DIR": str(tmp_path / "shared")}
+    environment = {"STREAMER_STANDBY_REPLICAS": "1", **where}
+    first, second = (on_kafka.worker(environment=environment).start() for _ in range(2))
+    on_kafka.go_on(second, trial_events(3_000, runs=16))
+    second.wait_until(lambda: has_followed(second), "the second worker follows the first")
+    on_kafka.wait_until_committed(first)
+    takeovers = len(recoveries(second))
+    changelogs = sum(len(on_kafka.records(topic)) for topic in CHANGELOGS)
+    on_kafka.publish(trial_events(1_000, runs=16, seed=2))
+    first.kill()
+    on_kafka.publish(trial_events(1_000, runs=16, seed=3))
+    second.wait_until(lambda: len(recoveries(second)) > takeovers, "the second worker takes over")
+    on_kafka.wait_until_equal(second)
+    unread, partitions = recoveries(second)[takeovers]
+    assert partitions == len(CHANGELOGS) * on_kafka.partitions
+    assert unread < changelogs
+    on_kafka.go_on(first.start(), trial_events(300, runs=16, seed=4))
+    assert second.stop() == 0
+    on_kafka.go_on(first, trial_events(300, runs=16, seed=5))
+
+
+CHANGELOGS = ("trials-changelog", *KINDS)
+
+
+def has_followed(worker: WorkerProcess) -> bool:
+    """True if the worker has copies of others' partitions, and is not behind."""
+    told = re.findall(r"standby: (\d+) changelog records copied, (\d+) behind", worker.output)
+    return bool(told) and int(told[-1][0]) > 0 and int(told[-1][1]) == 0
+
+
+def recoveries(worker: WorkerProcess) -> list[tuple[int, int]]:
+    """Of each recovery so far: changelog records that were not there yet, changelog partitions."""
+    result = re.findall(r"recovery: (\d+) records of the changelogs to read, (\d+) partitions", worker.output)
+    return [(int(unread), int(partitions)) for unread, partitions in result]
+
+
+RECORDED = Path(__file__).with_name("recorded")
+
+
+@pytest.fixture
+def left_behind(commit: str, tmp_path: Path, redis_server: RedisServer) -> Iterator[Deployment]:
+    """A deployment on the volume of a commit, with what Redis held."""
+    with tarfile.open(RECORDED / f"{commit}.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    with redis.Redis.from_url(redis_server.url, decode_responses=True) as client:
+        for key, value in json.loads((tmp_path / "redis.json").read_text()).items():
+            if isinstance(value, str):
+                client.set(key, value)
+            elif isinstance(value, dict):
+                client.hset(key, mapping=value)
+            else:
+                client.zadd(key, dict(value))
+    server = KafkaServer(tmp_path / "kafka")
+    server.start()
+    with Deployment(tmp_path, server.bootstrap, redis_server.url, NAMESPACE, embedded=False) as deployment:
+        deployment.published = (tmp_path / "events.ndjson").read_bytes().splitlines()
+        yield deployment
+    server.stop()
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize("commit", ["a3e59d61", "d70dda50"])
+def test_a_volume_of_an_earlier_version_left_in_mid_batch_goes_on(left_behind: Deployment) -> None:
+    wait_for(left_behind.committed, "the broker has read its offsets")
+    assert left_behind.committed() < len(left_behind.published)
+    left_behind.make_current(made_with(PriceTable.default()))  # as `streamer config adopt`
+    worker = left_behind.worker().start()
+    left_behind.wait_until_equal(worker)
+    left_behind.go_on(worker, trial_events(200, runs=RUNS, seed=99))
+    left_behind.wait_until_committed(worker)
+    assert worker.stop() == 0
+    assert not re.search("fold(ed|ing) .*again", worker.output)

@@ -1,7 +1,7 @@
 """A Faust app that has only the batch transport; run as a process, prints what it saw as one JSON line.
 
-Arguments: bootstrap, topic, embedded (0 or 1), how many records to take, seconds to spend on each batch,
-and after how many batches to raise (0: never).
+Its argument is a JSON object with the arguments of `main`: how many records to take, seconds to spend on each
+batch, and after how many batches to raise (0: never).
 """
 
 from __future__ import annotations
@@ -12,21 +12,13 @@ import logging
 import sys
 from typing import Any
 
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
 
 from streamer.settings import Settings
-from streamer.worker.transport import (
-    MAX_POLL_RECORDS,
-    AsFetched,
-    StreamerApp,
-    TopicPartition,
-    batch_transport,
-)
+from streamer.worker.transport import MAX_POLL_RECORDS, AsFetched, StreamerApp, batch_transport
 
 
 class Probe:
-    """Takes batches and notes their sizes."""
-
     def __init__(self, app: StreamerApp, expected: int, seconds_per_batch: float, raise_after: int) -> None:
         self.app = app
         self.sizes: list[int] = []
@@ -35,7 +27,6 @@ class Probe:
         self.done = asyncio.Event()
 
     async def take(self, stream: Any) -> None:
-        """The processor."""
         async for batch in stream:
             self.peak = max(self.peak, self.app.event_consumer.handed.undone)
             if self.raise_after and len(self.sizes) == self.raise_after:
@@ -49,7 +40,7 @@ class Probe:
 
 
 async def main(
-    bootstrap: str, topic: str, embedded: bool, expected: int, seconds: float, raise_after: int
+    *, bootstrap: str, topic: str, embedded: bool, expected: int, seconds: float, raise_after: int = 0
 ) -> None:
     """Send one record, wait for it, send the others, wait for them, report."""
     settings = Settings(bootstrap=bootstrap, embedded=embedded, partitions=1)
@@ -84,5 +75,4 @@ async def main(
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    where, name, kind, count, pause, broken = sys.argv[1:]
-    asyncio.run(main(where, name, kind == "1", int(count), float(pause), int(broken)))
+    asyncio.run(main(**json.loads(sys.argv[1])))
