@@ -54,20 +54,12 @@ def counted(tasks: list[list[Any]]) -> list[tuple[int, int, int]]:
     return [(n, c, times) for (n, c), times in counts.items()]
 
 
-def alpha_of(level: str) -> Fraction:
-    return 1 - Fraction(level)
-
-
-def test_the_golden_values_name_the_version_that_made_them() -> None:
-    assert GOLDEN["inspect_ai"] == "0.3.285"
-
-
 @pytest.mark.parametrize("case", GOLDEN["rates"], ids=range(len(GOLDEN["rates"])))
 def test_error_and_interval_of_a_rate_are_those_of_inspect_ai(case: dict[str, Any]) -> None:
     counts = Clusters.of_counts(counted(case["tasks"]))
     assert counts.standard_error() == pytest.approx(case["standard_error"], rel=1e-13, abs=1e-15)
     for level, ends in case["intervals"].items():
-        assert rate_interval(counts, alpha_of(level)) == pytest.approx(ends, rel=1e-12, abs=1e-14)
+        assert rate_interval(counts, 1 - Fraction(level)) == pytest.approx(ends, rel=1e-12, abs=1e-14)
 
 
 @pytest.mark.parametrize("case", GOLDEN["means"], ids=range(len(GOLDEN["means"])))
@@ -76,40 +68,28 @@ def test_error_and_interval_of_a_mean_are_those_of_inspect_ai(case: dict[str, An
     values = Clusters.of_sums(sums)
     assert values.standard_error() == pytest.approx(case["standard_error"], rel=1e-13)
     for level, ends in case["intervals"].items():
-        assert mean_interval(values, alpha_of(level)) == pytest.approx(ends, rel=1e-12)
+        assert mean_interval(values, 1 - Fraction(level)) == pytest.approx(ends, rel=1e-12)
 
 
-def test_where_all_passed_each_task_is_worth_one_trial() -> None:
+def test_where_all_passed_each_task_is_worth_one_trial_and_where_none_did_it_is_the_mirror_image() -> None:
     """inspect_ai takes all 50, and begins at .907."""
-    result = rate_interval(Clusters.of_counts([(5, 5, 10)]))
-    square = Fraction(student_t(Fraction(1, 20), 9)) ** 2
-    assert result == (float(10 / (10 + square)), 1.0)
-    assert f"{result[0]:.3f}" == "0.661"
-
-
-def test_where_none_passed_it_is_the_mirror_image() -> None:
     none, every = (rate_interval(Clusters.of_counts([(5, c, 10)])) for c in (0, 5))
     assert none
     assert every
-    assert none.low == 0.0
-    assert none.high == pytest.approx(1 - every.low, rel=1e-15)
+    square = Fraction(student_t(Fraction(1, 20), 9)) ** 2
+    assert every == (float(10 / (10 + square)), 1.0)
+    assert f"{every.low:.3f}" == "0.661"
+    assert (none.low, none.high) == (0.0, pytest.approx(1 - every.low, rel=1e-15))
 
 
 @pytest.mark.parametrize("counts", [[], [(5, 3, 1)], [(0, 0, 3)], [(0, 0, 3), (4, 2, 1)]])
-def test_with_fewer_than_two_tasks_there_is_no_error_and_no_interval(
-    counts: list[tuple[int, int, int]],
-) -> None:
+def test_with_fewer_than_two_tasks_there_is_no_error_nor_interval(counts: list[tuple[int, int, int]]) -> None:
     result = Clusters.of_counts(counts)
-    assert result.standard_error() is None
-    assert rate_interval(result) is None
-    assert mean_interval(result) is None
+    assert (result.standard_error(), rate_interval(result), mean_interval(result)) == (None, None, None)
 
 
-def test_the_mean_of_nothing_is_unknown() -> None:
+def test_the_mean_of_nothing_is_unknown_and_a_sum_that_is_not_finite_is_refused() -> None:
     assert (Clusters().mean(), Clusters.of_counts([(2, 1, 1)]).mean()) == (None, 0.5)
-
-
-def test_a_sum_that_is_not_finite_is_refused() -> None:
     for total in (math.inf, math.nan):
         with pytest.raises(StatsError, match="finite sums"):
             Clusters.of_sums([(1, 1.0), (2, total)])
@@ -117,11 +97,13 @@ def test_a_sum_that_is_not_finite_is_refused() -> None:
 
 @examples(200)
 @given(tasks=OUTCOMES)
-def test_the_error_is_its_formula_rounded_once(tasks: list[list[bool]]) -> None:
+def test_the_error_is_its_formula_rounded_once_and_the_interval_holds_it(tasks: list[list[bool]]) -> None:
     n, groups = sum(map(len, tasks)), len(tasks)
     p = Fraction(sum(map(sum, tasks)), n)
     spread = sum(((sum(task) - len(task) * p) ** 2 for task in tasks), Fraction())
-    result = Clusters.of_counts(counted(tasks)).standard_error()
+    clusters = Clusters.of_counts(counted(tasks))
+    result, interval, mean = clusters.standard_error(), rate_interval(clusters), clusters.mean()
+    assert interval is None or 0.0 <= interval.low <= (mean or 0.0) <= interval.high <= 1.0
     if groups < 2:
         assert result is None
         return
@@ -134,17 +116,11 @@ def test_the_error_is_its_formula_rounded_once(tasks: list[list[bool]]) -> None:
 
 @examples(100)
 @given(tasks=OUTCOMES, data=st.data())
-def test_the_order_of_the_tasks_changes_nothing(tasks: list[list[bool]], data: st.DataObject) -> None:
+def test_counts_and_sums_of_ones_and_zeros_are_the_same(tasks: list[list[bool]], data: st.DataObject) -> None:
     other = data.draw(st.permutations(tasks))
-    assert Clusters.of_counts(counted(tasks)) == Clusters.of_counts(counted(other))
-    assert repeats(counted(tasks)) == repeats(counted(other))
-
-
-@examples(100)
-@given(tasks=OUTCOMES)
-def test_counts_and_sums_of_ones_and_zeros_are_the_same(tasks: list[list[bool]]) -> None:
-    sums = [(len(task), float(sum(task))) for task in tasks]
+    sums = [(len(task), float(sum(task))) for task in other]
     assert Clusters.of_sums(sums) == Clusters.of_counts(counted(tasks))
+    assert repeats(counted(tasks)) == repeats(counted(other))
 
 
 def exactly(stored: Clusters) -> tuple[Fraction | int, ...]:
@@ -168,16 +144,6 @@ def test_values_are_summed_by_task_exactly_in_any_order(values: list[tuple[int, 
     assert exactly(result)[-1] == sum((total**2 for _, total in sums), Fraction())
 
 
-@examples(200)
-@given(tasks=OUTCOMES)
-def test_an_interval_holds_its_rate_and_stays_between_0_and_1(tasks: list[list[bool]]) -> None:
-    counts = Clusters.of_counts(counted(tasks))
-    result, mean = rate_interval(counts), counts.mean()
-    if result:
-        assert mean is not None
-        assert 0.0 <= result.low <= mean <= result.high <= 1.0
-
-
 def by_hand(tasks: list[list[bool]]) -> Repeats | None:
     covered = [task for task in tasks if len(task) > 1]
     if not covered:
@@ -196,11 +162,8 @@ def by_hand(tasks: list[list[bool]]) -> Repeats | None:
 @examples(200)
 @given(tasks=OUTCOMES)
 def test_repeats_are_counted_pair_by_pair(tasks: list[list[bool]]) -> None:
-    result, expected = repeats(counted(tasks)), by_hand(tasks)
-    if expected is None:
-        assert result is None
-    else:
-        assert result == pytest.approx(expected, rel=1e-12)
+    expected = by_hand(tasks)
+    assert repeats(counted(tasks)) == (expected and pytest.approx(expected, rel=1e-12))
 
 
 JUDGED = st.tuples(st.integers(0, 3), st.lists(st.floats(0, 1, width=16), max_size=3))
@@ -250,32 +213,6 @@ def test_repeats_of_judged_passes_are_those_of_their_counts(tasks: list[list[boo
         assert result.repeats == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("agent_noise", [0.0, 0.06])
-def test_a_planted_noise_of_judges_is_found_within_its_sampling_error(agent_noise: float) -> None:
-    """240 trials of 40 tasks, half of them judged three times: each estimate has 240 degrees of freedom."""
-    planted, trials = 0.04, 240
-    noises, chances = [], []
-    for seed in range(20):
-        chance = random.Random(seed)
-        told = []
-        for number in range(trials):
-            task = number % 40
-            quality = 0.3 + task / 100 + chance.gauss(0, agent_noise)
-            scores = [quality + chance.gauss(0, planted) for _ in range(3 if number % 2 else 1)]
-            told.append((task, scores[-1], scores))
-        result = judge_error(told)
-        assert result is not None
-        assert result.judge is not None
-        assert result.repeats is not None
-        noises.append(result.judge * trials * result.standard_error**2)
-        chances.append(result.repeats * trials * result.standard_error**2)
-    of_one, of_mean = math.sqrt(2 / trials), math.sqrt(2 / trials / 20)
-    assert all(noise == pytest.approx(planted**2, rel=4 * of_one) for noise in noises)
-    if agent_noise:
-        assert fmean(noises) == pytest.approx(planted**2, rel=4 * of_mean)
-    assert fmean(chances) == pytest.approx(planted**2 + agent_noise**2, rel=4 * of_mean * 1.1)
-
-
 @pytest.mark.parametrize(
     ("counts", "published"),
     [
@@ -284,7 +221,7 @@ def test_a_planted_noise_of_judges_is_found_within_its_sampling_error(agent_nois
     ],
     ids=["gpt-4o airline", "gpt-4o retail"],
 )
-def test_pass_hat_k_is_what_tau_bench_published(
+def test_pass_hat_k_is_as_tau_bench_published(
     counts: list[tuple[int, int, int]], published: list[float]
 ) -> None:
     """sierra-research/tau-bench#57. Passes by task: of the published trials (airline); the only numbers
@@ -358,38 +295,36 @@ def test_the_ends_of_pass_at_k_are_those_of_all_ways_to_end(k: int, tasks: list[
 
 
 def test_tasks_that_are_alike_are_counted_together() -> None:
-    quarantined = [Attempted(1, 1, 1), Attempted(1, 1, 1), Attempted(0, 0, 2)]
-    assert reachable_pass_at_k(2, quarantined) == reachable_pass_at_k(
-        2, [Attempted(1, 1, 1, tasks=2), Attempted(0, 0, 2)]
-    )
+    apart = [Attempted(1, 1, 1), Attempted(1, 1, 1), Attempted(0, 0, 2)]
+    together = [Attempted(1, 1, 1, tasks=2), Attempted(0, 0, 2)]
+    assert reachable_pass_at_k(2, apart) == reachable_pass_at_k(2, together)
 
 
-def test_a_plan_that_is_smaller_than_what_is_known_is_refused() -> None:
-    refused: list[Callable[[], object]] = [
+@pytest.mark.parametrize(
+    "ask",
+    [
         lambda: pass_rate(2, 1, 2),
         lambda: pass_rate(0, 0, 0),
         lambda: median([0.5, 0.5], 1),
         lambda: median([], 0),
-    ]
-    for ask in refused:
-        with pytest.raises(StatsError, match="a plan of at least"):
-            ask()
+    ],
+)
+def test_a_plan_that_is_smaller_than_what_is_known_is_refused(ask: Callable[[], object]) -> None:
+    with pytest.raises(StatsError, match="a plan of at least"):
+        ask()
 
 
 def test_a_grade_is_decided_when_both_ends_have_it() -> None:
+    reaches = [Reach(0.85, 0.94), Reach(0.84, 0.94), pass_rate(19, 0, 20), pass_rate(18, 0, 20)]
     grade = grading_profile("specified").grade
-    assert decided(Reach(0.85, 0.94), grade)
-    assert not decided(Reach(0.84, 0.94), grade)
-    assert decided(pass_rate(19, 0, 20), grade)
-    assert not decided(pass_rate(18, 0, 20), grade)
+    assert [decided(reach, grade) for reach in reaches] == [True, False, True, False]
 
 
 def test_only_a_higher_lower_end_cannot_be_overtaken() -> None:
     leader, other = pass_rate(60, 20, 100), pass_rate(30, 41, 100)
     assert (leader.low, other.high) == (0.6, 0.59)
-    assert cannot_be_overtaken(leader, other)
-    assert not cannot_be_overtaken(other, leader)
-    assert not cannot_be_overtaken(leader, pass_rate(30, 40, 100))
+    pairs = (leader, other), (other, leader), (leader, pass_rate(30, 40, 100))
+    assert [cannot_be_overtaken(*pair) for pair in pairs] == [True, False, False]
 
 
 # -----------------------------------------------------------------------------
@@ -401,40 +336,31 @@ def tried(**tasks: str) -> PassAtK:
     return PassAtK.of((task, attempt == "+") for task, attempts in tasks.items() for attempt in attempts)
 
 
-def test_one_attempt_gives_k_1_where_the_harness_gives_nothing() -> None:
-    assert tried(a="+", b="-").summary() == {"1": {"value": 0.5, "tasks_covered": 2, "partial": False}}
-
-
-def test_of_nothing_there_is_no_k_even_with_a_plan() -> None:
-    assert PassAtK().summary(planned_attempts=8, planned_tasks=3) == {}
-
-
-def test_each_task_weighs_the_same() -> None:
-    # k=1: (1/4 + 1/1) / 2; k=2 and 4 over task a alone: 1 - C(3,2)/C(4,2) = 1/2, then 1
-    assert tried(a="+---", b="+").summary() == {
-        "1": {"value": 0.625, "tasks_covered": 2, "partial": False},
-        "2": {"value": 0.5, "tasks_covered": 1, "partial": True},
-        "4": {"value": 1.0, "tasks_covered": 1, "partial": True},
-    }
+@pytest.mark.parametrize(
+    ("passes", "planned", "expected"),
+    [
+        (tried(a="+", b="-"), {}, {"1": (0.5, 2, False)}),
+        (PassAtK(), {"planned_attempts": 8, "planned_tasks": 3}, {}),
+        # k=1: (1/4 + 1/1) / 2; k=2 and 4 over task a alone: 1 - C(3,2)/C(4,2) = 1/2, then 1
+        (tried(a="+---", b="+"), {}, {"1": (0.625, 2, False), "2": (0.5, 1, True), "4": (1.0, 1, True)}),
+        (tried(a="+", b="-"), {"planned_attempts": 2}, {"1": (0.5, 2, False), "2": (None, 0, True)}),
+        (tried(a="+"), {"planned_tasks": 2}, {"1": (1.0, 1, True)}),
+        (tried(a="+", b="+", c="+"), {"planned_tasks": 2}, {"1": (1.0, 3, False)}),
+    ],
+    ids=["one attempt", "nothing", "each task weighs the same", "a k of no task", "missing", "beyond"],
+)
+def test_pass_at_k_by_hand(
+    passes: PassAtK, planned: dict[str, int], expected: dict[str, tuple[float | None, int, bool]]
+) -> None:
+    summary = passes.summary(**planned)
+    assert {k: tuple(of.values()) for k, of in summary.items()} == expected
+    assert all(of.keys() == {"value", "tasks_covered", "partial"} for of in summary.values())
 
 
 def test_k_goes_up_to_the_larger_of_plan_and_sight() -> None:
-    assert list(tried(a="+" * 5).summary()) == ["1", "2", "4", "5"]
-    assert list(tried(a="+").summary(planned_attempts=5)) == ["1", "2", "4", "5"]
-    assert list(tried(a="+" * 5).summary(planned_attempts=2)) == ["1", "2", "4", "5"]
-    assert sizes(20) == [1, 2, 4, 5, 8, 10, 16]
-    assert sizes(3) == [1, 2]
-
-
-def test_a_k_that_no_task_covers_yet_is_unknown_and_partial() -> None:
-    two = tried(a="+", b="-").summary(planned_attempts=2)["2"]
-    assert two == {"value": None, "tasks_covered": 0, "partial": True}
-
-
-def test_planned_tasks_that_are_missing_make_it_partial() -> None:
-    summary = tried(a="+").summary(planned_tasks=2)
-    assert summary == {"1": {"value": 1.0, "tasks_covered": 1, "partial": True}}
-    assert not tried(a="+", b="+", c="+").summary(planned_tasks=2)["1"]["partial"]
+    for attempts, planned in ((5, 0), (1, 5), (5, 2)):
+        assert list(tried(a="+" * attempts).summary(planned)) == ["1", "2", "4", "5"]
+    assert (sizes(20), sizes(3)) == ([1, 2, 4, 5, 8, 10, 16], [1, 2])
 
 
 def test_a_task_without_attempts_left_is_gone() -> None:
@@ -483,9 +409,7 @@ def test_the_parts_of_an_error_are_those_of_an_analysis_of_variance(tasks: list[
 @pytest.mark.parametrize(
     ("attempts", "more_attempts", "more_tasks"), [(2, 1, 0), (2, 6, 0), (3, 0, 20), (5, 0, 60)]
 )
-def test_a_larger_run_has_the_error_that_was_foretold(
-    attempts: int, more_attempts: int, more_tasks: int
-) -> None:
+def test_a_larger_run_has_the_foretold_error(attempts: int, more_attempts: int, more_tasks: int) -> None:
     """Simulated: the pass rates of larger runs of the same kind vary as smaller runs foretell on average."""
     chance, count = random.Random(7), 40
 

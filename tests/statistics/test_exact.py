@@ -66,14 +66,7 @@ def test_t_is_what_the_tables_print(alpha: str, degrees: int, value: float) -> N
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_with_one_and_two_degrees_of_freedom_t_has_a_closed_form(alpha: Fraction) -> None:
-    p = float(alpha)
-    assert student_t(alpha, 1) == pytest.approx(1 / math.tan(math.pi * p / 2), rel=1e-14)
-    assert student_t(alpha, 2) == pytest.approx(math.sqrt(2 / (p * (2 - p))) * (1 - p), rel=1e-14)
-
-
-@pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("degrees", [3, 4, 9, 88, 499, 12_345, 1_000_000])
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 88, 499, 12_345, 1_000_000])
 def test_t_is_the_float_at_which_the_incomplete_beta_function_crosses(alpha: Fraction, degrees: int) -> None:
     context = MPContext()
     context.prec = 300
@@ -112,24 +105,13 @@ def test_the_caller_s_decimal_context_changes_no_bit_and_stays_as_it_is() -> Non
         assert (context.prec, any(context.flags.values())) == (3, False)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-def test_t_falls_towards_the_normal_quantile(alpha: Fraction) -> None:
-    several = [student_t(alpha, degrees) for degrees in (1, 2, 5, 20, 100, 10_000, 10**8)]
-    assert several == sorted(several, reverse=True)
-    assert several[-1] == pytest.approx(normal(alpha), rel=1e-6)
-    assert several[-1] > normal(alpha)
-
-
 @pytest.mark.parametrize(
     "alpha", [Fraction(0), Fraction(1), Fraction(-1, 20), Fraction(3, 2), Fraction(1, 10**21)]
 )
-def test_a_probability_that_is_none_or_too_small_is_refused(alpha: Fraction) -> None:
+def test_no_probability_a_tiny_one_and_no_degrees_of_freedom_are_refused(alpha: Fraction) -> None:
     for quantile in (normal, lambda alpha: student_t(alpha, 3)):
         with pytest.raises(StatsError, match="1e-20 or more, and below 1"):
             quantile(alpha)
-
-
-def test_no_degrees_of_freedom_are_refused() -> None:
     with pytest.raises(StatsError, match="1 degree of freedom"):
         student_t(Fraction(1, 20), 0)
 
@@ -160,52 +142,50 @@ def sum_of(*values: float) -> ExactSum:
     return result
 
 
-def test_of_nothing_the_sum_is_zero_and_the_rest_unknown() -> None:
-    nothing = ExactSum()
-    assert (nothing.count, nothing.total()) == (0, 0.0)
-    assert (nothing.mean(), nothing.variance(), nothing.std_dev()) == (None, None, None)
+SPREAD = [2, 4, 4, 4, 5, 5, 7, 9]
+"""Values of mean 5; the squared deviations are 9+1+1+1+0+0+4+16 = 32."""
 
 
-@pytest.mark.parametrize("ddof", [0, 1])
-def test_of_one_value_variance_and_deviation_are_zero(ddof: int) -> None:
-    one = sum_of(0.1)
-    assert (one.variance(ddof), one.std_dev(ddof)) == (0.0, 0.0)
+@pytest.mark.parametrize(
+    ("values", "ddof", "total", "mean", "variance", "std_dev"),
+    [
+        ([], 0, 0.0, None, None, None),
+        ([0.1], 0, 0.1, 0.1, 0.0, 0.0),
+        ([0.1], 1, 0.1, 0.1, 0.0, 0.0),
+        (SPREAD, 0, 40.0, 5.0, 32 / 8, 2.0),
+        (SPREAD, 1, 40.0, 5.0, 32 / 7, 2.138089935299395),
+        ([0.1] * 10, 0, 1.0, 0.1, 0.0, 0.0),
+        ([1.7e308] * 2, 0, inf, 1.7e308, 0.0, 0.0),
+        ([-1.7e308] * 2, 0, -inf, -1.7e308, 0.0, 0.0),
+        ([1e300, -1e300], 0, 0.0, 0.0, inf, 1e300),
+        ([1.7e308, -1.7e308], 1, 0.0, 0.0, inf, inf),
+        # 0 and 2u, with u = 2^-1074: the variance u^2 is below all floats.
+        ([0.0, 1e-323], 0, 1e-323, 5e-324, 0.0, 5e-324),
+        ([-0.0], 0, 0.0, 0.0, 0.0, 0.0),
+        ([-5e-324, 0.0, 0.0], 0, -5e-324, 0.0, 0.0, 0.0),
+    ],
+)
+def test_sum_mean_and_deviation_by_hand(
+    values: list[float],
+    ddof: int,
+    total: float,
+    mean: float | None,
+    variance: float | None,
+    std_dev: float | None,
+) -> None:
+    stored = sum_of(*values)
+    result = stored.total(), stored.mean(), stored.variance(ddof), stored.std_dev(ddof)
+    assert repr(result) == repr((total, mean, variance, std_dev))
 
 
-def test_population_and_sample_divide_by_n_and_n_minus_one() -> None:
-    # 2, 4, 4, 4, 5, 5, 7, 9: mean 5, squared deviations 9+1+1+1+0+0+4+16 = 32
-    values = sum_of(2, 4, 4, 4, 5, 5, 7, 9)
-    assert (values.variance(), values.std_dev()) == (32 / 8, 2.0)
-    assert (values.variance(ddof=1), values.std_dev(ddof=1)) == (32 / 7, 2.138089935299395)
-
-
-def test_equal_values_have_no_deviation_where_floats_would_show_one() -> None:
-    assert sum_of(*[0.1] * 10).std_dev() == 0.0
-    assert sum_of(*[0.1] * 10).total() == 1.0
-
-
-def test_cancelling_sums_lose_nothing() -> None:
+def test_cancelling_and_very_fine_values_lose_nothing() -> None:
     for order in itertools.permutations([1e300, 1.0, -1e300, 5e-324]):
         assert sum_of(*order).total() == 1.0
-
-
-def test_a_sum_beyond_the_floats_is_infinite_and_comes_back() -> None:
     huge = sum_of(1.7e308, 1.7e308)
-    assert (huge.total(), huge.mean(), huge.variance()) == (inf, 1.7e308, 0.0)
+    assert huge.total() == inf
     huge.add(-1.7e308)
     assert huge.total() == 1.7e308
-    assert sum_of(-1.7e308, -1.7e308).total() == -inf
-
-
-def test_a_variance_beyond_the_floats_is_infinite_but_its_root_is_not() -> None:
-    assert (sum_of(1e300, -1e300).variance(), sum_of(1e300, -1e300).std_dev()) == (inf, 1e300)
-    assert sum_of(1.7e308, -1.7e308).std_dev(ddof=1) == inf
-
-
-def test_the_smallest_floats_keep_their_deviation() -> None:
-    # 0 and 2u: mean u, deviation u, with u = 2^-1074; the variance u^2 is below all floats
-    tiny = sum_of(0.0, 1e-323)
-    assert (tiny.mean(), tiny.std_dev(), tiny.variance()) == (5e-324, 5e-324, 0.0)
+    assert sum_of(5e-324, 2.5e-7, 3.0, 0.1).total() == 3.10000025
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=80), st.integers(1, 10**6))
@@ -218,14 +198,7 @@ def test_a_sum_over_a_count_is_the_exact_ratio_rounded_once(values: list[float],
 
 
 def test_a_sum_over_a_count_is_infinite_with_an_infinite_value() -> None:
-    stored = Distribution()
-    stored.extend([1.0, inf])
-    assert stored.total_over(3) == inf
-
-
-def test_no_result_is_a_negative_zero() -> None:
-    assert repr(sum_of(-0.0).total()) == "0.0"
-    assert repr(sum_of(-5e-324, 0.0, 0.0).mean()) == "0.0"
+    assert Distribution.of([1.0, inf]).total_over(3) == inf
 
 
 @pytest.mark.parametrize("value", [inf, -inf, nan])
@@ -251,10 +224,6 @@ def test_a_hostile_value_that_left_costs_nothing_once_all_left() -> None:
     stored.remove(5e-324)
     stored.remove(1.0)
     assert (stored._shift, stored._scale, stored._sum, stored._squares) == (0, 1.0, 0, 0)
-
-
-def test_values_finer_than_any_scale_of_floats_are_exact_after_each_other() -> None:
-    assert sum_of(5e-324, 2.5e-7, 3.0, 0.1).total() == 3.10000025
 
 
 @pytest.mark.parametrize("bits", [1, 2, 53, 54, 107, 900])
@@ -373,139 +342,105 @@ def statistics_of_the_package() -> set[type[Any]]:
     return result
 
 
-def test_every_statistic_of_the_package_is_under_these_laws() -> None:
+def test_every_statistic_of_the_package_is_under_these_laws_and_keeps_no_dict() -> None:
     assert statistics_of_the_package() == {case.statistic for case in CASES}
+    assert not any(hasattr(case.statistic(), "__dict__") for case in CASES)
 
 
 @every_statistic
-def test_a_statistic_has_the_four_verbs_and_keeps_no_dict(case: Case) -> None:
-    assert all(callable(getattr(case.statistic, verb)) for verb in VERBS)
-    assert not hasattr(case.statistic(), "__dict__")
+@thorough
+@given(data=st.data())
+def test_after_every_single_change_it_equals_the_batch_computation(case: Case, data: st.DataObject) -> None:
+    items = data.draw(st.lists(case.item, max_size=12))
+    statistic = case.statistic()
+    assert says(statistic) == expected(case, [])
+    for end, item in enumerate(items, start=1):
+        case.add(statistic, item)
+        assert says(statistic) == expected(case, items[:end])
+    left = list(items)
+    for item in data.draw(st.permutations(items)):
+        case.remove(statistic, item)
+        left.pop(next(i for i, other in enumerate(left) if repr(other) == repr(item)))
+        assert says(statistic) == expected(case, left)
+    for item in items * 2:
+        case.add(statistic, item)
+    assert says(statistic) == expected(case, items * 2)
 
 
 @every_statistic
-def test_after_every_single_change_it_equals_the_batch_computation(case: Case) -> None:
-    @thorough
-    @given(st.lists(case.item, max_size=12), st.data())
-    def law(items: list[Any], data: st.DataObject) -> None:
-        statistic = case.statistic()
-        assert says(statistic) == expected(case, [])
-        for end, item in enumerate(items, start=1):
-            case.add(statistic, item)
-            assert says(statistic) == expected(case, items[:end])
-        left = list(items)
-        for item in data.draw(st.permutations(items)):
-            case.remove(statistic, item)
-            left.pop(next(i for i, other in enumerate(left) if repr(other) == repr(item)))
-            assert says(statistic) == expected(case, left)
-        for item in items * 2:
-            case.add(statistic, item)
-        assert says(statistic) == expected(case, items * 2)
-
-    law()
+@thorough
+@given(data=st.data())
+def test_what_is_added_in_any_order_and_removed_leaves_no_trace(case: Case, data: st.DataObject) -> None:
+    kept, passing = (data.draw(st.lists(case.item, max_size=15)) for _ in range(2))
+    statistic = case.of(data.draw(st.permutations(kept + passing)))
+    if data.draw(st.booleans()):
+        assert says(statistic) == expected(case, kept + passing)
+    for item in data.draw(st.permutations(passing)):
+        case.remove(statistic, item)
+    assert says(statistic) == expected(case, kept)
 
 
 @every_statistic
-def test_no_order_shows(case: Case) -> None:
-    @thorough
-    @given(st.lists(case.item, max_size=30), st.data())
-    def law(items: list[Any], data: st.DataObject) -> None:
-        shuffled = data.draw(st.permutations(items))
-        assert says(case.of(shuffled)) == says(case.of(items)) == expected(case, items)
-
-    law()
-
-
-@every_statistic
-def test_what_is_added_and_removed_again_leaves_no_trace(case: Case) -> None:
-    @thorough
-    @given(st.lists(case.item, max_size=15), st.lists(case.item, max_size=15), st.data())
-    def law(kept: list[Any], passing: list[Any], data: st.DataObject) -> None:
-        statistic = case.of(data.draw(st.permutations(kept + passing)))
-        if data.draw(st.booleans()):
-            says(statistic)
-        for item in data.draw(st.permutations(passing)):
-            case.remove(statistic, item)
-        assert says(statistic) == expected(case, kept)
-
-    law()
+@thorough
+@given(data=st.data())
+def test_parts_merge_to_the_whole_and_stay_as_they_are(case: Case, data: st.DataObject) -> None:
+    parts = data.draw(st.lists(st.lists(case.item, max_size=12), min_size=1, max_size=4))
+    whole = [item for part in parts for item in part]
+    statistics = [case.of(part) for part in parts]
+    at_once, one_by_one = case.statistic(), case.statistic()
+    at_once.merge(*statistics)
+    for statistic in reversed(statistics):
+        one_by_one.merge(statistic)
+    assert says(at_once) == says(one_by_one) == expected(case, whole)
+    assert [says(statistic) for statistic in statistics] == [expected(case, part) for part in parts]
+    for item in parts[0]:
+        case.remove(at_once, item)
+    assert says(at_once) == expected(case, [item for part in parts[1:] for item in part])
+    assert says(statistics[0]) == expected(case, parts[0])
 
 
 @every_statistic
-def test_parts_merge_to_the_whole_and_stay_as_they_are(case: Case) -> None:
-    @thorough
-    @given(st.lists(st.lists(case.item, max_size=12), min_size=1, max_size=4))
-    def law(parts: list[list[Any]]) -> None:
-        whole = [item for part in parts for item in part]
-        statistics = [case.of(part) for part in parts]
-        at_once, one_by_one = case.statistic(), case.statistic()
-        at_once.merge(*statistics)
-        for statistic in reversed(statistics):
-            one_by_one.merge(statistic)
-        assert says(at_once) == says(one_by_one) == expected(case, whole)
-        assert [says(statistic) for statistic in statistics] == [expected(case, part) for part in parts]
-        for item in parts[0]:
-            case.remove(at_once, item)
-        assert says(at_once) == expected(case, [item for part in parts[1:] for item in part])
-        assert says(statistics[0]) == expected(case, parts[0])
-
-    law()
+@thorough
+@given(data=st.data())
+def test_what_was_merged_can_be_taken_back_at_once(case: Case, data: st.DataObject) -> None:
+    kept = data.draw(st.lists(case.item, max_size=14))
+    parts = data.draw(st.lists(st.lists(case.item, max_size=12), max_size=3))
+    statistic, statistics = case.of(kept), [case.of(part) for part in parts]
+    statistic.merge(*statistics)
+    statistic.unmerge(*statistics)
+    assert says(statistic) == expected(case, kept)
+    for part in statistics:
+        statistic.merge(part)
+    for part in statistics:
+        statistic.unmerge(part)
+    assert says(statistic) == expected(case, kept)
+    assert [says(part) for part in statistics] == [expected(case, part) for part in parts]
 
 
 @every_statistic
-def test_what_was_merged_can_be_taken_back_at_once(case: Case) -> None:
-    @thorough
-    @given(st.lists(case.item, max_size=14), st.lists(st.lists(case.item, max_size=12), max_size=3))
-    def law(kept: list[Any], parts: list[list[Any]]) -> None:
-        statistic, statistics = case.of(kept), [case.of(part) for part in parts]
-        statistic.merge(*statistics)
-        statistic.unmerge(*statistics)
-        assert says(statistic) == expected(case, kept)
-        for part in statistics:
-            statistic.merge(part)
-        for part in statistics:
-            statistic.unmerge(part)
-        assert says(statistic) == expected(case, kept)
-        assert [says(part) for part in statistics] == [expected(case, part) for part in parts]
-
-    law()
-
-
-@every_statistic
-def test_taking_back_what_was_never_merged_is_an_error_and_changes_nothing(case: Case) -> None:
-    stored = case.of([case.known])
-    before = says(stored)
-    for times in (1, 40):
-        for strangers in ([case.stranger] * times, [case.known, *[case.stranger] * times], [case.known] * 2):
-            with pytest.raises(StatsError, match="does not hold"):
-                stored.unmerge(case.of(strangers))
-            assert says(stored) == before
-
-
-@every_statistic
-def test_merged_with_itself_it_counts_twice(case: Case) -> None:
-    @thorough
-    @given(st.lists(case.item, max_size=12))
-    def law(items: list[Any]) -> None:
-        statistic = case.of(items)
-        statistic.merge(statistic)
-        assert says(statistic) == expected(case, items * 2)
-        statistic.merge(statistic, statistic)
-        assert says(statistic) == expected(case, items * 6)
-
-    law()
+@thorough
+@given(data=st.data())
+def test_merged_with_itself_it_counts_twice(case: Case, data: st.DataObject) -> None:
+    items = data.draw(st.lists(case.item, max_size=12))
+    statistic = case.of(items)
+    statistic.merge(statistic)
+    assert says(statistic) == expected(case, items * 2)
+    statistic.merge(statistic, statistic)
+    assert says(statistic) == expected(case, items * 6)
 
 
 @every_statistic
 def test_taking_out_what_is_not_there_is_an_error_and_changes_nothing(case: Case) -> None:
-    statistic = case.statistic()
-    with pytest.raises(StatsError, match=r"does not hold .* remove exactly what was added"):
-        case.remove(statistic, case.stranger)
-    assert says(statistic) == expected(case, [])
-    case.add(statistic, case.known)
-    with pytest.raises(StatsError, match="does not hold"):
-        case.remove(statistic, case.stranger)
-    assert says(statistic) == expected(case, [case.known])
+    for held in ([], [case.known]):
+        stored = case.of(held)
+        with pytest.raises(StatsError, match=r"does not hold .* remove exactly what was added"):
+            case.remove(stored, case.stranger)
+        assert says(stored) == expected(case, held)
+    for times in (1, 40):
+        for strangers in ([case.stranger] * times, [case.known, *[case.stranger] * times], [case.known] * 2):
+            with pytest.raises(StatsError, match="does not hold"):
+                stored.unmerge(case.of(strangers))
+            assert says(stored) == expected(case, [case.known])
 
 
 # -----------------------------------------------------------------------------
@@ -522,8 +457,8 @@ def test_it_is_both_tails_of_the_fair_binomial_rounded_once(pairs: int) -> None:
 
 @pytest.mark.parametrize(
     ("fewer", "more", "published"),
-    [(1, 8, "0.0391"), (6, 16, "0.052479"), (2, 9, "0.06543"), (8, 40, "3.305e-06")],
-    ids=["Conover 1999", "Cavo 2012", "Fay 2010", "pingouin"],
+    [(1, 8, "0.0391"), (6, 16, "0.052479"), (2, 9, "0.06543"), (8, 40, "3.305e-06"), (86, 150, "3.72e-05")],
+    ids=["Conover 1999", "Cavo 2012", "Fay 2010", "pingouin", "Agresti 1990"],
 )
 def test_the_exact_p_values_of_mcnemar_are_the_published_ones(fewer: int, more: int, published: str) -> None:
     """Pairs that differ, and the exact p-value as printed by others (inference 7 and 9):
@@ -533,21 +468,12 @@ def test_the_exact_p_values_of_mcnemar_are_the_published_ones(fewer: int, more: 
       chapter 8: as tested by their R package contingencytables;
     - Fay, "Two-sided exact tests and matching confidence intervals for discrete data", R Journal 2(1), 2010:
       the example of the vignette exactMcNemar of exact2x2;
-    - pingouin.chi2_mcnemar, the example of its documentation.
+    - pingouin.chi2_mcnemar, the example of its documentation;
+    - Agresti, Categorical Data Analysis, 1990, p. 350: 150 turned away, 86 turned to. The exact value is
+      worked out here; the published approximate one is 3.099e-05 (Penn State, STAT 504).
     """
     digits = len(published.partition("e")[0].lstrip("0.").replace(".", ""))
     assert float(f"{sign_test(fewer, more):.{digits - 1}e}") == float(published)
-
-
-def test_approval_ratings_fall_by_the_exact_test_as_by_mcnemars_own() -> None:
-    """Agresti, Categorical Data Analysis, 1990, p. 350: 150 turned away, 86 turned to; chi^2 = 17.36 there.
-
-    The exact value is worked out here. The published approximate one is 3.099e-05 (Penn State, STAT 504).
-    """
-    assert round((150 - 86) ** 2 / (150 + 86), 2) == 17.36
-    tail = Fraction(2 * sum(comb(236, number) for number in range(87)), 2**236)
-    assert sign_test(86, 150) == float(tail)
-    assert float(f"{sign_test(86, 150):.2e}") == 3.72e-05
 
 
 def test_very_many_pairs_neither_overflow_nor_vanish() -> None:

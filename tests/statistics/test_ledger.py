@@ -104,9 +104,7 @@ def best_stop(pairs: int, chances: Sequence[float], value: Callable[[Sequence[Pa
 
 @pytest.mark.parametrize("ties", [0.0, 0.4])
 @pytest.mark.parametrize("pairs", [1, 2, 4, 6])
-def test_the_evidence_is_an_e_value_at_any_stopping_time_and_order_of_arrival(
-    pairs: int, ties: float
-) -> None:
+def test_the_evidence_is_an_e_value_at_any_stopping_time_and_order(pairs: int, ties: float) -> None:
     """Inference 8a: under the null its mean is at most 1, by any rule when to look."""
     chances = ((1 - ties) / 2, (1 - ties) / 2, ties)
     best = best_stop(pairs, chances, lambda known: evidence_better(known, known, pairs))
@@ -179,18 +177,3 @@ def test_against_a_baseline_there_are_as_many_hypotheses_as_candidates() -> None
     evidence = {("a", "base"): 61.0, ("b", "base"): 41.0, ("c", "base"): 19.0}
     assert drops(evidence, ["a", "b", "c", "base"], 3) == [("a", "base"), ("b", "base")]
     assert drops(evidence | {("a", "base"): 59.0}, ["a", "b", "c", "base"], 3) == []
-
-
-def test_equal_candidates_are_dropped_as_seldom_as_promised() -> None:
-    """Three equal candidates at 30 tasks. One level for each direction would drop too often."""
-    dropped = alone = 0
-    chance, races, tasks = Random(6), 2_000, 30
-    for _ in range(races):
-        rows = [[chance.random() < 0.5 for _ in range(3)] for _ in range(tasks)]
-        evidence = {
-            (a, b): evidence_worse([Pair(row[int(a)], row[int(b)]) for row in rows], tasks)
-            for a, b in permutations("012", 2)
-        }
-        dropped += bool(drops(evidence, "012", 6))
-        alone += bool(drops(evidence, "012", 1))
-    assert dropped / races <= 0.05 < alone / races

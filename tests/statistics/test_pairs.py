@@ -1,4 +1,4 @@
-"""Two agents on the same tasks: published values, the guarantee at any look, and unknown pairs."""
+"""Two agents on the same tasks: published values, guarantees at any look, unknown pairs, sets of trials."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import product
-from math import comb, inf
+from math import comb, inf, sqrt
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.statistics.exact import StatsError
+from streamer.statistics.exact import StatsError, student_t
 from streamer.statistics.final import ALPHA, highest, lowest
 from streamer.statistics.pairs import (
     Attempts,
@@ -21,11 +21,13 @@ from streamer.statistics.pairs import (
     FinalDifference,
     GateVerdict,
     Pair,
+    PairedTask,
     e_value,
     evidence_worse,
     final_difference,
     least_losses_at_end,
     no_further_behind,
+    paired,
     places,
     places_at_end,
 )
@@ -39,7 +41,7 @@ SIDE = st.sampled_from([True, False, None])
     ("wins", "ties", "losses", "low", "high"),
     [(2, 30, 13, -39, 1), (4, 40, 16, -31, -1), (10, 60, 10, -6, 6)],
 )
-def test_one_prefix_of_two_colours_gives_the_published_ends(
+def test_one_prefix_of_two_colours_is_as_published(
     wins: int, ties: int, losses: int, low: int, high: int
 ) -> None:
     seen, half = wins + ties + losses, ALPHA / 2
@@ -84,19 +86,6 @@ def test_evidence_of_many_losses_is_a_number_that_json_can_write() -> None:
     assert e_value(10**9, 3) == pytest.approx(1e-9)
 
 
-def test_a_fair_coin_ever_reaches_twenty_in_at_most_five_percent() -> None:
-    alive, rejected = {0: Fraction(1)}, Fraction()
-    for tosses in range(1, 121):
-        following: dict[int, Fraction] = {}
-        for losses, share in alive.items():
-            for more in (losses, losses + 1):
-                following[more] = following.get(more, Fraction()) + share / 2
-        for losses in [stored for stored in following if e_value(tosses - stored, stored) >= 1 / ALPHA]:
-            rejected += following.pop(losses)
-        alive = following
-    assert Fraction(1, 100) < rejected <= ALPHA
-
-
 @pytest.mark.parametrize("alpha", [ALPHA, Fraction(1, 2), Fraction(4, 5)], ids=str)
 def test_of_every_small_plan_few_orders_ever_miss_the_final_difference(alpha: Fraction) -> None:
     """Section 7, exhaustive: every order of wins, ties and losses, every look, up to six pairs.
@@ -118,9 +107,7 @@ def test_of_every_small_plan_few_orders_ever_miss_the_final_difference(alpha: Fr
 
 @pytest.mark.parametrize("planned", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("alpha", [ALPHA, Fraction(4, 5)], ids=str)
-def test_the_final_difference_is_that_of_its_definition_for_every_small_plan(
-    planned: int, alpha: Fraction
-) -> None:
+def test_the_final_difference_is_as_defined_for_every_small_plan(planned: int, alpha: Fraction) -> None:
     """Sections 5 and 7, by a full scan of integers, for everything that may be known of each pair.
 
     At an alpha of 4/5 even five pairs rule much out, and some of them leave nothing possible.
@@ -173,7 +160,7 @@ def _possible_by_definition(planned: int, seen: int, passed: int, alpha: Fractio
         (Pair(None, None), None, None),
     ],
 )
-def test_an_unknown_pair_may_become_what_its_known_side_allows(
+def test_an_unknown_pair_may_be_what_its_known_side_allows(
     pair: Pair, won: bool | None, lost: bool | None
 ) -> None:
     assert (pair.won(), pair.lost()) == (won, lost)
@@ -215,36 +202,6 @@ def test_a_gate_takes_its_margin_exactly() -> None:
     assert no_further_behind(FinalDifference(-3, 9, 100).ends(), margin) is GateVerdict.UNDECIDED
     assert no_further_behind(FinalDifference(-9, -2, 100).ends(), margin) is GateVerdict.UNDECIDED
     assert no_further_behind(FinalDifference(-9, -3, 100).ends(), margin) is GateVerdict.FAIL
-
-
-@pytest.mark.parametrize("planned", [*range(1, 13), 16])
-def test_the_difference_misses_at_any_look_in_at_most_five_percent_of_all_orders(planned: int) -> None:
-    """Exact, for every mixture of wins, ties and losses. With so few pairs each of them is a prefix.
-
-    The difference can miss only once the wins or the losses have missed.
-    """
-    for wins in range(planned + 1):
-        for losses in range(planned + 1 - wins):
-            orders = comb(planned, wins) * comb(planned - wins, losses)
-            assert orders - _orders_never_missed(planned, wins, losses) <= ALPHA * orders
-
-
-def _orders_never_missed(planned: int, wins: int, losses: int) -> int:
-    """Orders in which every prefix leaves the true wins and the true losses possible."""
-    alive = {(0, 0): 1}
-    for seen in range(1, planned + 1):
-        following: Counter[tuple[int, int]] = Counter()
-        for (won, lost), orders in alive.items():
-            for state in ((won + 1, lost), (won, lost + 1), (won, lost)):
-                following[state] += orders
-        alive = {
-            (won, lost): orders
-            for (won, lost), orders in following.items()
-            if seen - won - lost <= planned - wins - losses
-            and lowest(planned, seen, won, ALPHA / 2) <= wins <= highest(planned, seen, won, ALPHA / 2)
-            and lowest(planned, seen, lost, ALPHA / 2) <= losses <= highest(planned, seen, lost, ALPHA / 2)
-        }
-    return alive.get((wins, losses), 0)
 
 
 # -----------------------------------------------------------------------------
@@ -304,34 +261,33 @@ def tasks(*trials: Attempts) -> dict[str, list[Attempts]]:
     return {f"t{number}": [one] for number, one in enumerate(trials)}
 
 
-@pytest.mark.parametrize(("differing", "told_apart"), [(6, False), (7, True)])
-def test_two_agents_are_told_apart_from_seven_tasks_that_differ_one_way(
-    differing: int, told_apart: bool
-) -> None:
-    """Ranks at the end have half of .05, and two directions a half of that: 2^-6 is above, and 2^-7 below."""
-    same = [PASSED, FAILED] * 3
-    result = places_at_end(
-        {"a": tasks(*same, *[PASSED] * differing), "b": tasks(*same, *[FAILED] * differing)}
-    )
-    assert result == (TOLD_APART if told_apart else NOT_TOLD_APART)
-
-
-def test_an_unknown_trial_counts_against_both_claims() -> None:
-    """Seven sure losses with one task that may yet be a win: p = 9/256 = .035."""
-    agents = {"a": tasks(*[PASSED] * 7, FAILED), "b": tasks(*[FAILED] * 7, UNKNOWN)}
-    assert places_at_end(agents) == {"a": (1, 2), "b": (1, 2)}
-    agents["b"]["t7"] = [FAILED]
-    assert places_at_end(agents) == {"a": (1, 1), "b": (2, 2)}
-
-
-def test_agents_without_a_common_task_are_never_told_apart() -> None:
-    quarantined = {"a": {f"a{n}": [PASSED] for n in range(20)}, "b": {f"b{n}": [FAILED] for n in range(20)}}
-    assert places_at_end(quarantined) == {"a": (1, 2), "b": (1, 2)}
-    assert places_at_end({}) == {}
-    assert places_at_end({"a": tasks(PASSED)}) == {"a": (1, 1)}
-
-
 TOLD_APART, NOT_TOLD_APART = {"a": (1, 1), "b": (2, 2)}, {"a": (1, 2), "b": (1, 2)}
+SAME = [PASSED, FAILED] * 3
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (tasks(*SAME, *[PASSED] * 6), tasks(*SAME, *[FAILED] * 6), NOT_TOLD_APART),
+        (tasks(*SAME, *[PASSED] * 7), tasks(*SAME, *[FAILED] * 7), TOLD_APART),
+        (tasks(*[PASSED] * 7, FAILED), tasks(*[FAILED] * 7, UNKNOWN), NOT_TOLD_APART),
+        (tasks(*[PASSED] * 7, FAILED), tasks(*[FAILED] * 8), TOLD_APART),
+        (tasks(*[PASSED] * 20), {f"b{n}": [FAILED] for n in range(20)}, NOT_TOLD_APART),
+    ],
+    ids=["six", "seven", "a win is possible", "a win is not possible", "no common task"],
+)
+def test_two_agents_are_told_apart_from_seven_common_tasks_that_differ_one_way(
+    a: dict[str, list[Attempts]], b: dict[str, list[Attempts]], expected: dict[str, tuple[int, int]]
+) -> None:
+    """Ranks at the end have half of .05, and two directions a half of that: 2^-6 is above, and 2^-7 below.
+
+    With a task that may yet be a win, seven sure losses have p = 9/256 = .035.
+    """
+    assert places_at_end({"a": a, "b": b}) == expected
+
+
+def test_places_of_no_agent_and_of_one() -> None:
+    assert (places_at_end({}), places_at_end({"a": tasks(PASSED)})) == ({}, {"a": (1, 1)})
 
 
 @pytest.mark.parametrize(
@@ -370,3 +326,177 @@ def test_equal_agents_with_unequal_attempts_keep_all_places(runs: tuple[list[int
         places_at_end({"a": agent(runs[0]), "b": agent(runs[1])}) != NOT_TOLD_APART for _ in range(boards)
     )
     assert wrong <= boards * 0.05
+
+
+# -----------------------------------------------------------------------------
+# Two sets of trials at the same tasks: published p-values, differences by hand, what open tasks allow.
+
+
+WON, LOST, TIE = PairedTask(PASSED, FAILED), PairedTask(FAILED, PASSED), PairedTask(PASSED, PASSED)
+
+
+@st.composite
+def attempts(draw: st.DrawFn) -> Attempts:
+    """Three planned trials, some of them unknown."""
+    known = draw(st.integers(0, 3))
+    return Attempts(known, draw(st.integers(0, known)), 3 - known)
+
+
+@pytest.mark.parametrize(
+    ("fewer", "more", "p"),
+    [(18, 18, 1.000), (33, 31, 0.901), (37, 31, 0.545), (26, 25, 1.000), (31, 28, 0.795)],
+)
+def test_at_the_end_the_published_p_values_come_out(fewer: int, more: int, p: float) -> None:
+    """McNemar's exact test; SWE-bench/experiments#466."""
+    result = paired([WON] * fewer + [LOST] * more + [TIE] * 9)
+    assert result.p_value is not None
+    assert round(result.p_value, 3) == p
+    assert (result.ahead, result.behind, result.equal, result.open) == (fewer, more, 9, 0)
+
+
+def by_hand(tasks: list[tuple[int, int, int, int]]) -> tuple[float, float]:
+    """Section 7's interval in plain floats, of (trials, passes, their trials, their passes) by task."""
+
+    def wilson(trials: list[int], passes: list[int]) -> tuple[float, float, float]:
+        many, count = len(trials), sum(trials)
+        rate = sum(passes) / count
+        spread = sum((c - n * rate) ** 2 for n, c in zip(trials, passes, strict=True))
+        variance = many / (many - 1) * spread / count**2
+        worth: float = many if rate in (0, 1) else count
+        if 0 < rate < 1 and variance > 0:
+            worth = min(count, rate * (1 - rate) / variance)
+        quantile = float(student_t(ALPHA, many - 1))
+        middle = (rate + quantile**2 / (2 * worth)) / (1 + quantile**2 / worth)
+        half = sqrt(rate * (1 - rate) / worth + quantile**2 / (4 * worth**2)) * quantile
+        half /= 1 + quantile**2 / worth
+        return rate, middle - half, middle + half
+
+    ours, passed, theirs, other = map(list, zip(*tasks, strict=True))
+    (p1, l1, u1), (p2, l2, u2) = wilson(ours, passed), wilson(theirs, other)
+    u = [a - n * p1 for n, a, _, _ in tasks]
+    v = [b - k * p2 for _, _, k, b in tasks]
+    m2 = sum(ours) / len(tasks) * sum(theirs) / len(tasks)
+    c = sum(x * y for x, y in zip(u, v, strict=True)) / m2
+    c = max(0.0, c - 0.5) if c > 0 else c
+    varies = sqrt(sum(x * x for x in u) * sum(y * y for y in v))
+    r = c * m2 / varies if varies else 0.0
+    low = (p1 - l1) ** 2 - 2 * r * (p1 - l1) * (u2 - p2) + (u2 - p2) ** 2
+    high = (u1 - p1) ** 2 - 2 * r * (u1 - p1) * (p2 - l2) + (p2 - l2) ** 2
+    return p1 - p2 - sqrt(max(0.0, low)), p1 - p2 + sqrt(max(0.0, high))
+
+
+SIDES = st.integers(1, 6).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
+
+
+@examples(200)
+@given(st.lists(st.tuples(SIDES, SIDES), min_size=5, max_size=30))
+def test_the_interval_is_as_section_7_by_hand(tasks: list[tuple[tuple[int, int], tuple[int, int]]]) -> None:
+    result = paired([PairedTask(Attempts(*ours), Attempts(*theirs)) for ours, theirs in tasks]).interval
+    assert result == pytest.approx(by_hand([(*ours, *theirs) for ours, theirs in tasks]), abs=1e-9)
+
+
+def test_the_interval_needs_five_tasks_and_never_collapses() -> None:
+    """Two tasks had [100, 100] once."""
+    assert paired([WON] * 4).interval is None
+    five = paired([WON] * 5).interval
+    assert five is not None
+    assert five.low == pytest.approx(1 - sqrt(2) * (1 - rate_low(5)))
+    assert five.high == 1.0
+    ties = paired([TIE] * 50).interval
+    assert ties is not None
+    assert ties.low < 0 < ties.high
+
+
+def rate_low(tasks: int) -> float:
+    """The lower end of section 6 where every task was passed."""
+    square = float(student_t(ALPHA, tasks - 1)) ** 2
+    return tasks / (tasks + square)
+
+
+def test_unequal_attempts_have_an_interval() -> None:
+    """47 of 80 against 77 of 400: five attempts at each of the same 80 tasks."""
+    theirs = [1] * 77 + [0] * 3
+    sides = [PairedTask(Attempts(1, n < 47), Attempts(5, theirs[n])) for n in range(80)]
+    result = paired(sides)
+    assert result.difference == 47 / 80 - 77 / 400
+    assert result.interval is not None
+    assert result.interval.low > 0.25
+    assert (result.p_value, result.uneven) == (None, 80)
+    ones = [PairedTask(ours, Attempts(1, n % 5 == 0)) for n, (ours, _) in enumerate(sides)]
+    tested = paired(sides, tested=ones)
+    assert (tested.interval, tested.p_value) == (result.interval, paired(ones).p_value)
+
+
+@pytest.mark.parametrize(
+    "done", [[WON] * 20 + [LOST] * 2 + [TIE] * 10, [PairedTask(FAILED, FAILED)] * 3 + [TIE]], ids=["33", "5"]
+)
+def test_missing_trials_widen_interval_and_p_value_and_no_more(done: list[PairedTask]) -> None:
+    """With five tasks, the upper end is .44 if the missing trial fails, but .39 if it passes."""
+    unknown = paired([*done, PairedTask(UNKNOWN, PASSED)], over=True)
+    ends = [paired([*done, end]) for end in (LOST, TIE)]
+    lows, highs = zip(*(one.interval for one in ends if one.interval), strict=True)
+    assert unknown.interval == (min(lows), max(highs))
+    assert unknown.p_value == max(one.p_value or 0 for one in ends)
+    assert paired([*done, PairedTask(UNKNOWN, PASSED)]).interval is None
+
+
+def test_with_several_attempts_signs_and_means_may_disagree() -> None:
+    """Two tasks are won by one of three attempts each, one task is lost by all three."""
+    narrow = PairedTask(Attempts(3, 1), Attempts(3, 0))
+    result = paired([narrow, narrow, PairedTask(Attempts(3, 0), Attempts(3, 3))])
+    assert (result.ahead, result.behind) == (2, 1)
+    assert result.difference == pytest.approx(-1 / 9)
+    assert not result.agrees
+    assert paired([narrow, narrow]).agrees
+
+
+def test_the_sign_test_leaves_out_tasks_with_unequal_attempts() -> None:
+    uneven = PairedTask(Attempts(5, 5), Attempts(1, 0))
+    mixed = paired([WON] * 6 + [uneven] * 20 + [PairedTask(Attempts(1, 1), Attempts(0, 0, 2))])
+    assert (mixed.ahead, mixed.behind, mixed.equal, mixed.open, mixed.uneven) == (6, 0, 0, 0, 21)
+    assert paired([WON] * 6 + [uneven] * 20).p_value == paired([WON] * 6).p_value == 2 / 64
+    assert paired([uneven] * 20).p_value is None, "nothing was tested"
+
+
+def test_nothing_in_common_and_an_incomplete_list_of_tasks_say_nothing_and_never_end() -> None:
+    nothing, incomplete = paired([]), paired([WON, LOST], complete=False)
+    assert (nothing.tasks, nothing.difference, nothing.interval) == (0, None, None)
+    for result in (nothing, incomplete):
+        assert (result.ended, result.reachable, result.p_value) == (False, None, None)
+
+
+@examples(200)
+@given(st.lists(st.builds(PairedTask, attempts(), attempts()), min_size=1, max_size=8), st.data())
+def test_results_only_narrow_what_is_reachable(pairs: list[PairedTask], data: st.DataObject) -> None:
+    def finished(side: Attempts) -> Attempts:
+        more = data.draw(st.integers(0, side.unknown))
+        passed = data.draw(st.integers(0, more))
+        return Attempts(side.known + more, side.passed + passed, side.unknown - more)
+
+    before = paired(pairs)
+    after = paired([PairedTask(finished(pair.ours), finished(pair.theirs)) for pair in pairs])
+    assert before.reachable is not None
+    assert after.reachable is not None
+    assert before.reachable[0] <= after.reachable[0] <= after.reachable[1] <= before.reachable[1]
+    assert before.open >= after.open
+
+
+@examples(100)
+@given(st.lists(st.builds(PairedTask, attempts(), attempts()), max_size=8))
+def test_the_other_side_of_sets_of_trials_sees_the_mirror_image(pairs: list[PairedTask]) -> None:
+    ours, theirs = paired(pairs), paired([PairedTask(theirs, ours) for ours, theirs in pairs])
+    assert (ours.ahead, ours.behind, ours.equal, ours.open) == (
+        theirs.behind,
+        theirs.ahead,
+        theirs.equal,
+        theirs.open,
+    )
+    assert ours.p_value == theirs.p_value
+    assert (ours.difference and -ours.difference) == pytest.approx(theirs.difference)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), list(product((PASSED, FAILED, UNKNOWN), repeat=2)))
+def test_a_task_with_one_attempt_is_a_pair(ours: Attempts, theirs: Attempts) -> None:
+    pair = PairedTask(ours, theirs)
+    can_win = {PASSED: True, FAILED: False, UNKNOWN: True}[ours] and theirs != PASSED
+    assert pair.won() is (True if (ours, theirs) == (PASSED, FAILED) else None if can_win else False)
