@@ -22,12 +22,8 @@ from streamer.schemas.wire import Reason, Record, decode, records_of_lines
 from tests.schemas.examples import FULL_PLAN, FULL_SCORE, FULL_START, FULL_TRIAL, GOOD_EVENTS, published
 
 RECORDED = Path(__file__).parent / "recorded"
-EVENTS, DIGESTS, SUMMARIES, MESSAGES = (
-    "events.ndjson",
-    "digests.json",
-    "summaries.ndjson.gz",
-    "messages.ndjson",
-)
+EVENTS, DIGESTS = "events.ndjson", "digests.json"
+SUMMARIES, MESSAGES = "summaries.ndjson.gz", "messages.ndjson"
 
 Event = dict[str, Any]
 
@@ -108,14 +104,8 @@ def _fields_alone() -> Iterator[Event]:
     for number, time in enumerate(TIMES):
         yield slot | {"task_id": f"time {number}", "finished_at": time}
     yield {"type": "run_finished", "run_id": "alone"}
-    yield {
-        "type": "run_finished",
-        "run_id": "alone",
-        "finished_at": TIMES[1],
-        "revision": 5,
-        "status": "done",
-        "more": 1,
-    }
+    end = {"type": "run_finished", "run_id": "alone", "finished_at": TIMES[1], "revision": 5}
+    yield end | {"status": "done", "more": 1}
 
 
 def _examples() -> Iterator[Event]:
@@ -133,26 +123,15 @@ def _a_tiered_run() -> Iterator[Event]:
         ("t1", "t2"), (1, 2), ("claude-code", "codex", None), ("T0", "T1"), ("00", "01")
     )
     for number, (task, attempt, agent, tier, subtest) in enumerate(places):
+        model = "anthropic/claude-sonnet-4-20250514" if agent == "claude-code" else "gpt-5"
         yield (
             run
-            | {
-                "type": "trial_result",
-                "task_id": task,
-                "attempt": attempt,
-                "agent": agent,
-                "model": "anthropic/claude-sonnet-4-20250514" if agent == "claude-code" else "gpt-5",
-                "tier": tier,
-                "subtest": subtest,
-                "resolved": (True, False, None)[number % 3],
-                "failure_mode": ("unset", "agent_timeout")[number % 2],
-                "score": number % 11 / 10,
-                "input_tokens": 1_000 * number,
-                "output_tokens": 10 * number,
-                "cache_read_tokens": number,
-                "duration_seconds": 0.1 * number,
-                "finished_at": f"2026-01-31T09:30:{number:02}Z",
-                "trajectory_length": number,
-            }
+            | {"type": "trial_result", "task_id": task, "attempt": attempt, "agent": agent, "model": model}
+            | {"tier": tier, "subtest": subtest, "resolved": (True, False, None)[number % 3]}
+            | {"failure_mode": ("unset", "agent_timeout")[number % 2], "score": number % 11 / 10}
+            | {"input_tokens": 1_000 * number, "output_tokens": 10 * number, "cache_read_tokens": number}
+            | {"duration_seconds": 0.1 * number, "finished_at": f"2026-01-31T09:30:{number:02}Z"}
+            | {"trajectory_length": number}
             | ({"cost_usd": number / 7} if number % 4 else {})
         )
     yield run | {"type": "run_finished", "finished_at": TIMES[0], "status": "finished"}
@@ -162,22 +141,13 @@ def _formulacode() -> Iterator[Event]:
     """Trial groups with oracle and nop, speedups as ratios and as seconds, logs without speedups."""
     run = {"type": "trial_result", "run_id": "formulacode", "task_id": "repo-1"}
     seconds = {"agent_s": [0.5, 0.25, 1.0], "nop_s": 1.5, "oracle_s": [0.125, 0.25]}
-    ratios = {"agent/nop": 0.75, "oracle/nop": 0.5}
+    ratios, none = {"agent/nop": 0.75, "oracle/nop": 0.5}, {"agent/nop": "NaN", "oracle/nop": "Infinity"}
+    suite = {"a.time_x": ratios, "b.time_y": seconds, "c": none}
     tests = {"status": "ok", "passed": 9, "failed": 1, "error": 0, "skipped": 2, "total": 12}
     snapshot = {"status": "passed", "passed": 3, "failed": 0, "skipped": 0, "total": 3, "pass_to_fail": 0.0}
     for index, agent in enumerate(("nop", "oracle", "terminus", "openhands"), 1):
-        yield run | {
-            "agent": agent,
-            "model": "gpt-5" if index > 2 else None,
-            "agent_index": index,
-            "tests": tests,
-            "snapshot": snapshot,
-            "benchmarks": {
-                "a.time_x": ratios,
-                "b.time_y": seconds,
-                "c": {"agent/nop": "NaN", "oracle/nop": "Infinity"},
-            },
-        }
+        who = {"agent": agent, "model": "gpt-5" if index > 2 else None, "agent_index": index}
+        yield run | who | {"tests": tests, "snapshot": snapshot, "benchmarks": suite}
     alone = run | {"task_id": "repo-2", "agent": "terminus", "model": "gpt-5"}
     yield alone | {"benchmarks": {f"bench {number}": ratios for number in range(40)}, "tests": tests}
     yield alone | {"attempt": 2, "claimed": {"agent_advantage": -0.25, "per_level_agg_ratio": {"1": 1.5}}}

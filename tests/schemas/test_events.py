@@ -23,13 +23,11 @@ from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL
 from streamer.schemas.events import BOARD_METRICS, EVENT, AnyEvent, TrialResult, board_values
 from streamer.schemas.export import MESSAGES
 from streamer.schemas.wire import Reason, decode
-from tests.schemas.examples import FULL_TRIAL, GOOD_EVENTS
-from tests.schemas.examples import SLOT as SLOT_OF_EVENTS
+from tests.schemas.examples import FULL_TRIAL, SLOT
 from tests.schemas.recording import event_content
 from tests.support.builders import METRICS, a_formulacode_summary, an_agent_model_change
 from tests.support.examples import examples
 
-SLOT = {"type": "trial_result", "run_id": "r", "task_id": "t"}
 RATIO = {"agent/nop": 1.5, "oracle/nop": 2.5e-7}
 
 numbers = st.one_of(
@@ -42,17 +40,17 @@ entries = st.one_of(
     st.dictionaries(st.text(max_size=3), numbers, max_size=3),
     st.sampled_from([None, 1.0, []]),
 )
+advantages = st.fixed_dictionaries({"agent_advantage": numbers})
+listed: dict[str, list[Any]] = {
+    "tests": [None, {"status": "ok", "failed": 1, "more": 2}, {"status": "fine"}],
+    "cost_usd": [None, 1, 0.5, -1.0, 10**300, "1"],
+    "attempt": [1, 2.0, 2**40, "1"],
+    "finished_at": ["2026-01-31T09:30:00Z", "2026-01-31t11:30:00.1+02:00", "now"],
+    "type": ["trial_result", "run_started", "nothing"],
+}
+optional = {name: st.sampled_from(values) for name, values in listed.items()}
 others = st.fixed_dictionaries(
-    {},
-    optional={
-        "claimed": st.none() | st.fixed_dictionaries({"agent_advantage": numbers}),
-        "tests": st.sampled_from([None, {"status": "ok", "failed": 1, "more": 2}, {"status": "fine"}]),
-        "cost_usd": st.sampled_from([None, 1, 0.5, -1.0, 10**300, "1"]),
-        "attempt": st.sampled_from([1, 2.0, 2**40, "1"]),
-        "finished_at": st.sampled_from(["2026-01-31T09:30:00Z", "2026-01-31t11:30:00.1+02:00", "now"]),
-        "unknown": numbers,
-        "type": st.sampled_from(["trial_result", "run_started", "nothing"]),
-    },
+    {}, optional=optional | {"claimed": st.none() | advantages, "unknown": numbers}
 )
 
 
@@ -66,9 +64,8 @@ def the_long_way(value: bytes) -> Any:
 @examples(400)
 @given(st.dictionaries(st.text(max_size=5), entries, max_size=6) | st.sampled_from([None, [], 1.0]), others)
 def test_large_events_decode_as_if_they_were_small(benchmarks: object, fields: dict[str, Any]) -> None:
-    value = json.dumps(
-        SLOT | fields | {"benchmarks": benchmarks, "trial_name": "x" * 1024, "trial_id": "x" * 1024}
-    ).encode()
+    large = {"benchmarks": benchmarks, "trial_name": "x" * 1024, "trial_id": "x" * 1024}
+    value = json.dumps(SLOT | fields | large).encode()
     event, expected = decode(value), the_long_way(value)
     if isinstance(event, Reason):
         assert expected is Reason
@@ -100,16 +97,11 @@ def test_a_large_record_that_is_no_event_has_its_reason(value: bytes) -> None:
 # Every field says what it is, in which unit and range.
 
 
-UNITS = {
-    r"cost|_usd$": r"USD|US dollars",
-    r"_seconds$|duration": r"seconds",
-    r"_ms$": r"milliseconds",
-    r"_bytes$": r"bytes",
-    r"_percentage$": r"percent",
-    r"_tokens$": r"tokens",
-    r"_at$": r"UTC|RFC 3339|of the run",
-    r"_base64$": r"base64",
-}
+UNITS = (
+    {r"cost|_usd$": r"USD|US dollars", r"_seconds$|duration": r"seconds", r"_ms$": r"milliseconds"}
+    | {r"_bytes$": r"bytes", r"_percentage$": r"percent", r"_tokens$": r"tokens", r"_base64$": r"base64"}
+    | {r"_at$": r"UTC|RFC 3339|of the run"}
+)
 """Part of a field's name to what its description must say."""
 
 NO_NUMBER = {"cost_source"}
@@ -161,14 +153,6 @@ def read(event: dict[str, Any]) -> AnyEvent:
     return EVENT.validate_json(json.dumps(event))
 
 
-@pytest.mark.parametrize("event", GOOD_EVENTS.values(), ids=GOOD_EVENTS)
-def test_a_good_event_is_read_and_keeps_what_it_says(event: dict[str, Any]) -> None:
-    written = read(event).model_dump(mode="json", exclude_none=True)
-    rewritten = {"started_at", "finished_at", "tests", "snapshot"}
-    said = {k: v for k, v in event.items() if v is not None and k not in rewritten}
-    assert {k: written[k] for k in said} == said
-
-
 NOT_FINITE = ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"]
 
 
@@ -191,25 +175,25 @@ def test_a_number_that_is_not_finite_is_refused_wherever_it_stands(field: str, n
 
 def test_what_is_not_finite_travels_as_text_among_benchmarks() -> None:
     benchmarks = {"a": {"agent/nop": "NaN", "oracle/nop": "Infinity"}}
-    event = read(SLOT_OF_EVENTS | {"benchmarks": benchmarks})
+    event = read(SLOT | {"benchmarks": benchmarks})
     assert isinstance(event, TrialResult)
     assert event.benchmarks == benchmarks
     with pytest.raises(ValidationError, match=r"Entry 'good\\x1b' holds"):
-        read(SLOT_OF_EVENTS | {"benchmarks": {"good\x1b": math.nan}})
+        read(SLOT | {"benchmarks": {"good\x1b": math.nan}})
 
 
 @pytest.mark.parametrize("integer", [2**63, -(2**63) - 1, 10**300])
 def test_an_integer_beyond_64_bits_is_refused_in_free_json(integer: int) -> None:
     """Canonical JSON could not write it down."""
     with pytest.raises(ValidationError, match="64 bits"):
-        read(SLOT_OF_EVENTS | {"claimed": {"a": [integer]}})
+        read(SLOT | {"claimed": {"a": [integer]}})
 
 
 def test_10_000_benchmarks_are_checked_in_a_fraction_of_a_second() -> None:
     entries = {
         f"b{n}": {"agent/nop": n + 0.5, "oracle/nop": n + 0.25} for n in range(MAX_BENCHMARKS_PER_TRIAL)
     }
-    text = json.dumps(SLOT_OF_EVENTS | {"benchmarks": entries})
+    text = json.dumps(SLOT | {"benchmarks": entries})
     started = time.process_time()
     EVENT.validate_json(text)
     assert time.process_time() - started < 0.5
@@ -219,17 +203,13 @@ def test_10_000_benchmarks_are_checked_in_a_fraction_of_a_second() -> None:
 def test_no_id_holds_a_control_character(field: str) -> None:
     for code in (*range(0x20), *range(0x7F, 0xA0)):
         with pytest.raises(ValidationError):
-            read(SLOT_OF_EVENTS | {field: f"a{chr(code)}"})
+            read(SLOT | {field: f"a{chr(code)}"})
 
 
-def test_unknown_fields_are_kept_apart_where_they_can_be_counted() -> None:
-    event = read(SLOT_OF_EVENTS | {"colour": "red", "size": 3})
+def test_unknown_fields_are_kept_apart_and_an_event_cannot_be_changed() -> None:
+    event = read(SLOT | {"colour": "red", "size": 3})
     assert event.model_extra == {"colour": "red", "size": 3}
     assert "colour" not in event_content(event)
-
-
-def test_an_event_cannot_be_changed_once_it_is_built() -> None:
-    event = read(SLOT_OF_EVENTS)
     with pytest.raises(ValidationError, match="frozen"):
         event.run_id = "other"  # type: ignore[misc]
 
@@ -237,26 +217,20 @@ def test_an_event_cannot_be_changed_once_it_is_built() -> None:
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
 def test_a_time_that_utc_cannot_say_is_refused(text: str) -> None:
     with pytest.raises(ValidationError, match="years 1 to 9999"):
-        read(SLOT_OF_EVENTS | {"finished_at": text})
+        read(SLOT | {"finished_at": text})
 
 
-EQUAL_INSTANTS = [
-    "2026-01-31T09:30:00Z",
-    "2026-01-31T09:30:00.000Z",
-    "2026-01-31T09:30:00+00:00",
-    "2026-01-31T11:30:00+02:00",
-    "2026-01-30T23:30:00-10:00",
-    "2026-01-31t09:30:00z",
-    "2026-01-31 09:30:00Z",
-    datetime(2026, 1, 31, 11, 30, tzinfo=timezone(timedelta(hours=2))),
-]
+EQUAL_INSTANTS: list[str | datetime] = [f"2026-01-31T09:30:00{zone}" for zone in ("Z", ".000Z", "+00:00")]
+EQUAL_INSTANTS += ["2026-01-31T11:30:00+02:00", "2026-01-30T23:30:00-10:00"]
+EQUAL_INSTANTS += ["2026-01-31t09:30:00z", "2026-01-31 09:30:00Z"]
+EQUAL_INSTANTS += [datetime(2026, 1, 31, 11, 30, tzinfo=timezone(timedelta(hours=2)))]
 
 
 @pytest.mark.parametrize("time", EQUAL_INSTANTS, ids=str)
 def test_equal_instants_are_equal_content_from_json_and_from_python(time: str | datetime) -> None:
-    fields: dict[str, Any] = SLOT_OF_EVENTS | {"finished_at": time}
+    fields: dict[str, Any] = SLOT | {"finished_at": time}
     event = read(fields) if isinstance(time, str) else TrialResult(**fields)
-    assert event_content(event) == SLOT_OF_EVENTS | {"finished_at": "2026-01-31T09:30:00Z"}
+    assert event_content(event) == SLOT | {"finished_at": "2026-01-31T09:30:00Z"}
     assert isinstance(event, TrialResult)
     assert event.finished_at is not None
     assert isinstance(time, datetime) or event.finished_at.tzinfo is UTC
@@ -277,9 +251,9 @@ DEFAULTS = {
     ],
 )
 def test_what_means_the_same_is_the_same_content(fields: dict[str, Any], same: dict[str, Any]) -> None:
-    content = event_content(read(SLOT_OF_EVENTS | fields))
-    assert json.dumps(content) == json.dumps(event_content(read(SLOT_OF_EVENTS | same)))
-    assert fields is not DEFAULTS or content == SLOT_OF_EVENTS
+    content = event_content(read(SLOT | fields))
+    assert json.dumps(content) == json.dumps(event_content(read(SLOT | same)))
+    assert fields is not DEFAULTS or content == SLOT
 
 
 def test_what_differs_in_any_other_field_is_other_content() -> None:
@@ -300,12 +274,7 @@ def test_every_metric_is_found_in_a_summary_that_knows_everything_and_a_baseline
         "formulacode": a_formulacode_summary(mean_speedup=0.5, agent_advantage=0.5),
         **dict.fromkeys(("accuracy", "cost_of_pass", "mean_cost", "total_cost"), 0.5),
     }
-    values = [
-        board_values(change.summary or {})
-        for change in (
-            an_agent_model_change(**known),
-            an_agent_model_change(agent="nop", **known),
-            an_agent_model_change(accuracy=None),
-        )
-    ]
+    one, baseline = (an_agent_model_change(agent=agent, **known) for agent in ("claude", "nop"))
+    changes = (one, baseline, an_agent_model_change(accuracy=None))
+    values = [board_values(change.summary or {}) for change in changes]
     assert values == [dict.fromkeys(BOARD_METRICS, value) for value in (0.5, None, None)]
