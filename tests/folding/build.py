@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
+from itertools import permutations
 from typing import Any
 
 from streamer.folding.groups import FormulaCodeSums, GroupState
@@ -13,6 +15,7 @@ from streamer.folding.state import RunState
 from streamer.folding.summaries import FORMULACODE, NO_ERROR, Measured, Moment, Subject, computed
 from streamer.schemas.base import GroupId
 from streamer.schemas.events import EVENT, FormulaCodePayload, TrialResult
+from tests.support.events import Event, summarised
 
 AGENT, RUN = "agent_model run-1|terminus:gpt-5", "run run-1"
 TIER, WITHIN = "tier run-1|T0", "tier run-1|T0|terminus:gpt-5"
@@ -91,3 +94,21 @@ def formulacode_of(group: GroupState, agent: str) -> dict[str, Any]:
     """What a summary says of an agent:model with these trials, none of which is missing."""
     unmeasured = 0 if agent == "nop" else group.failures - group.formulacode.failures
     return formulacode_numbers(group.formulacode.plus(FormulaCodeSums(), unmeasured), group, agent)
+
+
+def shown(key: str, names: str, events: Sequence[Event]) -> tuple[Any, ...]:
+    """Fields of a summary by their paths (`names`, between blanks), the same in all orders of few events.
+
+    More than four are folded forwards and backwards.
+    """
+    orders: Iterable[Sequence[Event]] = permutations(events) if len(events) <= 4 else (events, events[::-1])
+    seen = []
+    for order in orders:
+        summary = summarised(order)[key]
+        seen.append(tuple(_at(summary, name.split(".")) for name in names.split()))
+    assert all(one == seen[0] for one in seen)
+    return seen[0]
+
+
+def _at(value: Any, path: list[str]) -> Any:
+    return _at(value[path[0]], path[1:]) if path else value

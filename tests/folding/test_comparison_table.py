@@ -8,11 +8,12 @@ from itertools import combinations, permutations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.schemas.base import MAX_PLANNED_ATTEMPTS, canonical_json
-from streamer.schemas.summaries import SUMMARY
+from streamer.folding import pairs
+from streamer.folding.fold import Pipeline
+from streamer.schemas.base import MAX_PLANNED_ATTEMPTS
 from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import (
     Attempts,
@@ -25,19 +26,20 @@ from streamer.statistics.pairs import (
     paired,
     places,
 )
-from tests.folding.build import AGENT, RUN, TIER, WITHIN
-from tests.folding.compared import AGENTS, END, ORDER, PLAN, TASKS, Event, ranks, the_comparison, trial
-from tests.support.events import (
-    a_deletion,
-    a_plan,
-    a_retraction,
-    a_start,
-    a_trial,
-    digests,
-    folded,
-    records,
-    summarised,
+from tests.folding.compared import (
+    AGENTS,
+    END,
+    ORDER,
+    PLAN,
+    TASKS,
+    Event,
+    compared,
+    ranks,
+    tasks_of,
+    the_comparison,
+    trial,
 )
+from tests.support.events import a_plan, a_start, records
 from tests.support.examples import examples
 
 outcomes = st.dictionaries(
@@ -54,7 +56,12 @@ def by_evidence(pairs: dict[tuple[str, str], list[Pair]]) -> Callable[[Fraction]
     ]
 
 
+ELEVEN_LOST = {(agent, task): agent != "c" for agent in AGENTS for task in ORDER[:11]}
+"""Six directions, half of alpha: evidence of 240 is needed, and eleven losses are 341."""
+
+
 @examples(60)
+@example(ELEVEN_LOST)
 @given(outcomes)
 def test_a_running_plan_gives_what_the_pure_functions_give(known: dict[tuple[str, str], bool]) -> None:
     first = {(agent, "t0"): False for agent in AGENTS}
@@ -86,14 +93,7 @@ def test_a_running_plan_gives_what_the_pure_functions_give(known: dict[tuple[str
         }
     if not result["ended"]:
         assert ranks(result) == places(AGENTS, by_evidence(pairs), ALPHA / 2)
-
-
-def test_an_agent_that_loses_eleven_in_a_row_is_last_while_the_run_goes_on() -> None:
-    """Six directions, half of alpha: evidence of 240 is needed, and eleven losses are 341."""
-    done = [trial(a, task, a != "c") for a in AGENTS for task in ORDER[:11]]
-    result = the_comparison([PLAN, *done])
-    assert ranks(result) == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
-    assert (result["ended"], result["planned"], result["rank_missing"]) == (False, 12, None)
+    assert known != ELEVEN_LOST or ranks(result) == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
 
 
 def test_prefixes_show_what_the_whole_plan_does_not_yet() -> None:
@@ -120,7 +120,14 @@ def made_apart(known: dict[tuple[str, str, int], bool], apart: set[str], **plan:
     return [PLAN | {"provenance": {"timeout": "600"}, "agent_models": ["a:m", "b:m"]} | plan, *done]
 
 
+ALL_BUT_ONE = {(agent, task, 1): agent == "a" for agent in "ab" for task in TASKS}
+"""One passes all tasks but the first, and the other none of them."""
+
+
 @examples(80)
+@example(ALL_BUT_ONE, set(TASKS[1:8]), False, False)
+@example(ALL_BUT_ONE, set(TASKS[1:8]), True, False)
+@example(ALL_BUT_ONE, set(TASKS[1:7]), True, False)
 @given(
     st.dictionaries(
         st.tuples(st.sampled_from("ab"), st.sampled_from(TASKS), st.sampled_from((1, 2))), st.booleans()
@@ -141,8 +148,11 @@ def test_a_pair_is_that_of_a_run_without_the_tasks_that_were_made_in_different_w
     result = the_comparison([*made_apart(known, apart, **plan), *end])
     [pair] = result["pairs"]
     total = len(both) if finished else 12
-    if 2 * (12 - len(left)) > total:
-        assert (pair["pairs"], pair["left_out"]) == (0, total)
+    if 2 * (12 - len(left)) > total:  # inference 10: then neither stands before the other
+        counts = [pair[name] for name in ("pairs", "wins", "ties", "losses", "unknown", "left_out", "final")]
+        assert counts == [0, 0, 0, 0, 0, total, None]
+        assert pair["evidence"] == {"better": 1.0, "worse": 1.0, "ahead": None}
+        assert ranks(result) == {"a": (1, 2), "b": (1, 2)}
         return
     without = {one: passed for one, passed in known.items() if one[1] in left}
     order = [task for task in ORDER if task in left]
@@ -178,19 +188,6 @@ def test_what_is_known_beyond_the_order_counts_also_where_a_task_is_left_out() -
         assert -5 <= pair["final"]["low"] <= pair["final"]["high"] <= -3
 
 
-def test_agents_are_not_compared_where_fewer_than_half_of_their_tasks_were_made_alike() -> None:
-    """Inference 10: then neither stands before the other, though one passes all and the other none."""
-    known = {(agent, task, 1): agent == "a" for agent in "ab" for task in TASKS}
-    for events in (made_apart(known, set(TASKS[:7])), [*made_apart(known, set(TASKS[:7])), END]):
-        result = the_comparison(events)
-        [pair] = result["pairs"]
-        counts = [pair[name] for name in ("pairs", "wins", "ties", "losses", "unknown", "left_out")]
-        assert counts == [0, 0, 0, 0, 0, 12]
-        assert pair["final"] is None
-        assert pair["evidence"] == {"better": 1.0, "worse": 1.0, "ahead": None}
-        assert ranks(result) == {"a": (1, 2), "b": (1, 2)}
-
-
 @pytest.mark.parametrize(
     "plan", [{"varies": ["timeout"]}, {"provenance": {"timeout": "1200 s"}}], ids=["declared", "one value"]
 )
@@ -221,7 +218,7 @@ def test_only_the_two_agents_that_differ_lose_their_pairs() -> None:
         ({"order_kind": "unknown", "order_history": [PLAN["run_id"]]}, "order_from_a_side"),
     ],
 )
-def test_an_order_of_pairs_may_be_any_but_one_of_a_sides_own_results(
+def test_an_order_of_pairs_may_not_follow_a_sides_own_results(
     order: dict[str, Any], missing: str | None
 ) -> None:
     """Codes of inference 5. Where tasks that b has failed before may come first, nine losses show nothing."""
@@ -359,150 +356,41 @@ def test_more_trials_than_planned_count_as_seen() -> None:
 
 
 # -----------------------------------------------------------------------------
-# What the summaries of groups and runs say, claim by claim.
+# The comparison as it is published: when there is one, what limits it, when it is taken.
 
 
-COSTS = [a_trial(cost_usd=2.0), a_trial(task_id="t2", cost_usd=4.0, resolved=False), a_trial(task_id="t3")]
+def test_baselines_and_single_agents_are_not_compared() -> None:
+    one = [PLAN, trial("a", "t1", passed=True), trial("nop", "t1", passed=False)]
+    assert compared(one) is None
+    assert tasks_of(one) == {"t1": {"a:m": [1, 1, 0]}}
+    with_planned = [a_plan(agent_models=["a:m", "b:m"], revision=7), *one]
+    assert [agent["agent"] for agent in the_comparison(with_planned)["agents"]] == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("events", "cost"),
-    [
-        (COSTS, 6.0),
-        (COSTS[1:], None),
-        (COSTS[2:], None),
-        ([a_trial(cost_usd=0.0)], 0.0),
-        (COSTS[1:2], "Infinity"),
-        ([a_trial(resolved=False)], "Infinity"),
-    ],
-    ids=["known", "unknown beside a failure", "unknown", "free", "no pass", "no pass at an unknown cost"],
-)
-def test_r14_cost_of_pass_of_a_group_is_known_cost_per_pass_at_a_known_cost(
-    events: list[Event], cost: float | str | None
-) -> None:
-    assert summarised(events)[AGENT]["cost_of_pass"] == cost
+def test_of_too_many_agents_or_trials_there_is_none_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [trial(f"a{number:02}", "t1", passed=True) for number in range(61)]
+    result = the_comparison([PLAN, *many])
+    assert (result["missing"], result["rank_missing"]) == ("too_many_agents",) * 2
+    assert (result["pairs"], len(result["agents"]), result["agents_total"]) == ([], 60, 61)
+    assert tasks_of([PLAN, *many]) == {}
+    assert len(the_comparison([PLAN, *many[1:]])["pairs"]) == 60 * 59 // 2
+    monkeypatch.setattr(pairs, "MOST_CELLS", 59)
+    assert the_comparison([PLAN, *many[1:]])["missing"] == "too_many_trials"
+    monkeypatch.setattr(pairs, "MOST_RANKED_TASKS", 11)
+    assert the_comparison([PLAN, *many[:2]])["rank_missing"] == "too_many_trials"
 
 
-def test_r23_of_two_bases_there_is_no_uplift_and_no_delta() -> None:
-    tiers = [
-        a_trial(tier="T0"),
-        a_trial(tier="T1", resolved=False),
-        a_trial(task_id="j", tier="T1", score=0.9),
-    ]
-    result = summarised(tiers)["tier run-1|T1"]
-    assert (result["tier_uplift"], result["tier_delta"]) == (None, None)
-
-
-REPEATED = [a_trial(attempt=n, tier="T0", resolved=n == 1) for n in (1, 2)]
-TWO_AGENTS = [*REPEATED, a_trial(agent="other", tier="T0", resolved=False)]
-
-
-@pytest.mark.parametrize(
-    ("events", "values"),
-    [
-        (REPEATED, {AGENT: 1.0, RUN: 1.0, TIER: 1.0}),
-        (TWO_AGENTS, {RUN: None, TIER: None, AGENT: 1.0, WITHIN: 1.0}),
-        ([*REPEATED, a_trial(tier="T1")], {RUN: None, AGENT: None, TIER: 1.0}),
-    ],
-    ids=["one agent in one tier", "agents", "tiers"],
-)
-def test_r11_there_is_no_pass_at_k_over_a_mixture_of_agents_or_tiers(
-    events: list[Event], values: dict[str, float | None]
-) -> None:
-    stored = summarised(events)
-    passes = {key: stored[key]["pass_at_k"] for key in values}
-    assert {key: of and of["2"]["value"] for key, of in passes.items()} == values
-
-
-def test_models_are_normalised_before_the_slot_is_formed() -> None:
-    _, result = folded([a_trial(model="@gpt-5"), a_trial(model="gpt-5")])
-    assert (result.counted, result.duplicates) == (1, 1)
-
-
-def test_grade_changes_are_news_once_and_silent_after_a_recovery() -> None:
-    pipeline, _ = folded([a_trial(resolved=False)])
-    assert pipeline.run("run-1").take_changes(notify=False).notifications == []
-    pipeline.fold(records([a_trial(resolved=True, revision=1)]))
-    [news] = pipeline.run("run-1").take_changes().notifications
-    assert b'"from_grade":"F"' in news.value
-    assert b'"to_grade":"A"' in news.value
-
-
-def test_totals_beyond_exact_integers_are_floats_and_stop_nothing() -> None:
-    events = [a_trial(task_id=f"t{n}", input_tokens=2**53) for n in range(1100)]
-    summary = summarised(events)[AGENT]
-    assert summary["tokens"]["input"] == 1100 * 2.0**53
-    SUMMARY.validate_json(canonical_json(summary), extra="forbid")
-
-
-# -----------------------------------------------------------------------------
-# One slot holds one result, and the greatest (revision, finished_at, fingerprint) wins (R17).
-
-
-def test_the_same_content_again_is_a_duplicate_whatever_its_revision() -> None:
-    _, result = folded([a_trial(), a_trial(revision=7), a_trial()])
-    assert (result.counted, result.duplicates) == (1, 2)
-
-
-def test_equal_instants_and_explicit_defaults_are_the_same_content() -> None:
-    ends = "2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00Z"
-    other, same = (a_trial(finished_at=end) for end in ends)
-    defaults = {"attempt": 1, "shard": "", "tier": None, "schema_version": 1}
-    _, result = folded([other, same | defaults])
-    assert (result.counted, result.duplicates) == (1, 1)
-
-
-def test_a_correction_replaces_and_the_loser_is_counted_not_averaged() -> None:
-    for order in permutations([a_trial(resolved=False, revision=1), a_trial(resolved=True, revision=2)]):
-        summary = summarised(order)[AGENT]
-        assert (summary["trials"], summary["resolved"], summary["superseded"]) == (1, 1, 1)
-        assert summary["conflicts"] == 0
-    alone = summarised([a_trial(resolved=True, revision=2)])[AGENT]
-    assert (alone["superseded"], alone["digest"]) == (0, summary["digest"]), "it is not digested"
-
-
-def test_of_equal_revisions_the_later_end_wins_and_no_end_is_lowest() -> None:
-    ends = [
-        a_trial(resolved=False),
-        a_trial(resolved=False, finished_at="2026-01-01T00:00:00Z", cost_usd=1.0),
-        a_trial(resolved=True, finished_at="2026-01-02T00:00:00Z"),
-    ]
-    for order in permutations(ends):
-        summary = summarised(order)[AGENT]
-        assert (summary["resolved"], summary["superseded"], summary["conflicts"]) == (1, 2, 0)
-
-
-def test_a_slot_decided_by_the_fingerprint_alone_is_a_conflict() -> None:
-    pair = [a_trial(cost_usd=1.0), a_trial(cost_usd=2.0)]
-    seen = [summarised(order)[AGENT] for order in permutations(pair)]
-    assert [summary["conflicts"] for summary in seen] == [1, 1]
-    assert seen[0]["digest"] == seen[1]["digest"]
-
-
-def test_a_retraction_is_a_floor_that_only_a_higher_revision_passes() -> None:
-    events = [a_trial(revision=3), a_retraction(revision=3)]
-    for order in permutations(events):
-        assert AGENT not in summarised(order)
-    for order in permutations([*events, a_trial(revision=4, cost_usd=1.0)]):
-        assert summarised(order)[AGENT]["trials"] == 1
-
-
-def test_a_deleted_run_is_gone_and_ignores_what_is_not_newer() -> None:
-    first, later = a_trial(), a_trial(revision=5, cost_usd=2.0)
-    events = [first, a_plan(tasks=3, attempts=1), a_deletion(revision=5), later]
-    for order in permutations(events):
-        assert digests(folded(order)[0]) == {}
-    assert summarised([*events, a_trial(revision=6)])[AGENT]["trials"] == 1
-
-
-def test_deleting_a_run_leaves_its_marker_page_and_tombstones_all_else() -> None:
-    pipeline, _ = folded([a_trial(tier="T0")], writer="w")
-    run = pipeline.run("run-1")
-    published = {change.key for change in run.take_changes().summaries}
-    assert {write.key for write in run.take_pages()} == {"run-1/w/1"}
-    pipeline.fold(records([a_deletion()]))
-    cut = run.take_changes()
-    assert {change.key for change in cut.summaries if change.value is None} == published
-    assert [trial.value for trial in cut.scored] == [None]
-    pages = [(write.key, write.value is None) for write in run.take_pages()]
-    assert pages == [("run-1/w/0", False), ("run-1/w/1", True)]
+def test_a_comparison_is_taken_where_it_is_wanted_and_only_if_it_differs() -> None:
+    pipeline = Pipeline()
+    *before, last = records([PLAN, trial("a", "t1", passed=True), trial("b", "t1", passed=False)])
+    run_id = "run-1"
+    pipeline.fold(before)
+    update = pipeline.run(run_id).take_changes(comparison=False)
+    assert update.tasks is None
+    assert all(change.kind != "comparison" for change in update.summaries)
+    pipeline.fold([last])
+    run = pipeline.run(run_id)
+    update = run.take_changes()
+    assert "comparison" in [change.kind for change in update.summaries]
+    assert update.tasks == run.comparisons.tasks_taken
+    assert (run.take_changes().summaries, run.take_changes().tasks) == ([], None)

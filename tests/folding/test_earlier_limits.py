@@ -245,9 +245,7 @@ def withdrawn_after_recovery(writes: Iterable[PageWrite]) -> set[str]:
     ("event", "withdrawn"), [(a_retraction(task_id="t1"), {"t1"}), (a_deletion(), {"t0", "t1", "t2"})]
 )
 @pytest.mark.parametrize("order", [1, -1])
-def test_who_recovers_withdraws_the_scored_trials_that_may_still_stand(
-    event: Event, withdrawn: set[str], order: int
-) -> None:
+def test_who_recovers_withdraws_what_may_still_stand(event: Event, withdrawn: set[str], order: int) -> None:
     pipeline, _ = folded(SOME, writer="w")
     before = {page.key: page for page in pipeline.run("run-1").take_pages()}
     pipeline.fold(records([event]))

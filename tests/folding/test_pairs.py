@@ -1,77 +1,101 @@
-"""One side of a gate: which trials it has, and in which order."""
+"""One side of a gate: its trials and their order; and two agents matched trial by trial."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from hashlib import sha256
+from itertools import combinations
+from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from streamer.folding.pairs import by_place
+from streamer.folding.pairs import Contestant, by_place
+from streamer.folding.pairs.contest import Matched, Unmatched
+from streamer.schemas.base import GroupId
 from streamer.statistics.final import FinalMissing
-from streamer.statistics.pairs import Attempts, Ends, Pairing
+from streamer.statistics.pairs import Attempts, Ends, Pair, PairedTask, Pairing, final_difference
+from tests.folding import compared
 from tests.folding.compared import END, tasks_of, the_comparison
 from tests.folding.compared import trial as trial_of_tasks
-from tests.folding.matched import ORDER, TASKS, side, the_plan, trial
-from tests.support.events import a_plan, a_start, a_trial, an_end
+from tests.folding.matched import ORDER, TASKS, both, side, the_plan, trial
+from tests.support.events import Event, a_plan, a_start, a_trial, an_end, folded
+from tests.support.examples import examples
 
 
-def test_a_plan_that_names_its_tasks_lists_trials_that_have_not_begun() -> None:
-    result = side([the_plan("r"), trial("r", "a", "t03", True)], "r", "a")
-    assert sorted(one.task_id for one in result.outcomes) == TASKS
-    assert (result.known, result.passed, result.declared, result.over) == (1, 1, 20, False)
-    assert result.all_named
+def ours(*events: Event, **options: Any) -> Contestant:
+    return side(events, "r", "a", **options)
 
 
-def test_a_plan_that_only_counts_its_tasks_names_none() -> None:
-    result = side([the_plan("r", tasks=20, order=None), trial("r", "a", "t03", True)], "r", "a")
-    assert (len(result.outcomes), result.declared, result.all_named) == (1, 20, False)
+def of_a(task: str, passed: bool | None = True, **fields: Any) -> Event:
+    return trial("r", "a", task, passed, **fields)
 
 
-def test_planned_tasks_without_a_name_are_unknown_also_after_the_end() -> None:
-    seen = [trial("r", "a", task, True) for task in TASKS[:5]]
-    end = an_end(run_id="r")
-    for plan in ({"tasks": 20, "order": None}, {"tasks": 20, "order": None, "attempts": None}):
-        result = side([the_plan("r", **plan), *seen, end], "r", "a")
-        assert (result.over, result.known, result.unnamed) == (True, 5, 15)
-    subtests = the_plan("r", tasks=["x"], order=None, tiers=["T0"], subtests={"T0": 4})
-    result = side([subtests, trial("r", "a", "x", True, tier="T0", subtest="1"), end], "r", "a")
-    assert (result.declared, result.unnamed) == (4, 3)
-    assert side([the_plan("r"), *seen, end], "r", "a").unnamed == 0
+PLAN, COUNTED, OVER = the_plan("r"), the_plan("r", tasks=20, order=None), an_end(run_id="r")
+SUBTESTS = the_plan("r", tasks=["x"], order=None, tiers=["T0"], subtests={"T0": 4})
+TIERS = a_plan(run_id="r", tasks=["x", "y"], attempts=1, tiers=["T0", "T1"])
+TWICE, THRICE = (a_plan(run_id="r", tasks=tasks, attempts=n) for tasks, n in ((["x", "y"], 2), (["x"], 3)))
+FIVE, ALL = [of_a(task) for task in TASKS[:5]], [of_a(task) for task in TASKS]
+JUDGED = [the_plan("r", tasks=12, order=None, attempts=None), *FIVE[:3], OVER]
+JUDGED += [of_a(task, None, metrics={"loss": 0.5}) for task in TASKS[3:12]]
+"""R31: tasks with numbers alone are left out of the pairs, but they came, so they have names too."""
 
 
-def test_tasks_with_numbers_alone_have_names_too() -> None:
-    """R31: they are left out of the pairs, but they came."""
-    plan = the_plan("r", tasks=12, order=None, attempts=None)
-    judged = [trial("r", "a", task, True) for task in TASKS[:3]]
-    numbers = [trial("r", "a", task, None, metrics={"loss": 0.5}) for task in TASKS[3:12]]
-    result = side([plan, *judged, *numbers, an_end(run_id="r")], "r", "a")
-    assert (len(result.outcomes), result.unnamed) == (3, 0)
+@pytest.mark.parametrize(
+    ("events", "names", "values"),
+    [
+        ([PLAN, ALL[3]], "known passed declared over all_named", (1, 1, 20, False, True)),
+        ([COUNTED, ALL[3]], "declared all_named", (20, False)),
+        ([COUNTED, *FIVE, OVER], "over known unnamed", (True, 5, 15)),
+        ([COUNTED | {"attempts": None}, *FIVE, OVER], "over known unnamed", (True, 5, 15)),
+        ([SUBTESTS, of_a("x", tier="T0", subtest="1"), OVER], "declared unnamed", (4, 3)),
+        ([PLAN, *FIVE, OVER], "unnamed", (0,)),
+        (JUDGED, "unnamed", (0,)),
+        ([the_plan("r", tasks=4, attempts=3, order=None), of_a("x")], "declared unnamed", (12, 3)),
+        ([TIERS, of_a("x", tier="T0", subtest="s")], "all_named", (False,)),
+        ([a_plan(run_id="r", tasks=1, attempts=1), *FIVE[:2]], "exceeded declared", (True, None)),
+        ([PLAN, *ALL], "over", (True,)),
+        ([PLAN, *FIVE[:1]], "over", (False,)),
+        ([*FIVE[:1], OVER], "over", (True,)),
+        (FIVE[:1], "over", (False,)),
+    ],
+)
+def test_a_side_knows_what_is_declared_named_and_over(
+    events: list[Event], names: str, values: tuple[Any, ...]
+) -> None:
+    result = ours(*events)
+    assert tuple(getattr(result, name) for name in names.split()) == values
+    assert ours(*events, fixed=True).over
 
 
-def test_a_counted_plan_names_the_missing_attempts_at_tasks_that_were_seen() -> None:
-    result = side([the_plan("r", tasks=4, attempts=3, order=None), trial("r", "a", "x", True)], "r", "a")
-    assert set(result.outcomes) == {Pairing("x", number, None, None) for number in (1, 2, 3)}
-    assert (result.declared, result.unnamed) == (12, 3)
+@pytest.mark.parametrize(
+    ("events", "outcomes"),
+    [
+        ([PLAN, ALL[3]], {(None, task, 1) for task in TASKS}),
+        ([COUNTED, ALL[3]], {(None, "t03", 1)}),
+        (JUDGED, {(None, task, 1) for task in TASKS[:3]}),
+        ([the_plan("r", tasks=4, attempts=3, order=None), of_a("x")], {(None, "x", n) for n in (1, 2, 3)}),
+        ([TIERS, of_a("x", tier="T0")], {(tier, task, 1) for tier in ("T0", "T1") for task in "xy"}),
+        ([TIERS, of_a("x", tier="T0", subtest="s")], {("T0", "x", 1)}),
+        ([THRICE, of_a("x", attempt=3)], {(None, "x", n) for n in (1, 2, 3)}),
+        ([TWICE, of_a("x", shard="w1")], {(None, task, n) for task in "xy" for n in (1, 2)}),
+        (
+            [TWICE, of_a("x", shard="w1"), of_a("y", shard="w2", attempt=2)],
+            {(None, task, n) for task in "xy" for n in (1, 2)},
+        ),
+    ],
+    ids=["named", "counted", "R31: numbers", "attempts", "tiers", "subtests", "repeats", "a shard", "shards"],
+)
+def test_trials_that_the_plan_names_are_outcomes_before_they_begin(
+    events: list[Event], outcomes: set[tuple[str | None, str, int]]
+) -> None:
+    assert {(one.tier, one.task_id, one.attempt) for one in ours(*events).outcomes} == outcomes
 
 
-def test_planned_tiers_multiply_the_tasks_and_subtests_without_names_hide_them() -> None:
-    plan = a_plan(run_id="r", tasks=["x", "y"], attempts=1, tiers=["T0", "T1"])
-    done = trial("r", "a", "x", True, tier="T0")
-    result = side([plan, done], "r", "a")
-    assert {(one.tier, one.task_id) for one in result.outcomes} == {
-        (tier, task) for tier in ("T0", "T1") for task in "xy"
-    }
-    hidden = side([plan, trial("r", "a", "x", True, tier="T0", subtest="s")], "r", "a")
-    assert (len(hidden.outcomes), hidden.all_named) == (1, False)
-
-
-def test_repeats_are_numbered_by_the_harness_or_in_the_order_of_their_shards() -> None:
-    plan = a_plan(run_id="r", tasks=["x"], attempts=3)
-    numbered = side([plan, trial("r", "a", "x", True, attempt=3)], "r", "a")
+def test_repeats_are_numbered_in_the_order_of_their_shards() -> None:
+    by_shard = ours(THRICE, *(of_a("x", shard == "b", shard=shard) for shard in "cba"))
     three = [Pairing("x", number, None, None) for number in (1, 2, 3)]
-    assert set(numbered.outcomes) == set(three)
-    shards = [trial("r", "a", "x", shard == "b", shard=shard) for shard in "cba"]
-    by_shard = side([plan, *shards], "r", "a")
     assert [by_shard.outcome(one) for one in three] == [False, True, False]
 
 
@@ -90,41 +114,10 @@ def test_a_repeat_has_no_number_until_the_names_of_all_are_known() -> None:
     assert [complete.outcome(one) for one in others] == [True, True]
 
 
-def test_attempts_of_a_run_with_shards_that_numbers_them_are_named_by_number() -> None:
-    plan = a_plan(run_id="r", tasks=["x", "y"], attempts=2)
-    numbered = {Pairing(task, number, None, None) for task in "xy" for number in (1, 2)}
-    one = side([plan, trial("r", "a", "x", True, shard="w1")], "r", "a")
-    later = [trial("r", "a", task, True, shard=f"w{n}", attempt=n) for task, n in (("x", 1), ("y", 2))]
-    assert set(one.outcomes) == set(side([plan, *later], "r", "a").outcomes) == numbered
-
-
-@pytest.mark.parametrize(
-    ("events", "fixed", "over"),
-    [
-        ([the_plan("r"), *(trial("r", "a", task, True) for task in TASKS)], False, True),
-        ([the_plan("r"), trial("r", "a", "t00", True)], False, False),
-        ([the_plan("r"), trial("r", "a", "t00", True)], True, True),
-        ([trial("r", "a", "t00", True), an_end(run_id="r")], False, True),
-        ([trial("r", "a", "t00", True)], False, False),
-    ],
-)
-def test_a_side_is_over_once_nothing_more_is_awaited(events: list[dict], fixed: bool, over: bool) -> None:
-    assert side(events, "r", "a", fixed=fixed).over is over
-
-
-def test_more_trials_than_planned_leave_no_plan() -> None:
-    result = side(
-        [a_plan(run_id="r", tasks=1, attempts=1), *(trial("r", "a", t, True) for t in "xy")], "r", "a"
-    )
-    assert (result.exceeded, result.declared, result.reach()) == (True, None, None)
-
-
 def test_what_is_still_possible_is_exact() -> None:
-    events = [the_plan("r"), trial("r", "a", "t00", True), trial("r", "a", "t01", False)]
-    result = side(events, "r", "a").reach()
-    assert result is not None
-    assert result == Ends(result.low, result.high)
-    assert (result.low * 20, result.high * 20) == (1, 19)
+    result = ours(PLAN, of_a("t00"), of_a("t01", False)).reach()
+    assert result == Ends(Fraction(1, 20), Fraction(19, 20))
+    assert ours(a_plan(run_id="r", tasks=1, attempts=1), *FIVE[:2]).reach() is None
 
 
 def test_the_queue_orders_all_trials_and_starts_order_those_that_began() -> None:
@@ -220,5 +213,175 @@ def test_trials_of_one_place_follow_a_hash_and_never_their_names() -> None:
     tied = [Pairing(name, 1, None, None) for name in "abcdef"]
     hashed = sorted(tied, key=lambda one: sha256(f"r\0{one}".encode()).digest())
     assert hashed not in (tied, tied[::-1])
-    for given in (tied, tied[::-1]):
-        assert by_place("r", [(one, 2) for one in given], 8, {1}) == [None, *hashed]
+    for listed in (tied, tied[::-1]):
+        assert by_place("r", [(one, 2) for one in listed], 8, {1}) == [None, *hashed]
+
+
+# -----------------------------------------------------------------------------
+# Two agents matched trial by trial: against the worker's own comparison, and in any order of events.
+
+
+OUTCOMES = st.dictionaries(
+    st.tuples(st.sampled_from(compared.AGENTS), st.sampled_from(compared.TASKS)), st.booleans(), max_size=36
+)
+
+
+KNOWN_WITHOUT_A_PLACE = {
+    ("b", "t2"): False,
+    ("b", "t4"): False,
+    ("b", "t5"): False,
+    ("a", "t1"): True,
+    ("a", "t2"): True,
+    ("a", "t3"): True,
+    ("b", "t1"): False,
+    ("b", "t3"): False,
+}
+"""Agent a began later; two tasks of b have no place in a's order yet."""
+
+
+@examples(60)
+@example(KNOWN_WITHOUT_A_PLACE, True)
+@given(OUTCOMES, st.booleans())
+def test_two_agents_of_a_run_have_the_difference_that_the_worker_publishes(
+    known: dict[tuple[str, str], bool], by_starts: bool
+) -> None:
+    events = [compared.PLAN, *(compared.trial(a, task, passed) for (a, task), passed in known.items())]
+    events += [compared.trial(agent, "t0", False) for agent in compared.AGENTS]
+    if by_starts:
+        plan = {name: value for name, value in compared.PLAN.items() if name != "order"}
+        starts = [
+            a_start(task_id=event["task_id"], agent=event["agent"], model="m", position=place)
+            for place, event in enumerate(events[1:])
+        ]
+        events = [plan, *starts, *events[1:]]
+    run = folded(events)[0].run("run-1")
+    published = compared.the_comparison(events)
+    for pair, (a, b) in zip(published["pairs"], combinations(compared.AGENTS, 2), strict=True):
+        result = Matched(*(Contestant(run.state, GroupId(None, agent, "m")) for agent in (a, b)))
+        assert result.planned == pair["pairs"]
+        known_pairs = sum(None not in one for one in result.pairs)
+        assert result.planned - known_pairs == pair["unknown"]
+        assert result.order_missing == pair["final_missing"] or pair["final_missing"] == "empty"
+        if pair["final"]:
+            assert result.ordered is not None
+            ends = final_difference(result.ordered, result.planned, every=result.pairs)
+            assert (ends.low, ends.high) == (pair["final"]["low"], pair["final"]["high"])
+
+
+@examples(40)
+@given(st.data())
+def test_the_order_of_events_and_duplicates_never_matter(data: st.DataObject) -> None:
+    known = data.draw(st.dictionaries(st.sampled_from(TASKS), st.booleans()))
+    events = [the_plan("r"), the_plan("s"), *(trial("r", "a", task, p) for task, p in known.items())]
+    events += [trial("s", "b", task, task < "t11") for task in TASKS]
+    shuffled = data.draw(st.permutations([*events, *events[:5]]))
+    first, second = both(events), both(shuffled)
+    assert (first.ordered, first.planned, first.tasks) == (second.ordered, second.planned, second.tasks)
+    assert sorted(first.pairs, key=str) == sorted(second.pairs, key=str)
+
+
+def test_a_pair_is_the_same_task_in_the_order_of_the_side_that_began_later() -> None:
+    plans = [
+        the_plan("r", started_at="2026-02-01T00:00:00Z"),
+        the_plan("s", started_at="2026-01-01T00:00:00Z", order=TASKS, order_kind="chosen"),
+    ]
+    done = [trial("s", "b", task, True) for task in TASKS] + [trial("r", "a", ORDER[0], False)]
+    done = [one | {"started_at": "2026-02-02T00:00:00Z"} for one in done]
+    result = both([*plans, *done])
+    assert result.ordered == [Pair(False, True), *[Pair(None, True)] * 19]
+    assert (result.kind, result.unmatched, result.over) == ("shuffled", None, False)
+    later = [the_plan("r", started_at="2025-01-01T00:00:00Z"), plans[1]]
+    assert both([*later, *done]).order_missing is FinalMissing.ORDER_CHOSEN
+
+
+def test_without_a_start_our_own_order_counts() -> None:
+    result = both([the_plan("r"), the_plan("s", order_kind="chosen", started_at="2026-01-01T00:00:00Z")])
+    assert (result.kind, result.unmatched) == ("shuffled", None)
+
+
+def test_what_is_not_common_is_listed_and_left_out() -> None:
+    plans = [the_plan("r", tasks=[*TASKS, "new"], order=[*ORDER, "new"]), the_plan("s", order=None)]
+    result = both([*plans, trial("s", "b", "t00", True)])
+    assert (result.planned, result.only_ours, result.only_theirs) == (20, [(None, None, "new")], [])
+    assert result.ordered is not None
+    assert len(result.ordered) == 20
+
+
+def test_a_finished_side_without_a_plan_is_fixed_numbers() -> None:
+    finished = [*(trial("s", "b", task, True) for task in TASKS[:5]), an_end(run_id="s")]
+    result = both([the_plan("r"), *finished])
+    assert (result.planned, result.unmatched, len(result.only_ours)) == (5, None, 15)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "unseen"),
+    [
+        (("t00", "t01"), (), 20),
+        (("t00", "t01"), TASKS, 18),
+        (("t00", "t01"), TASKS[:5], 18),
+        (TASKS[:15], TASKS[15:], 20),
+        (TASKS, (), 20),
+        (TASKS, TASKS, 0),
+    ],
+)
+def test_unnamed_tasks_are_common_where_possible(
+    ours: tuple[str, ...], theirs: tuple[str, ...], unseen: int
+) -> None:
+    plans = [the_plan(run, tasks=20, order=None) for run in "rs"]
+    done = [trial("r", "a", task, True) for task in ours] + [trial("s", "b", task, True) for task in theirs]
+    result = both([*plans, *done], fixed=True)
+    assert (result.planned_tasks - len(result.tasks), result.planned - len(result.pairs)) == (unseen, unseen)
+    assert (result.planned_tasks, result.ended) == (20, not unseen)
+    assert (result.only_ours, result.only_theirs) == ([], [])
+
+
+def test_unnamed_tasks_are_not_common_with_a_side_that_has_fixed_ones() -> None:
+    done = [trial(run, agent, task, True) for run, agent in ("ra", "sb") for task in TASKS[:5]]
+    result = both([the_plan("r", tasks=20, order=None), *done], fixed=True)
+    assert (result.planned, result.planned_tasks, result.ended) == (5, 5, True)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "reason"),
+    [
+        ({"tasks": ["x"], "order": ["x"]}, {}, Unmatched.NOTHING_IN_COMMON),
+        ({"tasks": 20}, {}, Unmatched.TASKS_UNNAMED),
+        ({"tasks": 0}, {}, Unmatched.PLAN_EXCEEDED),
+    ],
+)
+def test_what_does_not_match_is_compared_at_the_end_only(
+    ours: dict[str, object], theirs: dict[str, object], reason: Unmatched
+) -> None:
+    seen = [trial("r", "a", "x", True)] if reason is Unmatched.PLAN_EXCEEDED else []
+    result = both([the_plan("r", **ours), the_plan("s", **theirs), *seen])
+    assert (result.unmatched, result.pairs, result.ordered) == (reason, [], None)
+
+
+def test_it_has_ended_when_all_common_trials_have_final_values() -> None:
+    plans = [the_plan("r"), the_plan("s")]
+    done = [trial(run, agent, task, True) for run, agent in (("r", "a"), ("s", "b")) for task in TASKS]
+    assert both([*plans, *done]).ended
+    assert not both([*plans, *done[1:]]).ended
+    assert not both([*plans, *done[1:]], fixed=True).ended
+    assert both([*plans, *done[1:]], fixed=True).over
+
+
+def test_of_unequal_attempts_the_numbers_that_both_plan_are_the_pairs() -> None:
+    rounds = [(task, attempt) for attempt in (1, 2, 3) for task in ORDER]
+    plans = [the_plan("r", attempts=3, order=rounds), the_plan("s")]
+    done = [trial("s", "b", task, True) for task in TASKS]
+    done += [trial("r", "a", ORDER[0], False, attempt=n) for n in (1, 2, 3)]
+    result = both([*plans, *done])
+    assert (result.planned, result.unpaired, result.unmatched) == (20, 40, None)
+    assert result.ordered == [Pair(False, True), *[Pair(None, True)] * 19]
+    assert result.tasks[None, None, ORDER[0]] == PairedTask(Attempts(3, 0), Attempts(1, 1))
+
+
+def test_two_agents_of_a_run_share_its_plan_even_where_it_names_no_task() -> None:
+    plan = a_plan(run_id="r", tasks=20, attempts=1)
+    events = [plan, trial("r", "a", "x", True), trial("r", "b", "y", True)]
+    run = folded(events)[0].run("r").state
+    result = Matched(*(Contestant(run, GroupId(None, agent, "m")) for agent in ("a", "b")))
+    assert (result.unmatched, result.planned, result.planned_tasks, len(result.tasks)) == (None, 20, 20, 2)
+    assert (result.only_ours, result.only_theirs) == ([], [])
+    assert side(events, "r", "a").declared == 20

@@ -68,13 +68,8 @@ def test_r34_the_plans_of_parts_are_one_in_any_order() -> None:
     events = of_part("1", ["c"], revision=9), of_part("0", ["a", "b"], harness="h"), the_end("0")
     for plan in parts_of(*events):
         said = {name: plan.get(name) for name in ("tasks", "attempts", "agent_models", "order", "harness")}
-        assert said == {
-            "tasks": ["a", "b", "c"],
-            "attempts": 1,
-            "agent_models": ["a:m"],
-            "order": None,  # how the parts' orders make one is not known
-            "harness": None,
-        }
+        same = {"tasks": ["a", "b", "c"], "attempts": 1, "agent_models": ["a:m"]}
+        assert said == same | {"order": None, "harness": None}  # how the parts' orders make one is not known
         assert (plan.parts, plan.finished, plan.is_incomplete) == ({"seen": 2, "planned": 2}, None, False)
         assert len(plan.ranks()) == 3
 
@@ -191,9 +186,7 @@ def test_a_run_that_has_finished_awaits_no_more_of_its_plan() -> None:
         ({"attempts": None}, "no_plan"),
     ],
 )
-def test_tiers_and_subtests_that_were_seen_and_not_declared_are_named(
-    fields: dict[str, Any], missing: str
-) -> None:
+def test_tiers_and_subtests_that_were_not_declared_are_named(fields: dict[str, Any], missing: str) -> None:
     """inference 5: a board says "1 of 3" there, so that the run has not said would mislead."""
     plan = {"type": "run_started", "run_id": "run-1", "tasks": ["a", "b", "c"], "attempts": 1} | fields
     summaries = summarised([plan, a_trial(task_id="a", tier="T0", subtest="s")])
@@ -218,25 +211,33 @@ def slot(task: str, attempt: int = 1) -> SlotKey:
     return SlotKey("", task, attempt, "a", "m", None, None)
 
 
-def test_a_plan_without_an_order_has_no_places() -> None:
-    queue = a_queue({"tasks": ["a", "b"]})
-    assert (queue.places, queue.place(slot("a")), queue.kind) == (None, None, OrderKind.UNKNOWN)
-    assert not queue.has_grown
-    assert queue.first_trials(7) == 7
+TWICE: dict[str, Any] = {"tasks": ["a", "b"], "attempts": 2}
+IN_ORDER = {"tasks": ["a", "b"], "order": ["a", "b"]}
 
 
-def test_tasks_that_come_once_share_their_place_among_their_attempts() -> None:
-    queue = a_queue({"tasks": ["a", "b"], "attempts": 2, "order": ["b", "a"], "order_kind": "shuffled"})
-    assert [queue.place(slot(task, attempt)) for task in "ab" for attempt in (1, 2)] == [1, 1, 0, 0]
-    assert (queue.places, queue.kind) == (2, OrderKind.SHUFFLED)
-    assert queue.place(slot("elsewhere")) is None
+@pytest.mark.parametrize(
+    ("plans", "places", "in_all"),
+    [
+        ([TWICE], [None, None, None, None], None),
+        ([TWICE | {"order": ["b", "a"]}], [1, 1, 0, 0], 2),
+        ([TWICE | {"order": ["a", "b", "a", "b"]}], [0, 2, 1, 3], 4),
+        ([TWICE | {"order": [("a", 1), ("b", 1), ("a", 2), ("b", 2)]}], [0, 2, 1, 3], 4),
+        ([IN_ORDER, {"tasks": ["b"], "order": ["b"]}], [None, None, 0, 0], 1),
+    ],
+    ids=["no order", "tasks that come once", "a task that comes again", "named attempts", "withdrawn"],
+)
+def test_a_trial_has_the_place_of_its_task_or_of_its_attempt(
+    plans: list[dict[str, Any]], places: list[int | None], in_all: int | None
+) -> None:
+    queue = a_queue(*plans)
+    assert [queue.place(slot(task, attempt)) for task in "ab" for attempt in (1, 2)] == places
+    assert (queue.places, queue.place(slot("elsewhere"))) == (in_all, None)
 
 
-def test_a_task_that_comes_again_is_its_next_attempt() -> None:
-    queue = a_queue({"tasks": ["a", "b"], "attempts": 2, "order": ["a", "b", "a", "b"]})
-    assert [queue.place(slot(task, attempt)) for attempt in (1, 2) for task in "ab"] == [0, 1, 2, 3]
-    named = a_queue({"tasks": ["a", "b"], "attempts": 2, "order": [("a", 1), ("b", 1), ("a", 2), ("b", 2)]})
-    assert [named.place(slot(task, attempt)) for attempt in (1, 2) for task in "ab"] == [0, 1, 2, 3]
+def test_a_plan_that_did_not_grow_has_only_first_trials() -> None:
+    queue, shuffled = a_queue(TWICE), a_queue(IN_ORDER | {"order_kind": "shuffled"})
+    assert (queue.has_grown, queue.first_trials(7)) == (False, 7)
+    assert (queue.kind, shuffled.kind) == (OrderKind.UNKNOWN, OrderKind.SHUFFLED)
 
 
 def test_a_plan_that_grew_tells_its_first_trials_from_the_later_ones() -> None:
@@ -252,11 +253,6 @@ def test_how_many_trials_were_first_cannot_be_told_where_tasks_are_only_counted(
     queue = a_queue({"tasks": 2}, {"tasks": 4})
     assert queue.has_grown
     assert queue.first_trials(4) is None
-
-
-def test_a_task_that_was_withdrawn_has_no_place_any_more() -> None:
-    queue = a_queue({"tasks": ["a", "b"], "order": ["a", "b"]}, {"tasks": ["b"], "order": ["b"]})
-    assert (queue.place(slot("a")), queue.place(slot("b")), queue.places) == (None, 0, 1)
 
 
 # -----------------------------------------------------------------------------

@@ -1,78 +1,27 @@
-"""The state of one run: what each event does to it."""
+"""Prices of models, price tables of users, and what trials cost."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.folding.prices import PriceTable, PriceTableError, price_table
-from streamer.folding.slots import Effect
-from streamer.folding.state import RunState
-from streamer.schemas.events import EVENT
-from streamer.schemas.wire import inside
-from tests.folding.build import per_million
-from tests.support.events import Event, a_deletion, a_late_score, a_plan, a_retraction, a_trial
+from streamer.folding.score import ScoringRules, score_trial
+from tests.folding.build import AGENT, RULES, RUN, a_trial, per_million, scored, shown
+from tests.support.events import a_trial as an_event
 from tests.support.examples import examples
 
 
 @pytest.fixture(scope="module")
 def table() -> PriceTable:
     return PriceTable.default()
-
-
-def applied(*events: Event) -> tuple[RunState, list[Effect]]:
-    """A run after these events, and what each did."""
-    run = RunState("run-1", PriceTable.default())
-    result = []
-    for offset, event in enumerate(events):
-        raw = json.dumps(event).encode()
-        result.append(run.apply(inside(EVENT.validate_json(raw)), raw, offset, 1_700_000_000_000))
-    run.count()
-    return run, result
-
-
-def test_a_result_counts_its_copy_is_a_duplicate_and_a_weaker_one_is_superseded() -> None:
-    strong, weak = a_trial(revision=2), a_trial(revision=1, resolved=False)
-    run, effects = applied(strong, strong, weak)
-    assert effects == [Effect.COUNTED, Effect.DUPLICATE, Effect.SUPERSEDED]
-    assert (run.totals.trials, run.state_version) == (1, 2)
-
-
-def test_a_retraction_empties_the_slot_for_all_that_is_not_newer() -> None:
-    run, effects = applied(a_trial(revision=1), a_retraction(revision=3), a_trial(revision=3))
-    assert (effects[0], effects[2]) == (Effect.COUNTED, Effect.IGNORED)
-    assert run.totals.trials == 0
-    run, effects = applied(a_trial(revision=1), *[a_retraction(revision=3)] * 2, a_trial(revision=4))
-    assert (run.totals.trials, effects[1:3]) == (1, [Effect.COUNTED, Effect.DUPLICATE])
-
-
-def test_r32_a_late_score_counts_once_and_below_a_retraction_not_at_all() -> None:
-    first, second = (a_late_score(score=score, revision=revision) for score, revision in ((0.5, 1), (0.7, 2)))
-    events = [a_trial(resolved=None), first, first, second, a_retraction(revision=2), second]
-    counted, again = Effect.COUNTED, Effect.DUPLICATE
-    assert applied(*events)[1] == [counted, counted, again, counted, counted, Effect.IGNORED]
-
-
-def test_a_run_exists_from_its_first_event_until_it_is_deleted() -> None:
-    assert not RunState("run-1", PriceTable.default()).exists
-    assert applied(a_plan(tasks=1))[0].exists
-    run, effects = applied(a_trial(revision=1), a_deletion(revision=2), a_trial(revision=2))
-    assert not run.exists
-    assert effects[2] is Effect.IGNORED
-    assert applied(a_deletion(revision=2), a_trial(revision=3))[0].exists
-
-
-def test_the_latest_time_stands_whatever_order_events_come_in() -> None:
-    early, late = "2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"
-    events = [a_trial(task_id=at, finished_at=at) for at in (early, late)]
-    assert applied(*events)[0].last_event_at == applied(*reversed(events))[0].last_event_at
 
 
 # -----------------------------------------------------------------------------
@@ -138,9 +87,7 @@ PRICED = [(name, price) for price, names in SPELLINGS.items() for name in spelt(
 
 
 @pytest.mark.parametrize(("model", "usd"), PRICED)
-def test_r2_a_model_has_its_price_under_every_spelling(
-    table: PriceTable, model: str, usd: tuple[float, float]
-) -> None:
+def test_r2_every_spelling_has_its_price(table: PriceTable, model: str, usd: tuple[float, float]) -> None:
     assert per_million(table.price(model)) == usd
 
 
@@ -303,3 +250,51 @@ def test_a_file_that_is_no_price_table_is_named(tmp_path: Path, content: bytes) 
     file.write_bytes(content)
     with pytest.raises(PriceTableError, match=r"prices\.toml"):
         price_table(file)
+
+
+# -----------------------------------------------------------------------------
+# Costs of trials and costs of a pass (R1, R2, R14).
+
+
+TOKENS = {"model": "gpt-5", "input_tokens": 1000, "output_tokens": 100}
+FROM_CACHE = {"model": "claude-opus-4-5", "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 10**6}
+
+
+@pytest.mark.parametrize(
+    ("fields", "cost", "source"),
+    [
+        (TOKENS | {"cost_usd": 0.0}, 0.0, "reported"),
+        (TOKENS, 0.00225, "estimated"),
+        (TOKENS | {"model": "nobody-prices-this", "resolved": False}, None, None),
+        (TOKENS | {"input_tokens": 0, "output_tokens": 0}, None, None),
+        (TOKENS | {"input_tokens": None, "output_tokens": None}, None, None),
+        (TOKENS | {"input_tokens": 0, "output_tokens": None}, None, None),
+        (FROM_CACHE, 1.5, "estimated"),
+        (TOKENS | {"agent": "oracle", "input_tokens": 0, "output_tokens": 0}, 0.0, "estimated"),
+    ],
+    ids=["reported", "estimated", "no price", "no tokens", "not counted", "in part", "cache", "baseline"],
+)
+def test_r2_a_cost_is_reported_or_estimated_and_unknown_where_nobody_counted(
+    fields: dict[str, Any], cost: float | None, source: str | None
+) -> None:
+    trial = scored(**fields)
+    assert (trial.cost_usd, trial.cost_source) == (cost, source)
+
+
+def test_r2_a_named_baseline_without_tokens_costs_nothing() -> None:
+    named = ScoringRules(RULES.prices, named_baselines=frozenset({"echo"}))
+    assert (
+        score_trial(a_trial(agent="echo", model="gpt-5", input_tokens=0, output_tokens=0), named).cost_usd
+        == 0
+    )
+
+
+def test_r2_a_summary_says_how_much_of_its_cost_our_prices_estimated() -> None:
+    events = [an_event(task_id="x", **TOKENS, cost_usd=0.5), an_event(task_id="y", **TOKENS)]
+    unknown = an_event(task_id="z", agent="b", model="nobody-prices-this")
+    for key, costs in (
+        (RUN, (0.50225, 0.00225)),
+        (AGENT, (0.50225, 0.00225)),
+        ("agent_model run-1|b:nobody-prices-this", (None, None)),
+    ):
+        assert shown(key, "total_cost estimated_cost", [*events, unknown]) == costs

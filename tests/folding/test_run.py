@@ -1,23 +1,29 @@
-"""After a recovery, scored trials are published again only where that may not have been done before."""
+"""One run: recovery, trials in flight, rejections, failures, and what is handed over once."""
 
 from __future__ import annotations
 
 import base64
 import gc
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 from weakref import ref
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from streamer.folding.fold import Folded, Pipeline, decoded, fold_records
-from streamer.folding.run import PAGE_VERSION
-from streamer.folding.slots import PageWrite
+from streamer.folding import state, summaries
+from streamer.folding.fold import Pipeline, QuarantinedRun, RunRegistry, fold_records
+from streamer.folding.run import PAGE_VERSION, Run
+from streamer.folding.slots import PageWrite, RunChanges, SlotKey
+from streamer.folding.uncertainty import PASSED, STORED, Roster
+from streamer.schemas.base import RUN, GroupId, digest_of
 from streamer.schemas.events import RunStarted
 from streamer.schemas.summaries import SUMMARY
-from streamer.schemas.wire import MAX_KEPT_BYTES, Record, Result, records_of_lines
+from streamer.schemas.wire import MAX_KEPT_BYTES, Failure, Quarantine, Record, records_of_lines
 from tests.folding.build import AGENT
 from tests.support.events import (
     Event,
@@ -127,15 +133,8 @@ def test_a_scored_trial_is_the_same_from_what_was_at_hand_and_from_what_is_kept(
         runs[1].state.changes.only_scored_trials(runs[1].state.slots)
         at_hand, read_again = ({change.key: change.value for change in run.take_scored()} for run in runs)
         assert at_hand == read_again
-    assert sorted(key.split("|")[2] for key in at_hand) == [
-        "shared",
-        "shared",
-        "t0",
-        "t1",
-        "t2",
-        "usual",
-        "\u00fcnusual",
-    ]
+    tasks = sorted(key.split("|")[2] for key in at_hand)
+    assert tasks == ["shared", "shared", "t0", "t1", "t2", "usual", "\u00fcnusual"]
 
 
 def test_trials_with_sections_are_not_kept_until_their_scored_trial_is_taken() -> None:
@@ -173,9 +172,7 @@ RETRACTED = [a_start(), a_trial(), a_retraction(revision=0)]
     ],
     ids=["result", "result first", "retracted", "again", "end", "only a start", "deleted in part"],
 )
-def test_a_trial_is_in_flight_until_its_result_its_retraction_or_an_end(
-    events: list[Event], left: dict[str, int]
-) -> None:
+def test_a_trial_is_in_flight_until_a_result_or_an_end(events: list[Event], left: dict[str, int]) -> None:
     assert in_flight(*events) == left
 
 
@@ -205,13 +202,6 @@ def test_the_trials_in_flight_are_listed_the_longest_running_first() -> None:
     assert pipeline.run("run-1").in_flight(9) == []
 
 
-def test_only_the_same_start_is_a_duplicate() -> None:
-    _, result = folded([a_start(position=3), a_start(position=3), a_start(position=4), a_start(position=2)])
-    assert (result.counted, result.duplicates) == (2, 2)
-    _, result = folded([a_retraction(revision=1), a_start(revision=1)])
-    assert (result.counted, result.ignored) == (1, 1)
-
-
 @pytest.mark.parametrize("results", [0, 3])
 def test_starts_survive_on_state_pages(results: int) -> None:
     starts = [a_start(task_id=f"t{n}", position=n) for n in range(5)]
@@ -229,22 +219,6 @@ def test_a_page_of_the_version_before_is_read_and_has_no_starts() -> None:
     assert json.loads(head)["v"] == PAGE_VERSION
     before = json.dumps(json.loads(head) | {"v": 2}).encode() + b"\n" + body
     assert digests(reread([PageWrite(page.key, before)])) == digests(pipeline)
-
-
-# -----------------------------------------------------------------------------
-# The bytes of a record become an event, or a rejection that says why not.
-
-
-def a_record(event: Any, timestamp: int = 1_700_000_000_000) -> Record:
-    value = event if isinstance(event, bytes) else json.dumps(event).encode()
-    return Record(value, 7, timestamp=timestamp)
-
-
-def test_a_usual_trial_takes_the_short_way_and_a_plan_the_strict_one() -> None:
-    folded = Folded()
-    assert isinstance(decoded(a_record(a_trial()), folded), Result)
-    assert isinstance(decoded(a_record(a_plan()), folded), RunStarted)
-    assert (folded.rejections, folded.unknown_fields, folded.missing_times) == ([], 0, 0)
 
 
 # -----------------------------------------------------------------------------
@@ -332,16 +306,6 @@ def test_a_record_too_large_to_repeat_is_rejected_with_its_size() -> None:
     assert (body["source_value_base64"], body["source_value_bytes"]) == (None, MAX_KEPT_BYTES + 1)
 
 
-def test_garbage_between_events_changes_nothing_and_is_rejected_once_each() -> None:
-    events = [a_trial(task_id=f"t{n}") for n in range(5)]
-    mixed: list[dict[str, object] | bytes] = []
-    for event, garbage in zip(events, [v for v in GARBAGE.values() if v][:5], strict=True):
-        mixed += [event, garbage]
-    pipeline, result = folded(mixed)
-    assert len(result.rejections) == 5
-    assert digests(pipeline) == digests(folded(events)[0])
-
-
 def test_messages_show_hostile_text_escaped_and_cut() -> None:
     hostile = {"type": "trial_result", "run_id": "r", "task_id": "\x1b[31m" * 200}
     (rejected,) = Pipeline().fold([Record(json.dumps(hostile).encode(), 0)]).rejections
@@ -378,9 +342,7 @@ def test_state_version_is_the_greatest_offset_folded() -> None:
         ({}, "2023-11-14T22:13:20Z"),
     ],
 )
-def test_last_event_at_is_event_time_and_falls_back_to_revision_then_broker(
-    fields: dict[str, Any], when: str
-) -> None:
+def test_last_event_at_is_event_time_else_revision_else_broker(fields: dict[str, Any], when: str) -> None:
     assert summarised([a_trial(**fields)])[AGENT]["last_event_at"] == when
 
 
@@ -397,3 +359,251 @@ def test_scored_trials_can_be_drained_without_the_summaries() -> None:
     assert (len(cut.summaries), cut.scored) == (2, [])
     noting_nothing = folded(TRIALS[:2], takes_changes=False)[0].run("run-1")
     assert [noting_nothing.take_changes().scored for _ in range(2)] == [scored] * 2
+
+
+# -----------------------------------------------------------------------------
+# An exception while one run is folded stays with that run.
+
+
+SICK = "sick"
+
+
+class Poisoned(ArithmeticError):
+    """What a bug would raise."""
+
+
+def trial_of_failing_runs(run_id: str, task: str, **fields: Any) -> bytes:
+    return orjson.dumps(
+        {"type": "trial_result", "run_id": run_id, "task_id": task, "agent": "a", "model": "m"} | fields
+    )
+
+
+@pytest.fixture
+def poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scoring a trial of the task `poison` fails."""
+
+    score = state.score_trial  # type: ignore[attr-defined]
+
+    def poisoned(event: Any, *given: Any) -> Any:
+        if event.task_id == "poison":
+            raise Poisoned("cannot be divided\n\x1b[31m" + "x" * 1000)
+        return score(event, *given)
+
+    monkeypatch.setattr(state, "score_trial", poisoned)
+
+
+OF_TWO_RUNS = [trial_of_failing_runs(*one.split()) for one in ("well 1", "sick 1", "sick poison", "well 2")]
+OF_TWO_RUNS += [trial_of_failing_runs(SICK, task) for task in "23"]
+
+
+def a_fold(events: list[bytes]) -> tuple[Pipeline, Any]:
+    pipeline = Pipeline(writer="w")
+    return pipeline, pipeline.fold(Record(value, offset) for offset, value in enumerate(events))
+
+
+@pytest.mark.usefixtures("poison")
+def test_the_event_at_fault_is_named_what_follows_is_held_back_and_other_runs_go_on() -> None:
+    pipeline, folded = a_fold(OF_TWO_RUNS)
+    assert (folded.touched, pipeline.runs()) == ({"well"}, ["well"])
+    assert digests(pipeline) == digests(a_fold([OF_TWO_RUNS[0], OF_TWO_RUNS[3]])[0])
+    failure = pipeline.failed[SICK]
+    assert (failure.record.offset, failure.at, folded.quarantined_events) == (2, 2, 2)  # type: ignore[union-attr]
+    assert failure.reason.startswith("Poisoned: cannot be divided \x1b[31mxxx")
+    assert len(failure.reason) == 300
+    assert (folded.records, folded.counted) == (6, 3)
+
+
+@pytest.mark.usefixtures("poison")
+def test_a_deletion_of_a_held_run_is_handed_back() -> None:
+    deletion = orjson.dumps({"type": "run_deleted", "run_id": SICK, "revision": 9})
+    pipeline, _ = a_fold([*OF_TWO_RUNS, deletion])
+    assert pipeline.registry.deletions() == {SICK: 9}
+    again = Pipeline(writer="w")
+    again.delete(SICK, 9)
+    again.fold(Record(value, offset) for offset, value in enumerate(OF_TWO_RUNS))
+    assert again.failed == {}
+    assert again.run(SICK).summaries() == []
+
+
+def test_a_log_folded_again_withdraws_scored_trials_of_a_run_known_to_be_deleted() -> None:
+    again = Pipeline(writer="w")
+    again.delete("run-1", 9)
+    again.fold(records(a_trial(task_id=f"t{number}") for number in range(3)))
+    scored = [(change.key.split("|")[2], change.value) for change in again.run("run-1").take_scored()]
+    assert scored == [(f"t{n}", None) for n in range(3)]
+
+
+@pytest.mark.usefixtures("poison")
+def test_a_page_that_cannot_be_joined_sets_its_run_apart() -> None:
+    pages, _ = a_fold([trial_of_failing_runs(run, "1") for run in ("well", SICK)])
+    damaged = [replace(page, value=b"garbage") for page in pages.run(SICK).take_pages()]
+    pipeline = reread([*pages.run("well").take_pages(), *damaged])
+    assert pipeline.runs() == ["well"]
+    assert SICK in pipeline.failed
+
+
+def test_what_reading_an_event_raises_becomes_a_rejection(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(value: bytes | None) -> RunStarted:
+        raise Poisoned("nobody thought of this")
+
+    monkeypatch.setattr("streamer.folding.fold.decode", broken)
+    plan = orjson.dumps({"type": "run_started", "run_id": "r"})
+    pipeline, folded = a_fold([plan, trial_of_failing_runs("well", "1")])
+    assert [orjson.loads(rejected.value)["code"] for rejected in folded.rejections] == ["cannot_be_read"]
+    assert pipeline.runs() == ["well"]
+
+
+@pytest.mark.usefixtures("poison")
+def test_a_fold_of_a_file_reports_the_sick_run_and_summarises_the_others() -> None:
+    folding = fold_records(records_of_lines(OF_TWO_RUNS))
+    assert folding.runs() == ["well"]
+    assert [failure.run_id for failure in folding.failed] == [SICK]
+    assert {change.run_id for change in folding.summaries()} == {"well"}
+
+
+def test_a_run_that_cannot_be_summarised_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = summaries.run_body
+
+    def poisoned(at: summaries.Moment) -> Any:
+        if at.run.run_id == SICK:
+            raise Poisoned("too large")
+        return body(at)
+
+    monkeypatch.setattr(summaries, "run_body", poisoned)
+    folding = fold_records(records_of_lines(OF_TWO_RUNS))
+    assert {change.run_id for change in folding.summaries()} == {"well"}
+    assert [failure.reason for failure in folding.failed] == ["Poisoned: too large"]
+
+
+def test_what_a_summary_is_made_with_is_no_part_of_its_digest() -> None:
+    pipeline, _ = a_fold(OF_TWO_RUNS[:2])
+    for change in pipeline.run("well").summaries():
+        summary = orjson.loads(change.value or b"")
+        assert summary["made_with"]
+        assert summary["degraded"] is None
+        assert digest_of(summary | {"made_with": "other", "degraded": "why"}) == summary["digest"]
+
+
+FAILED = Failure("r", "why", at=7)
+IN_QUARANTINE = QuarantinedRun(Quarantine("why", 7), good_before=3)
+
+
+def an_open_run() -> Run:
+    pipeline, _ = a_fold([orjson.dumps(a_trial(run_id="r"))])
+    return pipeline.run("r")
+
+
+ACTIONS: dict[str, Callable[[RunRegistry], None]] = {
+    "begin": lambda registry: registry.begin("r", an_open_run()),
+    "close": lambda registry: registry.close("r"),
+    "forget": lambda registry: registry.forget("r"),
+    "fail": lambda registry: registry.fail(FAILED),
+    "delete_held": lambda registry: registry.delete_held("r", 5),
+    "quarantine": lambda registry: registry.quarantine("r", IN_QUARANTINE),
+}
+ALLOWED: dict[tuple[str | None, str], str | None] = {
+    (None, "begin"): "open",
+    (None, "fail"): "set_apart",
+    ("open", "begin"): "open",
+    ("open", "close"): "closed",
+    ("open", "fail"): "set_apart",
+    ("closed", "begin"): "open",
+    ("closed", "forget"): None,
+    ("closed", "fail"): "set_apart",
+    ("set_apart", "fail"): "set_apart",
+    ("set_apart", "delete_held"): "set_apart",
+    ("set_apart", "quarantine"): "quarantined",
+    ("quarantined", "begin"): "open",
+    ("quarantined", "fail"): "set_apart",
+    ("quarantined", "delete_held"): "set_apart",
+}
+"""Phase of a run and what happens to it -> its next phase; nothing else may happen."""
+
+
+@given(st.lists(st.sampled_from(sorted(ACTIONS)), max_size=12))
+def test_a_run_is_in_one_phase_and_takes_the_allowed_steps_alone(actions: list[str]) -> None:
+    left: list[str] = []
+    registry, phase, leavings = RunRegistry(left.append), None, 0
+    for action in actions:
+        if (phase, action) in ALLOWED:
+            leavings += phase == "open"
+            phase = ALLOWED[phase, action]
+            ACTIONS[action](registry)
+        else:
+            with pytest.raises((RuntimeError, KeyError)):
+                ACTIONS[action](registry)
+        places = (registry.open, registry.closed, registry.set_apart, registry.quarantined)
+        assert [list(place) for place in places if place] == ([["r"]] if phase else [])
+        assert (registry.phase("r"), len(left)) == (phase, leavings)
+        assert registry.holds_back("r") == (phase in ("set_apart", "quarantined"))
+
+
+def test_a_run_set_apart_again_keeps_its_quarantine_until_the_new_one_is_written() -> None:
+    registry = RunRegistry()
+    registry.fail(Failure("r", "first"))
+    registry.fail(Failure("r", "second"))
+    assert registry.set_apart["r"].failure == Failure("r", "first")
+    assert registry.in_quarantine() == {}
+    registry.quarantine("r", IN_QUARANTINE)
+    assert registry.without_summaries() == [("r", 3)]
+    registry.delete_held("r", 5)
+    registry.delete_held("r", 4)
+    assert registry.deletions() == {"r": 5}
+    assert registry.in_quarantine() == {"r": IN_QUARANTINE}
+    assert registry.quarantine_of("r") == IN_QUARANTINE
+    assert registry.without_summaries() == []
+
+
+# -----------------------------------------------------------------------------
+# What changed in a run is handed over once; its rows are one for each slot, whatever comes and goes.
+
+
+GROUP = GroupId(None, "terminus", "gpt-5")
+SLOTS = [SlotKey("", f"t{number}", 1, "terminus", "gpt-5", None, None) for number in range(3)]
+
+
+def test_of_many_scored_trials_the_latest_are_handed_over_first_and_none_twice() -> None:
+    changes = RunChanges()
+    for slot in (*SLOTS, SLOTS[0]):
+        changes.scored_trial(slot)
+    assert changes.scored_waiting == 3
+    assert list(changes.take_scored(2)) == [SLOTS[2], SLOTS[1]]
+    assert list(changes.take_scored(2)) == [SLOTS[0]]
+
+
+def test_who_takes_no_scored_trials_and_no_pages_collects_none() -> None:
+    changes = RunChanges(scored_trials=False, pages=False)
+    changes.scored_trial(SLOTS[0])
+    changes.slot(SLOTS[0])
+    assert changes.scored_waiting == 0
+    assert changes.take_pages().slots == {}
+
+
+def test_slots_share_the_text_that_they_have_in_common() -> None:
+    """A million slots of a few tiers would have a hundred megabytes of equal texts."""
+    trials = [a_trial(task_id=task, tier="a tier", subtest="a subtest") for task in ("one", "two")]
+    one, two = folded(trials)[0].run("run-1").state.slots
+    assert one != two
+    assert all(ours is theirs for ours, theirs in zip(one, two, strict=True) if ours == theirs)
+
+
+def roster(*events: Event) -> Roster:
+    run = folded(events)[0].run("run-1").state
+    run.count()
+    return run.scores.roster
+
+
+def test_each_slot_has_one_row_however_often_its_result_is_corrected() -> None:
+    events = [a_trial(revision=n, resolved=n % 2 == 0, cost_usd=n / 4) for n in (1, 2, 3)]
+    lineup = roster(*events, a_trial(task_id="other")).lineup(GROUP)
+    assert (len(lineup.keys()), lineup.stored.tolist()) == (2, [True, True])
+    assert lineup.values("cost_usd")[0] == 0.75
+    assert (lineup.count(STORED | PASSED, STORED | PASSED), lineup.count(STORED, STORED | PASSED)) == (1, 1)
+
+
+def test_the_run_has_all_rows_and_a_group_knows_the_positions_of_the_others() -> None:
+    rows = roster(a_start(position=0), a_start(agent="other", position=1))
+    assert len(rows.lineup(RUN).keys()) == 2
+    assert rows.lineup(GROUP).others() == {1}
+    assert rows.lineup(RUN).others() == set()
+    assert rows.lineup(GroupId(None, "nobody", "m")).keys() == []
