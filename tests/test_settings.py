@@ -1,17 +1,31 @@
-"""Settings: secrets from files, and what cannot be used is named."""
+"""Settings come from files, the environment and the running stack; no mistake shows a secret."""
 
 from __future__ import annotations
 
+import json
+import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from streamer.operate.local import remove_discovery, write_discovery
 from streamer.operate.local.processes import free_port
-from streamer.settings import BadConfigurationFile, Settings, mismatch, what_is_wrong
+from streamer.settings import (
+    BadConfigurationFile,
+    Settings,
+    discovery_path,
+    mismatch,
+    read_discovery,
+    what_is_wrong,
+)
 from streamer.storage.kafka import KAFKA_HELLO
 from streamer.storage.redis import REDIS_HELLO
 from streamer.web import listening
@@ -19,10 +33,6 @@ from tests.support.certificates import Certificates
 from tests.support.cli import streamer
 from tests.support.servers import RedisServer
 from tests.support.tls_front import TlsFront
-
-# -----------------------------------------------------------------------------
-# Settings: secrets from files, and what cannot be used is named.
-
 
 SECRET = "s3cr/et?#@:%41"
 SASL = {"security_protocol": "SASL_SSL", "sasl_username": "u"}
@@ -35,13 +45,16 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_passwords_come_from_files(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passwords_come_from_files_and_no_text_of_the_settings_holds_one(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STREAMER_SASL_PASSWORD_FILE", str(file))
     monkeypatch.setenv("STREAMER_REDIS_PASSWORD_FILE", str(file))
     settings = Settings(**SASL)
     assert settings.kafka_options()["sasl_plain_password"] == SECRET
     assert settings.redis_options()["password"] == SECRET
     assert SECRET not in f"{settings!r} {settings} {settings.model_dump()}"
+    assert SECRET not in repr(Settings(redis=f"redis://u:{SECRET}@h/0"))
 
 
 def test_a_changed_file_counts_for_the_next_client(file: Path) -> None:
@@ -60,41 +73,47 @@ def test_a_file_without_a_secret_is_wrong_use(tmp_path: Path, content: bytes | N
     assert str(path).encode() in done.stderr
 
 
-@pytest.mark.parametrize("name", ["ssl_cafile", "redis_cafile", "ssl_certfile", "ssl_keyfile"])
-def test_a_certificate_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValidationError, match="there is no file"):
-        Settings(**{name: tmp_path / "absent"})
+ABSENT = "there is no file absent. It comes from STREAMER_{} or the configuration file"
+NO_SASL = "SASL needs sasl_username"
 
 
-def test_a_password_is_given_once(file: Path) -> None:
-    with pytest.raises(ValidationError, match="set only one"):
-        Settings(**SASL, sasl_password=SECRET, sasl_password_file=file)
-
-
-@pytest.mark.parametrize("more", [{}, {"sasl_username": "u"}, {"sasl_password": SECRET}])
-def test_sasl_needs_a_name_and_a_password(more: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match="SASL needs sasl_username") as caught:
-        Settings(security_protocol="SASL_PLAINTEXT", **more)
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        *(({name: "absent"}, ABSENT.format(name.upper())) for name in ("ssl_cafile", "redis_cafile")),
+        *(({name: "absent"}, ABSENT.format(name.upper())) for name in ("ssl_certfile", "ssl_keyfile")),
+        (SASL | {"sasl_password": SECRET, "sasl_password_file": __file__}, "set only one"),
+        ({"security_protocol": "SASL_PLAINTEXT"}, NO_SASL),
+        ({"security_protocol": "SASL_PLAINTEXT", "sasl_username": "u"}, NO_SASL),
+        ({"security_protocol": "SASL_PLAINTEXT", "sasl_password": SECRET}, NO_SASL),
+        *(
+            ({"trusted_proxies": proxies}, "STREAMER_TRUSTED_PROXIES")
+            for proxies in ("boards.example", "10.0.0.1/8", "10.0.0.1, *")
+        ),
+        ({"partitions": "x", "sasl_password": SECRET, "redis": f"redis://u:{SECRET}@h/0"}, "partitions"),
+        ({"namespace": "a b"}, "It comes from --namespace, STREAMER_NAMESPACE or the"),
+        (
+            {"namspace": "a"},
+            "the configuration file sets 'namspace', which is not a setting. Did you mean name",
+        ),
+        ({"xyzzy": "a"}, "the configuration file sets 'xyzzy', which is not a setting. docs/operator.md"),
+        *(
+            ({"session_timeout_seconds": wrong}, "setting session_timeout_seconds")
+            for wrong in ("inf", 0, 1e5)
+        ),
+        ({"data_dir": "~no-such-user/own"}, "there is no home directory for ~no-such-user/own"),
+    ],
+)
+def test_what_cannot_be_used_is_named_without_any_secret_beside_it(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Settings(**given)
+    assert said in what_is_wrong(caught.value)
+    assert "Value error" not in what_is_wrong(caught.value)
     assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize("proxies", ["boards.example", "10.0.0.1/8", "10.0.0.1, *"])
-def test_trusted_proxies_are_addresses_and_networks(proxies: str) -> None:
+def test_trusted_proxies_are_addresses_and_networks() -> None:
     assert Settings(trusted_proxies="10.0.0.1, ::1,10.1.0.0/16").trusted_proxies
-    with pytest.raises(ValidationError) as caught:
-        Settings(trusted_proxies=proxies)
-    assert "STREAMER_TRUSTED_PROXIES" in what_is_wrong(caught.value)
-
-
-def test_a_wrong_setting_is_named_without_any_secret_beside_it() -> None:
-    with pytest.raises(ValidationError) as caught:
-        Settings(partitions="x", sasl_password=SECRET, redis=f"redis://u:{SECRET}@h/0")
-    assert "partitions" in str(caught.value)
-    assert SECRET not in str(caught.value)
-
-
-def test_settings_print_no_url_that_may_hold_a_password() -> None:
-    assert SECRET not in repr(Settings(redis=f"redis://u:{SECRET}@h/0"))
 
 
 @pytest.mark.parametrize(
@@ -134,45 +153,14 @@ def test_a_misspelt_variable_is_named_with_a_suggestion_and_others_are_left_alon
     assert said == ("STREAMER_BOOTSTRP is not a setting and has no effect. Did you mean STREAMER_BOOTSTRAP?")
 
 
-@pytest.mark.parametrize(("name", "hint"), [("namspace", "Did you mean namespace"), ("xyzzy", "operator.md")])
-def test_a_setting_that_does_not_exist_is_called_so(name: str, hint: str) -> None:
-    with pytest.raises(ValidationError) as caught:
-        Settings(**{name: "a"})
-    said = what_is_wrong(caught.value)
-    assert said.startswith(f"the configuration file sets {name!r}")
-    assert hint in said
-    assert f"--{name}" not in said
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "places"),
-    [
-        ("namespace", "a b", "It comes from --namespace, STREAMER_NAMESPACE or the"),
-        ("ssl_cafile", "absent", "there is no file absent. It comes from STREAMER_SSL_CAFILE or the"),
-    ],
-)
-def test_a_wrong_setting_is_said_to_come_from_places_that_exist(name: str, value: str, places: str) -> None:
-    with pytest.raises(ValidationError) as caught:
-        Settings(**{name: value})
-    said = what_is_wrong(caught.value)
-    assert places in said
-    assert "Value error" not in said
-
-
 def test_data_lie_in_the_users_directory_unless_the_settings_name_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streamer.settings.user_data_dir", lambda: tmp_path / "user")
-    assert Settings().data_root == tmp_path / "user"
-    assert Settings(data_dir=tmp_path / "own").data_root == tmp_path / "own"
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert Settings(data_dir="~/own").data_root == tmp_path / "own"
-    with pytest.raises(ValidationError, match="there is no home directory for ~no-such-user/own"):
-        Settings(data_dir="~no-such-user/own")
-
-
-# -----------------------------------------------------------------------------
-# A streamer.toml that was only found in the working directory gets no credential of another place.
+    assert Settings().data_root == tmp_path / "user"
+    for named in (tmp_path / "own", "~/own"):
+        assert Settings(data_dir=named).data_root == tmp_path / "own"
 
 
 HOSTILE = """
@@ -262,18 +250,13 @@ def test_a_found_file_names_no_password_file_outside_of_its_directory(
 def test_address_and_password_of_one_source_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found_file(tmp_path, monkeypatch, f'{HOSTILE}sasl_password = "own"\nredis_password = "own"')
     assert Settings().redis_options()["password"] == "own"
-    monkeypatch.setenv("STREAMER_REDIS", "redis://mine:1/0")
-    monkeypatch.setenv("STREAMER_REDIS_PASSWORD", SECRET)
-    assert Settings().redis_options()["password"] == SECRET
     with pytest.raises(BadConfigurationFile, match="the argument sasl_password"):
         Settings(sasl_password=SECRET)
-
-
-def test_a_found_file_that_says_nothing_of_where_to_connect_leaves_the_password_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found_file(tmp_path, monkeypatch, "partitions = 3\n")
     monkeypatch.setenv("STREAMER_REDIS_PASSWORD", SECRET)
+    with monkeypatch.context() as named:
+        named.setenv("STREAMER_REDIS", "redis://mine:1/0")
+        assert Settings().redis_options()["password"] == SECRET
+    found_file(tmp_path, monkeypatch, "partitions = 3\n")
     settings = Settings()
     assert settings.redis_options()["password"] == SECRET
     assert settings.implicit_file_that_decides() is None
@@ -304,34 +287,102 @@ def test_commands_that_connect_name_the_found_file_once(tmp_path: Path) -> None:
     assert streamer("prices", "--json", cwd=tmp_path).stderr == b""
 
 
-# -----------------------------------------------------------------------------
-# One side speaks TLS and the other does not: one clear line within seconds, from every command.
+@pytest.fixture(autouse=True)
+def nothing_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A discovery file of this test alone, and no other source of settings."""
+    for name in [name for name in os.environ if name.startswith("STREAMER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("STREAMER_DISCOVERY", str(tmp_path / "folder" / "running.json"))
+    monkeypatch.chdir(tmp_path)
+
+
+def a_stack(**changes: Any) -> dict[str, Any]:
+    return {
+        "bootstrap": "127.0.0.1:1111",
+        "redis": "redis://127.0.0.1:2222/0",
+        "namespace": "",
+        "partitions": 3,
+        "pid": os.getpid(),
+        "data_dir": None,
+        "started_at": time.time(),
+    } | changes
+
+
+def test_settings_come_from_the_running_stack_where_nothing_else_names_them() -> None:
+    write_discovery(a_stack())
+    settings = Settings()
+    assert (settings.bootstrap, settings.redis) == ("127.0.0.1:1111", "redis://127.0.0.1:2222/0")
+    assert (settings.embedded, settings.partitions) == (True, 3)
+    assert Settings(namespace="mine").bootstrap == "127.0.0.1:1111"
+
+
+@pytest.mark.parametrize("named", [{"bootstrap": "kafka:9092"}, {"redis": "redis://elsewhere/0"}])
+def test_a_named_server_leaves_nothing_of_the_running_stack(named: dict[str, Any]) -> None:
+    write_discovery(a_stack())
+    settings = Settings(**named)
+    assert not settings.embedded
+    assert "127.0.0.1:1111" not in settings.bootstrap
+    assert "2222" not in settings.redis
+
+
+def test_the_environment_and_the_file_stand_above_the_running_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_discovery(a_stack())
+    Path("streamer.toml").write_text('bootstrap = "from-file:1"\n')
+    assert Settings().bootstrap == "from-file:1"
+    monkeypatch.setenv("STREAMER_BOOTSTRAP", "from-environment:1")
+    assert Settings().bootstrap == "from-environment:1"
+
+
+def test_a_stack_whose_process_is_gone_is_not_found() -> None:
+    missing = subprocess.Popen([sys.executable, "-c", ""])
+    missing.wait()
+    write_discovery(a_stack(pid=missing.pid))
+    assert read_discovery() is None
+    assert not Settings().embedded
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SKIPPED LOUDLY: only Linux says when it was started")
+def test_a_process_that_got_the_number_after_a_reboot_is_not_the_stack() -> None:
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    write_discovery(a_stack(started_at=booted - 3600))
+    assert read_discovery() is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", json.dumps({"pid": "x", "started_at": 1})])
+def test_a_file_that_is_no_discovery_counts_as_none(text: str) -> None:
+    write_discovery(a_stack())
+    discovery_path().write_text(text)
+    assert read_discovery() is None
+
+
+def test_a_process_removes_its_own_file_only_and_the_stack_before_is_found_again() -> None:
+    before = os.getppid()
+    write_discovery(a_stack(pid=before))
+    remove_discovery()
+    assert discovery_path().exists()
+    write_discovery(a_stack())
+    remove_discovery()
+    found = read_discovery()
+    assert found is not None
+    assert found["pid"] == before
+    discovery_path().unlink()
+    write_discovery(a_stack())
+    remove_discovery()
+    assert not discovery_path().exists()
 
 
 MOST_SECONDS = 20.0
 """Seconds that a command may take here, its start on a busy machine included."""
 
-OF_KAFKA = [
-    ["status"],
-    ["verify", "--all"],
-    ["query", "trials", "r"],
-    ["publish", "events.ndjson"],
-    ["subscribe", "run"],
-    ["events", "r"],
-    ["rejections", "list"],
-    ["runs", "set", "r", "--name", "x"],
-    ["tail", "run-directory"],
-    ["worker"],
-]
-OF_REDIS = [
-    ["status"],
-    ["query", "runs"],
-    ["query", "leaderboard"],
-    ["report", "r"],
-    ["serve", "--port", "18721"],
-    ["notify", "--all", "--notify", "json://127.0.0.1:1/"],
-    ["worker"],
-]
+
+OF_KAFKA = (
+    *("status", "verify --all", "query trials r", "publish events.ndjson", "subscribe run", "events r"),
+    *("rejections list", "runs set r --name x", "tail run-directory", "worker"),
+)
+OF_REDIS = (
+    *("status", "query runs", "query leaderboard", "report r", "serve --port 18721"),
+    *("notify --all --notify json://127.0.0.1:1/", "worker"),
+)
 CANNOT_VERIFY = 3
 
 
@@ -340,29 +391,62 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
-    (tmp_path / "events.ndjson").write_text('{"type":"run_finished","run_id":"r"}\n')
-    (tmp_path / "run-directory").mkdir()
-    return tmp_path
-
-
-@pytest.fixture
-def kafka_with_tls(certificates: Certificates, embedded_broker: str) -> Iterator[str]:
-    with TlsFront(certificates, int(embedded_broker.rpartition(":")[2])) as front:
+@contextmanager
+def speaking(server: str, certificates: Certificates, *, tls: bool) -> Iterator[str]:
+    """The address of the server, or of TLS in front of it."""
+    if not tls:
+        yield server
+        return
+    with TlsFront(certificates, int(server.rpartition(":")[2])) as front:
         yield f"127.0.0.1:{front.port}"
 
 
 @pytest.fixture
-def redis_with_tls(certificates: Certificates, redis_server: RedisServer) -> Iterator[int]:
-    with TlsFront(certificates, redis_server.port) as front:
-        yield front.port
+def servers(embedded_broker: str, redis_server: RedisServer) -> dict[str, str]:
+    return {"Kafka": embedded_broker, "Redis": f"127.0.0.1:{redis_server.port}"}
 
 
-def told(arguments: list[str], here: Path, environment: Mapping[str, str]) -> str:
+ONE_SPEAKS_TLS = pytest.mark.parametrize("tls", [True, False], ids=["of the server", "of the command"])
+"""Below the commands, which so alternate: one turn has half of them, both ways."""
+
+
+@pytest.mark.slow
+@pytest.mark.in_turn(2)
+@pytest.mark.parametrize("command", OF_KAFKA)
+@ONE_SPEAKS_TLS
+def test_a_kafka_and_a_command_of_which_one_speaks_tls_name_it_in_one_line(
+    command: str, tls: bool, tmp_path: Path, certificates: Certificates, servers: dict[str, str]
+) -> None:
+    of_tls = {"STREAMER_SECURITY_PROTOCOL": "SSL", "STREAMER_SSL_CAFILE": str(certificates.ca)}
+    with speaking(servers["Kafka"], certificates, tls=tls) as kafka:
+        found = {"STREAMER_BOOTSTRAP": kafka, "STREAMER_REDIS": f"redis://{servers['Redis']}/0"}
+        line = told(command, tmp_path, found if tls else found | of_tls)
+    assert f"Kafka at {kafka} {'speaks' if tls else 'does not speak'} TLS at this port" in line
+    advice = "STREAMER_SECURITY_PROTOCOL is PLAINTEXT. Set it to SSL" if tls else "Set it to PLAINTEXT"
+    assert advice in line
+
+
+@pytest.mark.slow
+@pytest.mark.in_turn(2)
+@pytest.mark.parametrize("command", OF_REDIS)
+@ONE_SPEAKS_TLS
+def test_a_redis_and_a_command_of_which_one_speaks_tls_name_it_in_one_line(
+    command: str, tls: bool, tmp_path: Path, certificates: Certificates, servers: dict[str, str]
+) -> None:
+    with speaking(servers["Redis"], certificates, tls=tls) as redis:
+        url = f"redis://user:secret@{redis}/0" if tls else f"rediss://{redis}/0"
+        line = told(command, tmp_path, {"STREAMER_BOOTSTRAP": servers["Kafka"], "STREAMER_REDIS": url})
+    assert f"Redis at {redis} {'speaks' if tls else 'does not speak'} TLS at this port" in line
+    assert ("Write rediss://" if tls else "Write redis://") in line
+    assert "secret" not in line
+
+
+def told(command: str, here: Path, environment: Mapping[str, str]) -> str:
     """The one line about TLS that a command ends with, in time."""
+    (here / "events.ndjson").write_text('{"type":"run_finished","run_id":"r"}\n')
+    (here / "run-directory").mkdir()
     start = time.monotonic()
-    done = streamer(*arguments, cwd=here, environment=environment)
+    done = streamer(*command.split(), cwd=here, environment=environment)
     assert time.monotonic() - start < MOST_SECONDS
     assert done.returncode in (1, 2, CANNOT_VERIFY)
     [line] = [line for line in done.stderr.decode().splitlines() if "speak" in line]
@@ -370,76 +454,13 @@ def told(arguments: list[str], here: Path, environment: Mapping[str, str]) -> st
     return line
 
 
-def names(arguments: list[str]) -> str:
-    return " ".join(arguments[:2])
-
-
-@pytest.mark.slow
-@pytest.mark.in_turn(2)
-@pytest.mark.parametrize("arguments", OF_KAFKA, ids=names)
-def test_plaintext_to_a_kafka_with_tls(
-    arguments: list[str], here: Path, kafka_with_tls: str, redis_server: RedisServer
-) -> None:
-    environment = {"STREAMER_BOOTSTRAP": kafka_with_tls, "STREAMER_REDIS": redis_server.url}
-    line = told(arguments, here, environment)
-    assert f"Kafka at {kafka_with_tls} speaks TLS at this port" in line
-    assert "STREAMER_SECURITY_PROTOCOL is PLAINTEXT. Set it to SSL" in line
-
-
-@pytest.mark.slow
-@pytest.mark.in_turn(2)
-@pytest.mark.parametrize("arguments", OF_KAFKA, ids=names)
-def test_tls_to_a_kafka_without(
-    arguments: list[str],
-    here: Path,
-    embedded_broker: str,
-    redis_server: RedisServer,
-    certificates: Certificates,
-) -> None:
-    environment = {
-        "STREAMER_BOOTSTRAP": embedded_broker,
-        "STREAMER_REDIS": redis_server.url,
-        "STREAMER_SECURITY_PROTOCOL": "SSL",
-        "STREAMER_SSL_CAFILE": str(certificates.ca),
-    }
-    line = told(arguments, here, environment)
-    assert f"Kafka at {embedded_broker} does not speak TLS at this port" in line
-    assert "Set it to PLAINTEXT" in line
-
-
-@pytest.mark.slow
-@pytest.mark.in_turn(2)
-@pytest.mark.parametrize("arguments", OF_REDIS, ids=names)
-def test_plaintext_to_a_redis_with_tls(
-    arguments: list[str], here: Path, embedded_broker: str, redis_with_tls: int
-) -> None:
-    url = f"redis://user:secret@127.0.0.1:{redis_with_tls}/0"
-    environment = {"STREAMER_BOOTSTRAP": embedded_broker, "STREAMER_REDIS": url}
-    line = told(arguments, here, environment)
-    assert f"Redis at 127.0.0.1:{redis_with_tls} speaks TLS at this port" in line
-    assert "Write rediss://" in line
-    assert "secret" not in line
-
-
-@pytest.mark.slow
-@pytest.mark.in_turn(2)
-@pytest.mark.parametrize("arguments", OF_REDIS, ids=names)
-def test_tls_to_a_redis_without(
-    arguments: list[str], here: Path, embedded_broker: str, redis_server: RedisServer
-) -> None:
-    url = f"rediss://127.0.0.1:{redis_server.port}/0"
-    line = told(arguments, here, {"STREAMER_BOOTSTRAP": embedded_broker, "STREAMER_REDIS": url})
-    assert f"Redis at 127.0.0.1:{redis_server.port} does not speak TLS at this port" in line
-    assert "Write redis://" in line
-
-
 def test_servers_that_agree_or_are_away_are_no_mismatch(
-    certificates: Certificates, redis_server: RedisServer, redis_with_tls: int, embedded_broker: str
+    certificates: Certificates, redis_server: RedisServer, embedded_broker: str
 ) -> None:
-    kafka = int(embedded_broker.rpartition(":")[2])
     assert mismatch("127.0.0.1", redis_server.port, REDIS_HELLO, tls=False) is None
-    assert mismatch("127.0.0.1", redis_with_tls, REDIS_HELLO, tls=True) is None
-    assert mismatch("127.0.0.1", kafka, KAFKA_HELLO, tls=False) is None
+    assert mismatch("127.0.0.1", int(embedded_broker.rpartition(":")[2]), KAFKA_HELLO, tls=False) is None
+    with TlsFront(certificates, redis_server.port) as front:
+        assert mismatch("127.0.0.1", front.port, REDIS_HELLO, tls=True) is None
     away = free_port()
     for tls in (True, False):
         assert mismatch("127.0.0.1", away, KAFKA_HELLO, tls=tls) is None
@@ -460,12 +481,6 @@ def test_a_taken_port_of_serve_is_one_line(redis_server: RedisServer) -> None:
     assert f"Cannot listen on 127.0.0.1 port {port}" in line
     assert "--port" in line
     assert done.returncode == 1
-
-
-@pytest.mark.parametrize("seconds", ["inf", "0", "100000"])
-def test_a_session_ends_after_a_second_at_least_and_within_a_day(seconds: str) -> None:
-    with pytest.raises(ValidationError, match="session_timeout_seconds"):
-        Settings(session_timeout_seconds=float(seconds))
 
 
 def test_the_value_that_keeps_idle_runs_in_memory_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
