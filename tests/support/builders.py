@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from streamer.folding.slots import RunUpdate, SummaryChange
 from streamer.folding.summaries import MARKS
@@ -18,6 +18,7 @@ from streamer.schemas.base import (
 from streamer.schemas.events import FormulaCodeCoverage, FormulaCodeSummary
 from streamer.schemas.summaries import SUMMARY, AgentModelSummary, Published, RunSummary, TierSummary
 from streamer.views.models import TrialRow
+from streamer.views.tables import Table
 
 METRICS = (
     "pass_rate",
@@ -30,6 +31,8 @@ METRICS = (
     "output_tokens",
 )
 LAST_EVENT_AT = "2026-01-02T03:04:05Z"
+
+Value = TypeVar("Value")
 
 
 MODELS: dict[SummaryKind, type[Published]] = {
@@ -175,3 +178,14 @@ def a_row(**fields: Any) -> TrialRow:
     nulls = dict.fromkeys(TrialRow.model_fields)
     basic = {"id": "0" * 24, "shard": "", "task_id": "t", "attempt": 1, "agent_model": "a:m", "metrics": {}}
     return TrialRow(**nulls | basic | {"success": True, "resolved": True, "outcome": "passed"} | fields)
+
+
+def present(value: Value | None) -> Value:
+    """The value, which must be there."""
+    assert value is not None
+    return value
+
+
+def by_head(table: Table) -> list[dict[str, str]]:
+    """The rows of a table; each cell by its head."""
+    return [dict(zip(table.heads, row, strict=True)) for row in table.rows]

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from html import escape
+from itertools import permutations
 from pathlib import Path
 from random import Random
 
@@ -17,8 +19,7 @@ from streamer.statistics.ability import ErrorParts
 from streamer.statistics.final import shuffled_rounds
 from streamer.statistics.ledger import drops, evidence_better, judged
 from streamer.statistics.pairs import Pair, evidence_worse, is_behind
-from streamer.views.decide.history import TaskHistory, plans_of, tasks_of
-from tests.views.test_history import past
+from streamer.views.decide.history import PastRun, PastTrial, TaskHistory, plans_of, tasks_of
 
 WIDTH, HEIGHT = 720, 330
 LEFT, RIGHT, TOP, BOTTOM = 64, 150, 44, 46
@@ -113,10 +114,6 @@ class Chart:
         )
 
 
-# -----------------------------------------------------------------------------
-# Agents with a chance to pass each task, and their trials in shuffled rounds.
-
-
 def chances(random: Random, mean: float = 0.45) -> list[float]:
     return [random.betavariate(2 * mean, 2 * (1 - mean)) for _ in range(TASKS)]
 
@@ -127,10 +124,6 @@ def outcomes(random: Random, of: Sequence[float], better_by: float = 0.0) -> lis
     moved = [one + share * (1 - one if better_by > 0 else one) for one in of]
     order = shuffled_rounds([str(task) for task in range(len(of))], ATTEMPTS, "order")
     return [random.random() < moved[int(task)] for task, _ in order]
-
-
-# -----------------------------------------------------------------------------
-# The pictures.
 
 
 def ledger() -> str:
@@ -169,24 +162,19 @@ def race() -> str:
     results = {name: outcomes(random, tasks, gap) for name, gap in gaps.items()}
     trials = len(results["v1"])
     needed, racing, hypotheses = 20 * 12, set(gaps), 12
-    chart = Chart(
-        "4 candidates: v3 is 12 points behind v1, v4 25 points, v2 3 points",
-        ("trials of each candidate", 0, trials),
-        ("largest evidence that it is worse", 0.5, 1e4),
-        log=True,
-    )
+    title = "4 candidates: v3 is 12 points behind v1, v4 25 points, v2 3 points"
+    across, up = ("trials of each candidate", 0, trials), ("largest evidence that it is worse", 0.5, 1e4)
+    chart = Chart(title, across, up, log=True)
     chart.ticks(range(0, trials + 1, 89), (1, 10, 100, 1e3, 1e4))
     chart.line([(0, needed), (trials, needed)], RED, "first drop", "4 4")
     curves: dict[str, list[Point]] = {name: [] for name in gaps}
     dropped: dict[str, Point] = {}
     for known in range(5, trials + 1, 5):
         evidence = {}
-        for one in gaps:
-            for other in gaps:
-                if one != other:
-                    pairs = [Pair(*both) for both in zip(results[one], results[other], strict=True)][:known]
-                    behind = is_behind(pairs, pairs, trials)
-                    evidence[one, other] = evidence_worse(pairs, trials) if behind else 0.0
+        for one, other in permutations(gaps, 2):
+            pairs = [Pair(*both) for both in zip(results[one], results[other], strict=True)][:known]
+            behind = is_behind(pairs, pairs, trials)
+            evidence[one, other] = evidence_worse(pairs, trials) if behind else 0.0
         for name in racing:
             worst = max(value for (one, _), value in evidence.items() if one == name)
             curves[name].append((known, max(0.5, worst)))
@@ -198,6 +186,16 @@ def race() -> str:
         if name in dropped:
             chart.dot(dropped[name], colour, f"{name} dropped after {dropped[name][0]:.0f}")
     return chart.svg()
+
+
+def past(run: str, agent: str, outcomes: dict[str, list[bool]], started: int = 1) -> PastRun:
+    """A run of one agent; a cost of one dollar and 60 seconds for each trial."""
+    trials = [
+        PastTrial(run, agent, task, task, passed, 1.0, 60.0)
+        for task, attempts in outcomes.items()
+        for passed in attempts
+    ]
+    return PastRun(run, datetime(2026, 1, started, tzinfo=UTC), trials)
 
 
 def history() -> list[TaskHistory]:
@@ -212,11 +210,8 @@ def history() -> list[TaskHistory]:
 
 def plan() -> str:
     """The chance to detect a drop, by the attempts at each of eighty tasks."""
-    chart = Chart(
-        "Estimate: 80 tasks, and how often a drop is found before the run is over",
-        ("attempts at each task", 1, 5),
-        ("chance", 0, 1),
-    )
+    title = "Estimate: 80 tasks, and how often a drop is found before the run is over"
+    chart = Chart(title, ("attempts at each task", 1, 5), ("chance", 0, 1))
     chart.ticks(range(1, 6), (0, 0.25, 0.5, 0.75, 1), "{:.0%}")
     for detect, colour in ((0.2, GREEN), (0.1, BLUE), (0.05, SOFT)):
         plans = plans_of(history(), detect, range(1, 6), Random("plan"), simulated=120)
@@ -231,11 +226,8 @@ def half() -> str:
     """The past share of each task: those at the ends tell no agents apart."""
     tasks = sorted(history(), key=lambda task: task.share)
     dead = sum(task.dead is not None for task in tasks)
-    chart = Chart(
-        f"80 tasks by the share of nine agents that passed: {dead} are dead",
-        ("tasks, the hardest first", 0, len(tasks)),
-        ("passed", 0, 1),
-    )
+    title = f"80 tasks by the share of nine agents that passed: {dead} are dead"
+    chart = Chart(title, ("tasks, the hardest first", 0, len(tasks)), ("passed", 0, 1))
     chart.ticks((), (0, 0.5, 1), "{:.0%}")
     for place, task in enumerate(tasks):
         chart.bar(place, place + 1, task.share, BLUE if task.is_live else GREY)
@@ -252,27 +244,19 @@ def errors() -> str:
     """What more attempts and more tasks make of a standard error, by what they cost."""
     error, share, trials, each = 0.041, 0.85, TASKS * ATTEMPTS, 0.25
     parts = ErrorParts(error**2 * share, error**2 * (1 - share))
-    chart = Chart(
-        "Standard error 4.1 points: 85 % of its variance is from the choice of 89 tasks",
-        ("more dollars", 0, 150),
-        ("standard error, points", 2.6, 4.2),
-    )
+    title = "Standard error 4.1 points: 85 % of its variance is from the choice of 89 tasks"
+    chart = Chart(title, ("more dollars", 0, 150), ("standard error, points", 2.6, 4.2))
     chart.ticks(range(0, 151, 25), (2.6, 2.8, 3, 3.2, 3.4, 3.6, 3.8, 4, 4.2), "{:.1f}")
+    more = range(0, 121, 4)
     attempts = [(n * TASKS * each, 100 * parts.error_with(TASKS, trials, attempts=n)) for n in range(7)]
-    tasks = [
-        (n * ATTEMPTS * each, 100 * parts.error_with(TASKS, trials, more_tasks=n)) for n in range(0, 121, 4)
-    ]
+    tasks = [(n * ATTEMPTS * each, 100 * parts.error_with(TASKS, trials, more_tasks=n)) for n in more]
     chart.line(attempts, SOFT, "more attempts")
     chart.line(tasks, BLUE, "more tasks")
     return chart.svg()
 
 
 PICTURES: dict[str, Callable[[], str]] = {
-    "decide-ledger": ledger,
-    "decide-race": race,
-    "decide-errors": errors,
-    "decide-plan": plan,
-    "decide-half": half,
+    f"decide-{draw.__name__}": draw for draw in (ledger, race, errors, plan, half)
 }
 """Name of the file in docs/screenshots, without its ending, to what draws it."""
 

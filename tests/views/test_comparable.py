@@ -20,6 +20,7 @@ from streamer.terminal import cli
 from streamer.views.decide.comparable import Comparability, comparable
 from streamer.views.decide.leaderboard import BenchmarkBoard, boards_of, with_words
 from tests.support.board_runs import a_night, board_runs
+from tests.support.builders import present
 from tests.support.events import Event, a_plan, a_retraction, a_trial, folded
 from tests.terminal.calling import ndjson
 
@@ -94,10 +95,6 @@ class Sides(NamedTuple):
         return {surface: " ".join(unescape(text).replace("\\", "").split()) for surface, text in said.items()}
 
 
-# -----------------------------------------------------------------------------
-# Values are normalised before they are compared.
-
-
 @pytest.mark.parametrize(
     ("name", "values"),
     [
@@ -132,10 +129,6 @@ def test_values_that_differ_stay_different(name: str, one: str, other: str) -> N
     assert normalised(name, one) != normalised(name, other)
 
 
-# -----------------------------------------------------------------------------
-# Twenty planted differences: every surface names each in one line; those of the harness forbid a verdict.
-
-
 class Planted(NamedTuple):
     """A field in which two runs differ, or all of their trials do."""
 
@@ -144,14 +137,13 @@ class Planted(NamedTuple):
     b: str
     of_trials: bool = False
 
-    def sides(self, folder: Path, **plan: Any) -> Sides:
-        ours, theirs = {self.name: self.a}, {self.name: self.b}
-        if self.of_trials:
-            a, b = a_run("A", 1, trials=ours, **plan), a_run("B", 2, "b", trials=theirs, **plan)
-        else:
-            a = a_run("A", 1, provenance=ours, **plan)
-            b = a_run("B", 2, "b", provenance=theirs, **plan)
-        return Sides.of(folder, a, b)
+    def __str__(self) -> str:
+        return f"{self.name}{' of trials' * self.of_trials}"
+
+    def sides(self, folder: Path) -> Sides:
+        field = "trials" if self.of_trials else "provenance"
+        own: list[dict[str, Any]] = [{field: {self.name: value}} for value in (self.a, self.b)]
+        return Sides.of(folder, a_run("A", 1, **own[0]), a_run("B", 2, "b", **own[1]))
 
 
 PLANTED = [
@@ -178,16 +170,16 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda one: f"{one.name}{' of trials' * one.of_trials}")
+@pytest.mark.parametrize("planted", PLANTED, ids=str)
 def test_every_surface_names_a_planted_difference(planted: Planted, tmp_path: Path) -> None:
     sides = planted.sides(tmp_path)
-    name, a, b = planted.name, planted.a, planted.b
+    name, a, b, _ = planted
     said = sides.surfaces()
     for surface in ("text", "json", "html", "md"):
         assert f"{name} {a} against {b}" in said[surface], surface
     for surface in ("gate", "gate --json", "gate --markdown"):
         assert f"{name} {b} against {a}" in said[surface], surface
-    if planted.name != "model_served":  # of two agents it differs by nature
+    if name != "model_served":  # of two agents it differs by nature
         assert f"{name} differs among the runs: " in said["leaderboard"]
     is_refused = name in HARNESS_CHANGING
     compared, gated = sides.compare(), sides.gate()
@@ -195,14 +187,10 @@ def test_every_surface_names_a_planted_difference(planted: Planted, tmp_path: Pa
     assert (f"--allow {name}" in compared.output) is (f"--allow {name}" in gated.output) is is_refused
     answer = json.loads(sides.compare("--json").stdout)
     assert (answer["refused"] == [name]) is is_refused
-    assert (answer["ended"], answer["not_comparable"] is None) == (
-        (False, False) if is_refused else (True, True)
-    )
+    assert (answer["ended"], answer["not_comparable"] is None) == (not is_refused, not is_refused)
 
 
-@pytest.mark.parametrize(
-    "planted", [one for one in PLANTED if one.name in HARNESS_CHANGING], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("planted", [one for one in PLANTED if one.name in HARNESS_CHANGING], ids=str)
 def test_what_is_allowed_is_named_and_judged(planted: Planted, tmp_path: Path) -> None:
     sides = planted.sides(tmp_path)
     for done in (sides.compare("--allow", planted.name), sides.gate("--allow", planted.name)):
@@ -214,20 +202,16 @@ def test_what_is_allowed_is_named_and_judged(planted: Planted, tmp_path: Path) -
     assert sides.codes(*allowed) == (UNCOMPARABLE, UNCOMPARABLE)
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda one: f"{one.name}{' of trials' * one.of_trials}")
+@pytest.mark.parametrize("planted", PLANTED, ids=str)
 def test_no_surface_names_a_declared_variation(planted: Planted, tmp_path: Path) -> None:
     """`varies` of either run is enough."""
-    sides = planted.sides(tmp_path)
-    a, b = (
-        [e | {"varies": [planted.name]} if e["type"] == "run_started" else e for e in events]
-        for events in (sides.a, sides.b)
-    )
-    for one, other in ((a, sides.b), (sides.a, b)):
+    (_, a, b), name = planted.sides(tmp_path), planted.name
+    of_a, of_b = ([plan | {"varies": [name]}, *rest] for plan, *rest in (a, b))
+    for one, other in ((of_a, b), (a, of_b)):
         declared = Sides.of(tmp_path, one, other)
         for surface, said in declared.surfaces().items():
-            assert f"{planted.name} {planted.a}" not in said, surface
-            assert f"{planted.name} {planted.b}" not in said, surface
-            assert f"{planted.name} differs" not in said, surface
+            for words in (planted.a, planted.b, "differs"):
+                assert f"{name} {words}" not in said, surface
         assert declared.codes() == (0, 0)
 
 
@@ -243,10 +227,6 @@ def test_what_one_side_alone_says_is_said_and_forbids_nothing(tmp_path: Path) ->
     agents = Sides.of(tmp_path, a_run("A", 1, provenance=ours), a_run("B", 2, "b", provenance=theirs))
     assert "against" not in agents.compare().output, "agent and model are no difference"
     assert agents.board().differences == []
-
-
-# -----------------------------------------------------------------------------
-# Tasks that differ leave the pairs. At least half must remain.
 
 
 SAME = {"task_digest": "sha256:1", "timeout": "600"}
@@ -279,14 +259,14 @@ def test_tasks_that_differ_leave_the_pairs_and_are_named(
     assert "different ones" not in str(answer)
 
 
-def test_fewer_than_half_are_not_comparable(tmp_path: Path) -> None:
-    for count, code in ((5, 0), (6, UNCOMPARABLE)):
-        b = of_tasks(a_run("B", 2, "b", trials=SAME), count, **SAME | {"task_digest": "2"})
-        sides = Sides.of(tmp_path, a_run("A", 1, trials=SAME), b)
-        assert sides.codes() == (code, code)
-        few = f"not comparable: only {10 - count} of 10 common tasks agree in task_digest"
-        assert (few in sides.compare().output) is (few in sides.gate().output) is (code == UNCOMPARABLE)
-        assert sides.codes("--allow", "task_digest") == (0, 0)
+@pytest.mark.parametrize(("count", "code"), [(5, 0), (6, UNCOMPARABLE)])
+def test_fewer_than_half_are_not_comparable(count: int, code: int, tmp_path: Path) -> None:
+    b = of_tasks(a_run("B", 2, "b", trials=SAME), count, **SAME | {"task_digest": "2"})
+    sides = Sides.of(tmp_path, a_run("A", 1, trials=SAME), b)
+    assert sides.codes() == (code, code)
+    few = f"not comparable: only {10 - count} of 10 common tasks agree in task_digest"
+    assert (few in sides.compare().output) is (few in sides.gate().output) is (code == UNCOMPARABLE)
+    assert sides.codes("--allow", "task_digest") == (0, 0)
 
 
 def test_fields_that_differ_in_different_tasks_share_one_sentence(tmp_path: Path) -> None:
@@ -323,9 +303,8 @@ def test_while_a_run_goes_on_the_half_is_one_of_planned_tasks(
 
 
 def test_the_help_says_why_there_may_be_no_verdict() -> None:
-    compare, gate = (
-        " ".join(CliRunner().invoke(cli, [name, "--help"]).output.split()) for name in ("compare", "gate")
-    )
+    outputs = (CliRunner().invoke(cli, [name, "--help"]).output for name in ("compare", "gate"))
+    compare, gate = (" ".join(output.split()) for output in outputs)
     for said in (compare, gate):
         assert "the sides ran different tasks or were made in different ways" in said
     assert "With --race, 0 means the race is over" in gate
@@ -347,15 +326,14 @@ def test_agents_of_one_run_share_its_provenance_and_their_trials_may_differ(tmp_
     plan = {"agent_models": ["a:m", "b:m"], "provenance": {"timeout": "600"}}
     of_a, of_b = a_run("R", 1, **plan), a_run("R", 1, "b", **plan)
     slower = of_tasks(of_b, 2, timeout="900")
+    file = f"{tmp_path}/a.ndjson"
     for events, left_out in (([*of_a, *of_b[1:]], []), ([*of_a, *slower[1:]], ["t00", "t01"])):
         sides = Sides.of(tmp_path, events, events)
         done = sides.call("compare", "--files", "A", "A", "--a-agent", "a:m", "--b-agent", "b:m", "--json")
         answer = json.loads(done.stdout)
         assert answer["left_out"] == left_out
         assert any("tasks like these" in one for one in answer["words"])
-        gate = sides.call(
-            "gate", f"{tmp_path}/a.ndjson/b:m", "--against", f"{tmp_path}/a.ndjson/a:m", "--json"
-        )
+        gate = sides.call("gate", f"{file}/b:m", "--against", f"{file}/a:m", "--json")
         pairs = json.loads(gate.stdout)["pairs"]
         assert (pairs["left_out"], pairs["planned"]) == (left_out, 10 - len(left_out))
         assert done.exit_code == gate.exit_code == 0
@@ -416,22 +394,15 @@ def test_values_are_cut_and_long_lists_shortened() -> None:
     assert said == f"seed {'a' * 60}… against b"
 
 
-# -----------------------------------------------------------------------------
-# Leaderboards: agents are ranked by the tasks on which they agree.
-
-
 def a_strong_and_a_weak(**provenance: str) -> list[Event]:
     """`a` passes all of twenty tasks, `b` none; `c` passes half. The provenance is of b's run."""
     passed = {"a": "+" * 20, "b": "-" * 20, "c": "+" * 10 + "-" * 10}
-    made = {"b": provenance}
     plan = {"tasks": [f"t{number:02}" for number in range(20)], "attempts": 1}
-    return [
-        event
-        for day, (agent, letters) in enumerate(passed.items(), start=1)
-        for event in a_night(
-            agent, day, {agent: letters}, **plan, provenance=made.get(agent, {"timeout": "600"})
-        )
-    ]
+    events: list[Event] = []
+    for day, (agent, letters) in enumerate(passed.items(), start=1):
+        made = provenance if agent == "b" else {"timeout": "600"}
+        events += a_night(agent, day, {agent: letters}, **plan, provenance=made)
+    return events
 
 
 def ranks(events: list[Event]) -> dict[str, tuple[int, int] | None]:
@@ -446,40 +417,28 @@ def test_agents_whose_runs_differ_are_not_ranked_against_each_other() -> None:
     assert ranks(a_strong_and_a_weak(seed="8")) == ranks(a_strong_and_a_weak(timeout="10m"))
 
 
-def test_a_change_between_runs_that_differ_is_not_certain(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("timeout", "said"), [("600", "real"), ("900", "not comparable")])
+def test_a_change_between_runs_that_differ_is_not_certain(timeout: str, said: str) -> None:
     plan = {"benchmark": "tb", "attempts": 1, "tasks": 10}
-    for timeout, said in (("600", "real"), ("900", "not comparable")):
-        events = [
-            *a_night("n1", 1, {"a": "-" * 10}, provenance={"timeout": "600"}, **plan),
-            *a_night("n2", 2, {"a": "+" * 10}, provenance={"timeout": timeout}, **plan),
-        ]
-        [board] = boards_of(board_runs(events), "pass_rate", NOW)
-        change = board.rows[0].change
-        assert change is not None
-        assert change.said.endswith(f", {said}")
-        assert change.certain is (said == "real")
-        assert (change.words[0] == "not comparable: timeout 600 against 900") is (timeout == "900")
-
-
-# -----------------------------------------------------------------------------
-# What trials were made with follows from the set of events alone.
+    events = [
+        *a_night("n1", 1, {"a": "-" * 10}, provenance={"timeout": "600"}, **plan),
+        *a_night("n2", 2, {"a": "+" * 10}, provenance={"timeout": timeout}, **plan),
+    ]
+    [board] = boards_of(board_runs(events), "pass_rate", NOW)
+    change = present(board.rows[0].change)
+    assert change.said.endswith(f", {said}")
+    assert change.certain is (said == "real")
+    assert (change.words[0] == "not comparable: timeout 600 against 900") is (timeout == "900")
 
 
 VALUES = st.dictionaries(
     st.sampled_from(["timeout", "judge", "seed"]), st.sampled_from(["600", "10m", "900"])
 )
+MADE = st.builds(Made, VALUES, st.dictionaries(st.sampled_from("abcd"), VALUES))
 
 
-@given(
-    st.dictionaries(st.sampled_from("abcd"), VALUES),
-    st.dictionaries(st.sampled_from("abcd"), VALUES),
-    VALUES,
-    VALUES,
-)
-def test_both_sides_may_change_places(
-    ours: dict[str, dict[str, str]], theirs: dict[str, dict[str, str]], a: dict[str, str], b: dict[str, str]
-) -> None:
-    one, other = Made(a, ours), Made(b, theirs)
+@given(MADE, MADE)
+def test_both_sides_may_change_places(one: Made, other: Made) -> None:
     there, back = comparable(one, other), comparable(other, one)
     assert (there.refused.keys(), there.left_out) == (back.refused.keys(), back.left_out)
     assert len(there.words) == len(back.words)

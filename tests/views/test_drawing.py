@@ -1,46 +1,31 @@
-"""Boards as elements: texts stay texts, equal columns fold, long tables keep their order."""
+"""Boards, failures and matrices as elements: texts stay texts, and what is alike stands together."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from streamer.views import drawing
+from streamer.schemas.summaries import TrialInFlight
+from streamer.views import drawing, models
 from streamer.views.charts import MOST_LABELS, NARROW, WIDE, Sheet, charts_of, draw_frontier
 from streamer.views.columns import AGENTS, Column
-from streamer.views.drawing import (
-    MOST_CHIPS,
-    Drawn,
-    Element,
-    Look,
-    draw,
-    draw_agents,
-    draw_runs,
-    draw_tiers,
-    draw_trials,
-    fine,
-    h,
-    html_of,
-    percent,
-    signed,
-    table,
-    text_of,
-    usd,
-)
-from tests.support.builders import a_run_change
-from tests.support.events import a_plan, a_trial, summarised
+from streamer.views.drawing import Element, draw_agents, html_of, text_of
+from streamer.views.models import kind_of, matrix_of
+from tests.support.builders import a_row, a_run_change
+from tests.support.events import a_plan, a_trial, folded, summarised
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
 
 def agents(*trials: dict[str, Any]) -> list[dict[str, Any]]:
-    found = summarised(trials)
-    rows = [one for key, one in found.items() if key.startswith("agent_model ")]
-    return [row | {"place": None, "over": True, "graded": False} for row in rows]
+    return of_kind(summarised(trials), "agent_model ", place=None, over=True, graded=False)
 
 
 def titles(rows: list[dict[str, Any]]) -> list[str]:
@@ -48,15 +33,17 @@ def titles(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def test_a_text_cannot_become_markup_nor_act_wherever_it_stands() -> None:
-    look = Look(HOSTILE, key=lambda row: row["name"], empty=HOSTILE)
+    look = drawing.Look(HOSTILE, key=lambda row: row["name"], empty=HOSTILE)
     columns = [Column("name", HOSTILE, "name", ("name",), sort="least", hint=HOSTILE, outside=True)]
     for rows in ([{"name": HOSTILE}], []):
-        written = html_of(table(draw(columns, rows, look)))
+        written = html_of(drawing.table(drawing.draw(columns, rows, look)))
         assert "<img" not in written
         assert "&lt;img src=x onerror=alert(1)&gt;" in written
         if rows:
-            assert "\u202e" not in html_of(table(draw(columns, rows, Look("Names", key=look.key))))
-    assert html_of(h("a", {"title": '" onclick="x'})) == '<a title="&quot; onclick=&quot;x"></a>'
+            assert "\u202e" not in html_of(
+                drawing.table(drawing.draw(columns, rows, drawing.Look("Names", key=look.key)))
+            )
+    assert html_of(drawing.h("a", {"title": '" onclick="x'})) == '<a title="&quot; onclick=&quot;x"></a>'
 
 
 def test_accuracy_and_pass_at_1_fold_into_the_pass_rate_while_all_agents_agree() -> None:
@@ -72,19 +59,15 @@ def test_accuracy_and_pass_at_1_fold_into_the_pass_rate_while_all_agents_agree()
 def test_every_column_of_a_board_has_a_head_and_a_cell_or_neither() -> None:
     """A head that cannot be sorted by has no button."""
     two = agents(a_trial(), a_trial(agent="z"))
-    drawn = draw(AGENTS, two, Look("Agents", key=lambda row: row["agent_model"]))
+    drawn = drawing.draw(AGENTS, two, drawing.Look("Agents", key=lambda row: row["agent_model"]))
     assert {len(row) - 2 for _, row in drawn.rows} == {len(drawn.heads)}
     for link in (str, None):
-        written = "".join(map(html_of, draw_trials([], [], link=link).heads))
+        written = "".join(map(html_of, drawing.draw_trials([], [], link=link).heads))
         assert ">Cost" in written
         assert ("<button" in written, "data-first" in written) == (bool(link), bool(link))
 
 
-# -----------------------------------------------------------------------------
-# What stands in the cells, in full: every kind of cell once, from trials that can be counted by hand.
-
-
-def shown(drawn: Drawn) -> dict[str, dict[str, str]]:
+def shown(drawn: drawing.Drawn) -> dict[str, dict[str, str]]:
     """First cell -> title of each other column -> its text; a space that does not break is a space."""
     titles = [text_of(head) for head in drawn.heads]
     rows = [[text_of(cell).replace("\u00a0", " ") for cell in cells] for _, (_, _, *cells) in drawn.rows]
@@ -92,9 +75,8 @@ def shown(drawn: Drawn) -> dict[str, dict[str, str]]:
 
 
 def of_kind(found: Mapping[str, Any], kind: str, **more: Any) -> list[dict[str, Any]]:
-    return [
-        one | {"over": False, "graded": True} | more for key, one in found.items() if key.startswith(kind)
-    ]
+    fields = {"over": False, "graded": True} | more
+    return [one | fields for key, one in found.items() if key.startswith(kind)]
 
 
 TWICE = {"cost_usd": 0.25, "duration_seconds": 100.0}, {"cost_usd": 0.5, "duration_seconds": 200.0}
@@ -154,14 +136,9 @@ def test_the_cells_of_tiers_say_uplift_spread_and_costs() -> None:
     same = {"Trials": "4 / 4", "Cost/pass": "$2.00"}
     t0 = {"Grade": "F", "Pass rate": "25.0 %", "Uplift": "–", "Delta": "–", "Std dev": "0.433"}
     t1 = {"Grade": "A", "Pass rate": "100.0 %", "Uplift": "+300.0 %", "Delta": "+0.750", "Std dev": "0.000"}
-    spreads = (
-        {"Spread": "from 0 to 1, median 0, mean 0.25, standard deviation 0.433"},
-        {"Spread": "from 1 to 1, median 1, mean 1, standard deviation 0"},
-    )
-    assert shown(draw_tiers(rows, "pass_rate")) == {
-        "T0 baseline": same | t0 | spreads[0] | {"Mean cost": "$0.5000"},
-        "T1": same | t1 | spreads[1] | {"Mean cost": "$2.00"},
-    }
+    t0 |= {"Spread": "from 0 to 1, median 0, mean 0.25, standard deviation 0.433", "Mean cost": "$0.5000"}
+    t1 |= {"Spread": "from 1 to 1, median 1, mean 1, standard deviation 0", "Mean cost": "$2.00"}
+    assert shown(drawing.draw_tiers(rows, "pass_rate")) == {"T0 baseline": same | t0, "T1": same | t1}
 
 
 def largest(value: Any) -> Any:
@@ -179,14 +156,14 @@ def test_amounts_as_large_as_the_schema_allows_are_drawn() -> None:
     tiers, runs = of_kind(found, "tier "), [found["run run-1"] | {"state": "running"}]
     drawn = shown(draw_agents([agent], "pass_rate"))["terminus:gpt-5"]
     assert (drawn["Cost"], drawn["Mean cost"]) == ("$1.79769e+308", "$1.79769e+308")
-    assert shown(draw_runs(runs, lambda run: run))["run-1"]["Cost"] == "$1.79769e+308"
+    assert shown(drawing.draw_runs(runs, lambda run: run))["run-1"]["Cost"] == "$1.79769e+308"
     for spread in drawing.SPREADS:
-        assert shown(draw_tiers(tiers, spread))["T0 baseline"]["Mean cost"] == "$1.79769e+308"
+        assert shown(drawing.draw_tiers(tiers, spread))["T0 baseline"]["Mean cost"] == "$1.79769e+308"
 
 
 def a_drawn_run(**labels: str) -> str:
     run = {**(a_run_change(labels=labels).summary or {}), "state": "running"}
-    [(_, row)] = draw_runs([run], lambda run: run).rows
+    [(_, row)] = drawing.draw_runs([run], lambda run: run).rows
     return html_of(row)
 
 
@@ -197,7 +174,7 @@ def test_each_label_of_a_listed_run_leads_to_the_runs_that_have_it() -> None:
     for absent in ("more", "<img", "\u202e"):
         assert absent not in written
     many = a_drawn_run(**{"a=b": "c"} | {f"k{number}": "v" for number in range(20)})
-    assert many.count('<a class="chip"') == MOST_CHIPS - 1
+    assert many.count('<a class="chip"') == drawing.MOST_CHIPS - 1
     assert '<span class="chip">' in many
     assert "13 more" in many
 
@@ -217,30 +194,24 @@ def test_a_listed_run_shows_what_its_best_agent_has_of_its_primary_metric(
 ) -> None:
     leads = {"state": "running", "leader": {"agent_model": "<a>:m", "value": 0.5}}
     run = {**(a_run_change().summary or {}), **leads, **fields}
-    drawn = draw_runs([run], lambda run: run)
+    drawn = drawing.draw_runs([run], lambda run: run)
     assert shown(drawn)["r1"].get("Best") == written
     assert "<a>" not in "".join(html_of(row) for _, row in drawn.rows)
 
 
-def test_amounts_and_differences_are_written_as_people_can_read_them() -> None:
-    amounts = (99_999_999_999_999_983_222_784.0, 1e19, -1e26)
-    assert [usd(amount) for amount in amounts] == ["$1e+23", "$10,000,000,000,000,000,000.00", "-$1e+26"]
-
-
-def test_only_nothing_is_0() -> None:
+def test_amounts_and_differences_are_written_as_people_can_read_them_and_only_nothing_is_0() -> None:
+    amounts = (99_999_999_999_999_983_222_784.0, 1e19, -1e26, 0.0)
+    written = ["$1e+23", "$10,000,000,000,000,000,000.00", "-$1e+26", "$0.00"]
+    assert [drawing.usd(amount) for amount in amounts] == written
     small = a_trial(cost_usd=0.00002, metrics={"mse": 0.00032})
-    [row] = html_of(table(draw_agents(agents(small), "metrics/mse"))).split("</tr>")[1:2]
+    [row] = html_of(drawing.table(draw_agents(agents(small), "metrics/mse"))).split("</tr>")[1:2]
     assert ">0.00032<" in row
     assert ">$2e-05<" in row
-    assert (usd(0.0), drawing.ratio(0.0), drawing.ratio(-0.0123)) == ("$0.00", "0", "-0.0123")
+    assert (drawing.ratio(0.0), drawing.ratio(-0.0123)) == ("0", "-0.0123")
     said = ["+3.3 points", "-50.0 points", ">-0.1 points"]
-    assert list(map(fine, said)) == ["+3.3\u00a0points", "−50.0\u00a0points", ">−0.1\u00a0points"]
-    moved = [signed(by, percent) for by in (0.0003, -0.9997, 0.05, -0.05)]
+    assert list(map(drawing.fine, said)) == ["+3.3\u00a0points", "−50.0\u00a0points", ">−0.1\u00a0points"]
+    moved = [drawing.signed(by, drawing.percent) for by in (0.0003, -0.9997, 0.05, -0.05)]
     assert moved == ["<0.1\u00a0%", "<-99.9\u00a0%", "+5.0\u00a0%", "−5.0\u00a0%"]
-
-
-# -----------------------------------------------------------------------------
-# Cost against quality: no name covers another, and every point says its own.
 
 
 def costly_agents(count: int) -> list[dict[str, Any]]:
@@ -250,12 +221,18 @@ def costly_agents(count: int) -> list[dict[str, Any]]:
         for at in range(count)
         for task in range(count)
     ]
-    return [summary for key, summary in summarised(events).items() if key.startswith("agent_model ")]
+    return of_kind(summarised(events), "agent_model ")
 
 
 def parts(element: Element, tag: str) -> list[Element]:
     inside = [part for child in element[2:] if isinstance(child, list) for part in parts(child, tag)]
     return [element] * (element[0] == tag) + inside
+
+
+def points_of(drawn: Element, *, best: bool = False) -> list[Element]:
+    """The agents that are drawn, or those on the frontier."""
+    points = [part for part in parts(drawn, "g") if part[1]["class"].startswith("point")]
+    return [point for point in points if point[1]["class"] == "point"] if best else points
 
 
 def named(point: Element) -> list[Element]:
@@ -266,20 +243,15 @@ def named(point: Element) -> list[Element]:
 @pytest.mark.parametrize("sheet", [WIDE, NARROW])
 @pytest.mark.parametrize("count", [2, 12, 40])
 def test_names_in_the_drawing_overlap_no_other_and_stand_on_the_sheet(count: int, sheet: Sheet) -> None:
-    drawn = draw_frontier(costly_agents(count), primary="pass_rate", sheet=sheet)
-    points = [part for part in parts(drawn, "g") if part[1]["class"].startswith("point")]
+    points = points_of(draw_frontier(costly_agents(count), primary="pass_rate", sheet=sheet))
     assert len(points) == count
     boxes = []
-    for point in points:
-        for label in named(point):
-            x, width = label[1]["x"], len(text_of(label)) * 6.8
-            left = x if label[1]["text-anchor"] == "start" else x - width
-            boxes.append((left, left + width, label[1]["y"]))
+    for label in (label for point in points for label in named(point)):
+        x, width = label[1]["x"], len(text_of(label)) * 6.8
+        left = x if label[1]["text-anchor"] == "start" else x - width
+        boxes.append((left, left + width, label[1]["y"]))
     assert boxes
-    for left, right, y in boxes:
-        assert left >= 0
-        assert right <= sheet.width + 10
-        assert 0 < y < sheet.height
+    assert all(left >= 0 and right <= sheet.width + 10 and 0 < y < sheet.height for left, right, y in boxes)
     for one, other in combinations(boxes, 2):
         assert one[1] <= other[0] or other[1] <= one[0] or abs(one[2] - other[2]) >= 14
 
@@ -301,12 +273,9 @@ def test_every_point_says_its_name_and_the_frontier_is_named_cheapest_first() ->
 @pytest.mark.parametrize("values", [[1.7e308], [-1.7e308, 1.7e308], [5e-324], [5e-324, 1.7e308], [0.0]])
 @pytest.mark.parametrize("path", ["mean_cost", "composite_score"])
 def test_extreme_values_are_drawn_on_the_sheet(values: list[float], path: str) -> None:
-    agents = [
-        agent | {"composite_score": 0.5, path: value}
-        for agent, value in zip(costly_agents(2), values, strict=False)
-    ]
-    drawn = draw_frontier(agents, quality="composite_score", primary="pass_rate")
-    circles = parts(drawn, "circle")
+    pairs = zip(costly_agents(2), values, strict=False)
+    agents = [agent | {"composite_score": 0.5, path: value} for agent, value in pairs]
+    circles = parts(draw_frontier(agents, quality="composite_score", primary="pass_rate"), "circle")
     assert len(circles) == len(values)
     assert all(0 <= one[1]["cx"] <= WIDE.width and 0 <= one[1]["cy"] <= WIDE.height for one in circles)
 
@@ -326,10 +295,9 @@ def test_every_agent_of_a_crowded_frontier_is_named_and_a_line_leads_to_a_distan
 ) -> None:
     agents = [agent | {"mean_cost": 1 + crowd * at} for at, agent in enumerate(costly_agents(12))]
     drawn = draw_frontier(agents, primary="pass_rate", sheet=sheet)
-    best = [point for point in parts(drawn, "g") if point[1]["class"] == "point"]
-    assert len(best) == 12
-    assert [len(named(point)) for point in best] == [1] * 12
-    far = [label for point in best for label in named(point) if label[1].get("class") == "far"]
+    labels = [named(point) for point in points_of(drawn, best=True)]
+    assert [len(of_one) for of_one in labels] == [1] * 12
+    far = [label for [label] in labels if label[1].get("class") == "far"]
     assert len(far) == sum(line[1].get("class") == "lead" for line in parts(drawn, "line"))
 
 
@@ -338,8 +306,181 @@ def test_a_line_leads_to_a_name_that_does_not_stand_at_the_height_of_its_point()
     spots = (("best:model", 1.0, 0.6), ("next:model", 1.3, 0.59), ("last:model", 4.0, 0.3))
     agents = [one | {"agent_model": name, "mean_cost": cost, "pass_rate": rate} for name, cost, rate in spots]
     drawn = draw_frontier(agents, primary="pass_rate")
-    [best] = [point for point in parts(drawn, "g") if point[1]["class"] == "point"]
+    [best] = points_of(drawn, best=True)
     [circle], [label] = parts(best, "circle"), named(best)
     assert abs(label[1]["y"] - circle[1]["cy"]) > 5
     [lead] = [line for line in parts(drawn, "line") if line[1].get("class") == "lead"]
     assert (lead[1]["x1"], lead[1]["y1"]) == (circle[1]["cx"], circle[1]["cy"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("exit code 1", "exit code 137", True),
+        ("no file /app/a/b.py", "no file /srv/x/c.txt", True),
+        ("container 4f5a6b7c8d9e is gone", "container 0011aabbccdd is gone", True),
+        ("run 123e4567-e89b-12d3-a456-426614174000", "run 00000000-0000-0000-0000-000000000001", True),
+        ("at 0xdeadbeef", "at 0x1", True),
+        ("GET https://a.example/x?y=1 failed", "GET http://b.example failed", True),
+        ("Traceback (most recent call last):\n  File x\nKeyError: 'a'", "KeyError: 'a'", True),
+        ("\n\n  first line \nsecond", "first line\nother", True),
+        ("failed tests: test_a", "failed tests: test_b", False),
+        ("decade", "facade", False),
+        ("a", "", False),
+    ],
+)
+def test_messages_of_one_kind_differ_in_such_parts_alone(one: str, other: str, alike: bool) -> None:
+    assert (kind_of(one) == kind_of(other)) is alike
+
+
+def test_hostile_messages_end_soon() -> None:
+    for message in ("/" * 4096, "a" * 4096, "0x" * 2048, "1." * 2048, "\n" * 4096, ""):
+        assert len(kind_of(message)) <= 160
+        assert len(models.telling_line(message)) <= 300
+
+
+def test_groups_have_counts_shares_and_agents_the_largest_first() -> None:
+    failures = [("a", "unset", "x 1"), ("b", "none", "x 2"), ("a", None, "x 3"), ("a", "timeout", "")]
+    groups, _ = models.failure_groups(
+        models.FailedTrial(agent, mode, kind_of(message) if message else "", message or None)
+        for agent, mode, message in failures
+    )
+    said = [(group.failure_mode, group.kind, group.count, group.share, group.example) for group in groups]
+    assert said == [(None, "x N", 3, 0.75, "x 1"), ("timeout", "", 1, 0.25, None)]
+    assert groups[0].agents == {"a": 2, "b": 1}
+    assert models.failure_groups([]) == ([], 0)
+
+
+def test_of_many_groups_it_is_said_how_many_are_not_shown() -> None:
+    failed = (models.FailedTrial("a:m", None, f"kind {chr(at)}", "x") for at in range(0x4E00, 0x4E00 + 250))
+    groups, total = models.failure_groups(failed)
+    assert (len(groups), total) == (200, 250)
+    rows = [group.model_dump() for group in groups]
+    assert drawing.draw_failures(rows, lambda *_: "", total).notes == ["The largest 200 of 250 groups."]
+    assert drawing.draw_failures(rows, lambda *_: "", 200).notes == []
+
+
+def row(task: str, agent: str, passed: bool, **fields: object) -> models.TrialRow:
+    outcome = "passed" if passed else "failed"
+    return a_row(task_id=task, agent_model=agent, success=passed, outcome=outcome, **fields)
+
+
+def test_the_hardest_task_and_the_best_agent_come_first() -> None:
+    rows = [row("easy", agent, True) for agent in "ab"] + [row("hard", agent, False) for agent in "ab"]
+    rows += [row("split", "a", True), row("split", "b", False)]
+    result = matrix_of(rows, ())
+    assert result.agents == ["a", "b"]
+    rates = [("hard", 0), ("split", 0.5), ("easy", 1)]
+    assert [(task.task_id, task.pass_rate) for task in result.tasks] == rates
+    assert matrix_of(rows, (), sort="disagreement").tasks[0].task_id == "split"
+    assert [task.task_id for task in matrix_of(rows, (), sort="task").tasks] == ["easy", "hard", "split"]
+
+
+def test_tiers_of_a_task_are_rows_of_their_own_and_a_trial_in_flight_is_a_cell() -> None:
+    result = matrix_of([row("t", "a", True, tier="T1"), row("t", "a", False, tier="T0")], ())
+    cells = [("T0", [(1, 0, 0, 0, None)]), ("T1", [(1, 1, 0, 0, None)])]
+    assert [(task.tier, task.cells) for task in result.tasks] == cells
+    slot = {"shard": "", "task_id": "t", "attempt": 1, "agent": "a", "model": "m"}
+    running = TrialInFlight.model_validate(dict.fromkeys(TrialInFlight.model_fields) | slot)
+    [task] = matrix_of([], [running]).tasks
+    assert (task.cells, task.pass_rate) == ([(0, 0, 0, 1, None)], None)
+    assert matrix_of([], [running]).agents == ["a:m"]
+
+
+def test_a_number_in_place_of_a_verdict_is_in_no_pass_rate() -> None:
+    """R31; a trial that crashed has failed (R19)."""
+    unknown = {"resolved": None, "outcome": "no_verdict"}
+    rows = [a_row(task_id="t", agent_model="a", success=None, **unknown), row("t", "b", True)]
+    rows += [a_row(task_id="u", agent_model="a", success=None, **unknown)]
+    rows += [a_row(task_id="v", agent_model="b", success=False, **unknown)]
+    result = matrix_of(rows, ())
+    assert [(task.task_id, task.pass_rate) for task in result.tasks] == [("v", 0), ("t", 1), ("u", None)]
+    assert result.tasks[1].cells == [(1, 1, 0, 0, None), (1, 0, 1, 0, None)]
+    assert (result.agents, result.tasks[1].disagreement) == (["b", "a"], 0)
+
+
+def test_a_metric_is_the_mean_of_what_is_known() -> None:
+    rows = [row("t", "a", True, cost_usd=cost) for cost in (1.0, 3.0, None)]
+    result = matrix_of(rows, (), metric="cost_usd")
+    assert (result.tasks[0].cells, result.low, result.high) == ([(3, 3, 0, 0, 2.0)], 2.0, 2.0)
+    assert matrix_of([], (), metric="cost_usd").low is None
+    huge = [row("t", "a", True, cost_usd=1.5e308) for _ in range(2)]
+    assert models.whole_matrix(huge).means["cost_usd"].cells == [[1.5e308]], "no float holds their sum"
+
+
+def test_a_matrix_of_too_many_cells_is_refused_however_few_trials_there_are() -> None:
+    side = 708
+    rows = [row(f"task-{number}", f"agent-{number}", True) for number in range(side)]
+    assert side**2 > models.MAX_CELLS
+    with pytest.raises(models.TooManyCells, match="708 tasks and 708 agents has over 500,000 cells"):
+        matrix_of(rows, ())
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from("abc"), st.booleans()), max_size=30))
+def test_the_cells_add_up_to_the_trials(trials: list[tuple[str, str, bool]]) -> None:
+    result = matrix_of([row(*trial) for trial in trials], ())
+    cells = [cell for task in result.tasks for cell in task.cells if cell is not None]
+    assert sum(cell[0] for cell in cells) == len(trials)
+    assert sum(cell[1] for cell in cells) == sum(passed for *_, passed in trials)
+    assert all(len(task.cells) == len(result.agents) for task in result.tasks)
+    assert all(0 <= task.disagreement <= 0.5 for task in result.tasks)
+
+
+def as_asked(whole: models.WholeMatrix, metric: str, sort: str) -> models.Matrix:
+    """What a file shows: the means of a metric put into the cells, the tasks in an order."""
+    means = whole.means.get(metric)
+    tasks = []
+    for at, task in enumerate(whole.matrix.tasks):
+        values = [None] * len(task.cells) if means is None else means.cells[at]
+        cells = [cell and (*cell[:4], value) for cell, value in zip(task.cells, values, strict=True)]
+        tasks.append(task.model_copy(update={"cells": cells}))
+    ends = {"low": means and means.low, "high": means and means.high, "metric": metric}
+    return whole.matrix.model_copy(update={"tasks": [tasks[at] for at in whole.orders[sort]], **ends})
+
+
+@pytest.mark.parametrize("sort", ["difficulty", "disagreement", "task"])
+@pytest.mark.parametrize("metric", ["outcome", "cost_usd", "duration_seconds", "task_speedup"])
+def test_a_file_has_each_matrix_that_the_page_may_ask_for(metric: str, sort: str) -> None:
+    rows = [row("a", "x", True, cost_usd=1.0), row("a", "y", False, cost_usd=3.0, tier="T0")]
+    rows += [row("b", "y", False, duration_seconds=0.0), row("c", "x", False), row("c", "y", True)]
+    whole = models.whole_matrix(rows)
+    assert as_asked(whole, metric, sort) == matrix_of(rows, (), metric, sort)
+    assert set(whole.means) == {"cost_usd", "duration_seconds"}
+
+
+@pytest.mark.parametrize(
+    ("resolved", "success", "formulacode", "outcome"),
+    [
+        (True, True, None, "passed"),
+        (False, False, None, "failed"),
+        (None, False, None, "no_verdict"),
+        (None, False, {"task_speedup": 1.0}, "failed"),
+        (True, True, {"fallback_to_baseline": True}, "fell_back"),
+    ],
+)
+def test_each_outcome_follows_from_verdict_success_and_fallback(
+    resolved: bool | None, success: bool, formulacode: dict[str, Any] | None, outcome: str
+) -> None:
+    trial = {"success": success, "resolved": resolved, "formulacode": formulacode}
+    assert models.outcome_of(trial) == outcome
+
+
+def test_a_stored_row_says_what_a_row_says_of_every_outcome() -> None:
+    ratios = {"m.f": {"agent/nop": 2.0, "oracle/nop": 1.0}}
+    events = [
+        a_trial(tier="T0", subtest="01", cost_usd=0.5, metrics={"reward": 0.5}, score=0.7),
+        a_trial(task_id="t2", resolved=None, duration_seconds=3),
+        a_trial(task_id="t3", resolved=False, failure_mode="agent_timeout", shard="s"),
+        a_trial(task_id="t4", benchmarks=ratios),
+        a_trial(task_id="t5", benchmarks=ratios, tests={"status": "failed", "failed": 1}, attempt=2),
+    ]
+    rows = {}
+    for change in folded(events)[0].run("run-1").take_scored():
+        stored = models.StoredRow.of(change.value or b"")
+        stored.id = "0" * 24
+        row = rows[stored.task_id] = models.TrialRow.of(stored.id, json.loads(change.value or b""))
+        assert {name: getattr(stored, name) for name in models.TrialRow.model_fields} == dict(row)
+    assert {row.outcome for row in rows.values()} == {"passed", "no_verdict", "failed", "fell_back"}
+    first = rows["task-1"]
+    assert (first.agent_model, first.tier, first.cost_usd) == ("terminus:gpt-5", "T0", 0.5)
+    assert (first.outcome, first.task_speedup, first.metrics) == ("passed", None, {"reward": 0.5})

@@ -12,24 +12,13 @@ from hypothesis import strategies as st
 
 from streamer.folding.state import RunState
 from streamer.statistics.pairs import GateVerdict, e_value
-from streamer.views.decide.gate import (
-    Entrant,
-    GateResult,
-    Terms,
-    counts,
-    entrant,
-    in_order,
-    judge,
-    not_common,
-    saved_line,
-    verdict_line,
-    with_order,
-)
-from streamer.views.models import Comparison, Ends
+from streamer.views.decide import gate
+from streamer.views.decide.gate import Entrant, Terms, counts, in_order, judge, with_order
+from streamer.views.models import Ends
 from tests.folding.matched import ORDER, TASKS, side, the_plan, trial
 from tests.support.events import Event, a_plan, a_trial, folded
 from tests.support.examples import examples
-from tests.views.test_compare import compare
+from tests.views.test_compare import of_rows
 
 PLANS = [the_plan("r"), the_plan("s")]
 BASELINE = [trial("s", "b", task, True) for task in TASKS]
@@ -40,7 +29,7 @@ def judged(events: Iterable[Event], *, fixed: bool = False, **terms: Any) -> Any
     stored = list(events)
     ours = Entrant("mine", side(stored, "r", "a", fixed=fixed))
     result = judge(ours, Entrant("other", side(stored, "s", "b", fixed=fixed)), Terms(**terms))
-    assert GateResult.model_validate_json(result.model_dump_json()) == result
+    assert gate.GateResult.model_validate_json(result.model_dump_json()) == result
     return result
 
 
@@ -54,7 +43,7 @@ def test_a_verdict_comes_before_the_end_and_says_what_that_saves() -> None:
         result = judged([*PLANS, *BASELINE, *ours(0, 9, **cost)])
         assert (result.verdict, result.over) == (GateVerdict.FAIL, False)
         assert (result.final.verdict, result.final.basis) == (GateVerdict.FAIL, "interval")
-        assert saved_line(result) == f"estimate: stopping now saves up to 11 trials{said}"
+        assert gate.saved_line(result) == f"estimate: stopping now saves up to 11 trials{said}"
         assert result.words[1] == (
             "ability: fail, on tasks like these: evidence that the candidate is worse 102, 20 needed; "
             "it is worse, but not by how much"
@@ -87,14 +76,6 @@ def test_at_the_end_the_run_itself_decides_exactly(passed: int, max_drop: str, v
     assert (result.verdict, result.final.basis, result.over) == (verdict, "exact", True)
 
 
-def test_at_the_end_ability_says_that_too_few_tasks_have_no_interval() -> None:
-    """It said only how much evidence there is, as if more trials could decide it."""
-    plans = [the_plan(run, tasks=TASKS[:3], order=TASKS[:3]) for run in "rs"]
-    trials = [trial("r", "a", task, False) for task in TASKS[:3]]
-    [_, said] = judged([*plans, *BASELINE[:3], *trials, *ENDS], question="ability").words
-    assert said.endswith("20 needed; an interval needs all trials of 5 tasks where both sides have pass_rate")
-
-
 def test_at_the_end_ability_passes_only_if_the_interval_allows_it() -> None:
     events = [*PLANS, *BASELINE, *ours(19, 20)]
     close = judged(events, question="ability", max_drop=Fraction("0.02"))
@@ -110,17 +91,10 @@ def test_an_undeclared_order_decides_nothing_and_is_shown_with_its_condition() -
     assert result.final.unrelated.high < result.final.ends.high
 
 
-def test_hard_bounds_decide_without_any_order() -> None:
-    plans = [the_plan(run, order=None, order_kind=None) for run in "rs"]
-    result = judged([*plans, *BASELINE, *ours(0, 1)], max_drop=Fraction("0"))
-    assert (result.verdict, result.final.basis) == (GateVerdict.FAIL, "bounds")
-
-
 @pytest.mark.parametrize(("target", "verdict"), [("0.1", "pass"), ("0.95", "fail"), ("0.6", "undecided")])
 def test_a_target_is_judged_by_what_is_still_possible(target: str, verdict: str) -> None:
-    alone = judge(
-        Entrant("mine", side([*PLANS, *ours(2, 4)], "r", "a")), None, Terms(target=Fraction(target))
-    )
+    of_run = side([*PLANS, *ours(2, 4)], "r", "a")
+    alone = judge(Entrant("mine", of_run), None, Terms(target=Fraction(target)))
     assert (alone.verdict, alone.baseline, alone.final) == (verdict, None, None)
 
 
@@ -129,19 +103,25 @@ def test_a_target_out_of_reach_fails_what_the_baseline_leaves_open() -> None:
     assert (result.verdict, result.final.verdict) == (GateVerdict.FAIL, GateVerdict.UNDECIDED)
 
 
+@pytest.mark.parametrize("question", ["final", "ability"])
 @pytest.mark.parametrize(("direction", "verdict"), [("higher", "pass"), ("lower", "fail")])
-def test_a_named_metric_is_judged_at_the_end_in_its_direction(direction: str, verdict: str) -> None:
+def test_a_named_metric_is_judged_at_the_end_in_its_direction(
+    direction: str, verdict: str, question: str
+) -> None:
     plan = the_plan("r", metrics={"reward": {"direction": direction}})
     base = [trial("s", "b", task, True, metrics={"reward": 0.1}) for task in TASKS]
-    done = ours(20, 20, metrics={"reward": 0.5})
-    for question in ("final", "ability"):
-        terms = {"metric": "metrics/reward", "question": question}
-        assert judged([plan, PLANS[1], *base, *done], **terms).verdict == verdict
-        running = judged([plan, PLANS[1], *base, *done[:-1]], **terms)
-        assert (running.verdict, running.final and running.final.missing) == (
-            GateVerdict.UNDECIDED,
-            "metrics/reward is compared only at the end",
-        )
+    events = [plan, PLANS[1], *base, *ours(20, 20, metrics={"reward": 0.5})]
+    terms: dict[str, Any] = {"metric": "metrics/reward", "question": question}
+    assert judged(events, **terms).verdict == verdict
+    running = judged(events[:-1], **terms)
+    assert running.verdict == GateVerdict.UNDECIDED
+    assert running.final.missing == "metrics/reward is compared only at the end"
+
+
+def with_metrics(ours: dict[str, float], theirs: dict[str, float], passed: bool | None) -> list[Event]:
+    """The ended trials of both sides, with these numbers each."""
+    sides = (("r", "a", ours), ("s", "b", theirs))
+    return [*(trial(run, by, task, passed, metrics=of) for run, by, of in sides for task in TASKS), *ENDS]
 
 
 def test_r30_the_baselines_plan_says_which_metric_decides_and_which_way() -> None:
@@ -150,11 +130,7 @@ def test_r30_the_baselines_plan_says_which_metric_decides_and_which_way() -> Non
         the_plan("r", primary_metric="metrics/size", metrics={"loss": {"direction": "higher"}}),
         the_plan("s", primary_metric="metrics/loss", metrics={"loss": {"direction": "lower"}}),
     ]
-    numbers = {"r": {"loss": 0.9, "size": 1.0}, "s": {"loss": 0.1, "size": 1.0}}
-    trials = [
-        trial(run, agent, task, None, metrics=numbers[run]) for run, agent in ("ra", "sb") for task in TASKS
-    ]
-    result = judged([*plans, *trials, *ENDS])
+    result = judged([*plans, *with_metrics({"loss": 0.9, "size": 1.0}, {"loss": 0.1, "size": 1.0}, None)])
     assert (result.metric, result.verdict) == ("metrics/loss", GateVerdict.FAIL)
     assert result.words[-1] == (
         "metrics/loss: lower is better in the baseline's plan, higher in the candidate's; judged as in the "
@@ -165,31 +141,40 @@ def test_r30_the_baselines_plan_says_which_metric_decides_and_which_way() -> Non
 def test_r30_a_metric_in_two_units_has_no_verdict() -> None:
     """5 s against 5,000 ms was a FAIL."""
     plans = [the_plan(run, metrics={"time": {"unit": unit}}) for run, unit in (("r", "s"), ("s", "ms"))]
-    times = (("r", "a", 5.0), ("s", "b", 5000.0))
-    trials = [trial(run, by, task, True, metrics={"time": at}) for run, by, at in times for task in TASKS]
-    result = judged([*plans, *trials, *ENDS], metric="metrics/time")
+    result = judged([*plans, *with_metrics({"time": 5.0}, {"time": 5000.0}, True)], metric="metrics/time")
     assert (result.verdict, result.final.missing) == ("undecided", "metrics/time has two units: s against ms")
 
 
-def test_cost_is_better_when_it_is_lower_and_missing_values_decide_nothing() -> None:
-    base = [trial("s", "b", task, True, cost_usd=1.0) for task in TASKS]
-    dear = judged([*PLANS, *base, *ours(20, 20, cost_usd=1.5)], metric="cost_usd", max_drop=Fraction("0.1"))
-    cheap = judged([*PLANS, *base, *ours(20, 20, cost_usd=0.5)], metric="cost_usd", max_drop=Fraction("0.1"))
-    none = judged([*PLANS, *base, *ours(20, 20)], metric="cost_usd")
-    assert (dear.verdict, cheap.verdict, none.verdict) == ("fail", "pass", "undecided")
-    assert none.final.missing == "no common task where both sides have cost_usd"
+def costing(run: str, agent: str, of: int = 20, **fields: Any) -> list[Event]:
+    """Passed trials of which these fields are known, by default a cost of one dollar."""
+    fields = fields or {"cost_usd": 1.0}
+    return [trial(run, agent, task, True, **(fields if at < of else {})) for at, task in enumerate(ORDER)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict", "missing"),
+    [
+        ({"cost_usd": 1.5}, "fail", None),
+        ({"cost_usd": 0.5}, "pass", None),
+        ({"score": 1.0}, "undecided", "no common task where both sides have cost_usd"),
+    ],
+)
+def test_cost_is_better_when_it_is_lower_and_missing_values_decide_nothing(
+    fields: Event, verdict: str, missing: str | None
+) -> None:
+    events = [*PLANS, *costing("s", "b"), *costing("r", "a", **fields)]
+    result = judged(events, metric="cost_usd", max_drop=Fraction("0.1"))
+    assert (result.verdict, result.final.missing) == (verdict, missing)
 
 
 def test_of_unequal_attempts_all_trials_are_in_the_final_difference() -> None:
-    plans = [
-        the_plan("r", tasks=["x", "y"], order=None),
-        the_plan("s", tasks=["x", "y"], attempts=2, order=None),
-    ]
+    named = {"tasks": ["x", "y"], "order": None}
+    plans = [the_plan("r", **named), the_plan("s", attempts=2, **named)]
     base = [trial("s", "b", task, n == 1, attempt=n) for task in "xy" for n in (1, 2)]
     mine = [trial("r", "a", "x", True), trial("r", "a", "y", False)]
     running = judged([*plans, *base, mine[0]])
     assert (running.verdict, running.final.basis) == (GateVerdict.PASS, "bounds")
-    assert (running.final.ends.low, running.final.ends.high) == (0.0, 0.5)
+    assert running.final.ends == Ends(low=0.0, high=0.5)
     ended = judged([*plans, *base, *mine], max_drop=Fraction(0))
     assert (ended.verdict, ended.final.ends.low) == (GateVerdict.PASS, 0.0)
     assert counts(ended).endswith("; 2 trials on only one side, in no pair")
@@ -218,12 +203,10 @@ def test_a_run_that_stopped_early_is_not_judged_on_what_it_has(finished: bool, a
     events = [plan, PLANS[1], *BASELINE, *ours(5, 5), *(ENDS if finished else [])]
     result = judged(events, fixed=not finished, max_drop=Fraction("0.7"))
     assert (result.verdict, result.over, result.final.basis) == (GateVerdict.UNDECIDED, True, "bounds")
-    assert (result.final.ends.low, result.final.ends.high) == (-0.75, 0.75)
-    assert result.final.missing == "trials have no final value"
-    assert result.ability.verdict == GateVerdict.UNDECIDED
-    assert result.ability.interval is not None, "the missing trials count both ways"
-    assert result.ability.interval.low < -0.75
-    assert result.ability.interval.high > 0.75
+    assert result.final.ends == Ends(low=-0.75, high=0.75)
+    assert (result.final.missing, result.ability.verdict) == ("trials have no final value", "undecided")
+    ability = result.ability.interval
+    assert ability.low < -0.75 < 0.75 < ability.high, "the missing trials count both ways"
     assert judged(events, fixed=not finished, max_drop=Fraction("0.75")).verdict == GateVerdict.PASS
 
 
@@ -235,13 +218,13 @@ def test_a_baseline_that_stopped_early_passes_nobody() -> None:
         assert result.pairs.planned == 20
 
 
-def test_an_order_by_results_of_the_baseline_is_no_evidence_of_ability() -> None:
+@pytest.mark.parametrize("kind", ["chosen", None])
+def test_an_order_by_results_of_the_baseline_is_no_evidence_of_ability(kind: str | None) -> None:
     """What the baseline passed comes first: an equally good candidate loses there, and only there."""
     base = [trial("s", "b", task, n < 10) for n, task in enumerate(ORDER)]
     mine = [trial("r", "a", task, n >= 10) for n, task in enumerate(ORDER)]
-    for kind in ("chosen", None):
-        result = judged([the_plan("r", order_kind=kind), PLANS[1], *base, *mine], question="ability")
-        assert result.verdict == GateVerdict.UNDECIDED
+    events = [the_plan("r", order_kind=kind), PLANS[1], *base, *mine]
+    assert judged(events, question="ability").verdict == GateVerdict.UNDECIDED
 
 
 @pytest.mark.parametrize(("of_three", "verdict"), [(1, "undecided"), (3, "fail")])
@@ -270,33 +253,35 @@ def test_evidence_against_the_mean_fails_nothing() -> None:
 
 
 def test_a_mean_is_not_judged_while_trials_have_no_final_value() -> None:
-    base = [trial("s", "b", task, True, cost_usd=1.0) for task in TASKS]
     mine = ours(5, 5, cost_usd=0.5)
     for plan in (PLANS[0], the_plan("r", **STOPPED)):
         for question in ("final", "ability"):
-            result = judged([plan, PLANS[1], *base, *mine], fixed=True, metric="cost_usd", question=question)
+            events = [plan, PLANS[1], *costing("s", "b"), *mine]
+            result = judged(events, fixed=True, metric="cost_usd", question=question)
             assert (result.verdict, result.final.basis) == (GateVerdict.UNDECIDED, "nothing")
             assert result.final.missing == "trials have no final value"
 
 
-def test_the_scores_of_a_judge_are_not_judged_while_some_may_come() -> None:
-    """Trials that the plan says will be judged stay unknown after the end (R13)."""
-    base = [trial("s", "b", task, True, score=0.9) for task in TASKS]
-    mine = [*ours(20, 20)[:17], *ours(20, 20, score=0.1)[17:]]
-    for expected, verdict, missing in (
+@pytest.mark.parametrize(
+    ("judge_comes", "verdict", "missing"),
+    [
         (True, GateVerdict.UNDECIDED, "trials wait for a judge's score"),
         (False, GateVerdict.FAIL, "impl_rate is known for 3 of 20 candidate and 20 of 20 baseline trials"),
-    ):
-        plans = [plan | {"judged": expected} for plan in PLANS]
-        result = judged([*plans, *base, *mine], fixed=True, metric="impl_rate")
-        assert result.verdict == verdict
-        assert (result.final.missing or "").startswith(missing)
+    ],
+)
+def test_the_scores_of_a_judge_are_not_judged_while_some_may_come(
+    judge_comes: bool, verdict: str, missing: str
+) -> None:
+    """Trials that the plan says will be judged stay unknown after the end (R13)."""
+    plans = [plan | {"judged": judge_comes} for plan in PLANS]
+    trials = [*costing("s", "b", score=0.9), *costing("r", "a", of=3, score=0.1)]
+    result = judged([*plans, *trials], fixed=True, metric="impl_rate")
+    assert result.verdict == verdict
+    assert result.final.missing.startswith(missing)
 
 
 def test_a_mean_of_trials_of_which_some_lack_it_says_how_many_have_it() -> None:
-    base = [trial("s", "b", task, True, cost_usd=1.0) for task in TASKS]
-    mine = [*ours(20, 20)[:17], *ours(20, 20, cost_usd=0.5)[17:]]
-    result = judged([*PLANS, *base, *mine], metric="cost_usd")
+    result = judged([*PLANS, *costing("s", "b"), *costing("r", "a", of=3, cost_usd=0.5)], metric="cost_usd")
     assert (result.verdict, result.final.basis) == (GateVerdict.PASS, "covered")
     assert result.words[0] == (
         "final: candidate minus baseline -0.5 where known: pass (cost_usd is known for 3 of 20 candidate and "
@@ -304,10 +289,16 @@ def test_a_mean_of_trials_of_which_some_lack_it_says_how_many_have_it() -> None:
     )
 
 
-def test_nothing_has_begun() -> None:
-    result = judge(Entrant("mine", None), Entrant("other", None), Terms())
-    assert (result.verdict, result.final, result.over) == (GateVerdict.UNDECIDED, None, False)
-    assert result.words == ["mine: no trials yet", "other: no trials yet"]
+def test_without_pairs_the_trials_of_each_side_are_counted() -> None:
+    planned, planless = (
+        judge(Entrant("mine", side(events, "r", "a")), None, Terms(target=Fraction(1)))
+        for events in ([*PLANS, *ours(1, 2)], ours(1, 1))
+    )
+    assert (counts(planned), counts(planless)) == ("a:m of r: 2 of 20 trials", "a:m of r: 1 trial")
+    assert planned.words == ["target: fail, pass rates of 5.0 % to 95.0 % still possible, 100.0 % wanted"]
+    nothing = judge(Entrant("mine", None), Entrant("other", None), Terms())
+    assert (nothing.verdict, nothing.final, nothing.over) == (GateVerdict.UNDECIDED, None, False)
+    assert nothing.words == ["mine: no trials yet", "other: no trials yet"]
 
 
 def test_tasks_that_only_one_side_has_are_listed_and_of_many_ten_are_named() -> None:
@@ -315,7 +306,7 @@ def test_tasks_that_only_one_side_has_are_listed_and_of_many_ten_are_named() -> 
     plans = [the_plan("r", tasks=[*TASKS, *more], order=None), PLANS[1]]
     result = judged([*plans, *BASELINE, *ours(20, 20)], fixed=True)
     assert (result.pairs.only_candidate, result.pairs.only_baseline) == (["a%2Fb", *more[1:]], [])
-    [line] = not_common(result)
+    [line] = gate.not_common(result)
     assert line.startswith("only in the candidate: a/b, z00, ")
     assert line.endswith("z08 and 3 more")
 
@@ -340,10 +331,6 @@ def test_hard_bounds_never_say_other_than_the_end(passed: set[str], known: int) 
     assert late.verdict != GateVerdict.UNDECIDED
 
 
-# -----------------------------------------------------------------------------
-# What a gate says in words: which of the two questions, and what it rests on.
-
-
 def test_an_interval_says_that_it_holds_however_often_you_look() -> None:
     result = judged([*PLANS, *BASELINE, *ours(6, 6)])
     assert result.words == [
@@ -352,23 +339,27 @@ def test_an_interval_says_that_it_holds_however_often_you_look() -> None:
         "ability: undecided, on tasks like these: evidence that the candidate is worse 1.0, 20 needed",
     ]
     assert counts(result) == "6 of 20 pairs: only the candidate passed 0, only the baseline 0, the same 6"
-    assert saved_line(result) is None
+    assert gate.saved_line(result) is None
+    [said, _] = judged([the_plan("r", order_kind="chosen"), PLANS[1], *BASELINE, *ours(6, 6)]).words
+    assert said == (
+        "final: undecided, candidate minus baseline -70.0 to +0.0 points still possible, unless results "
+        "are corrected (the order was chosen)"
+    )
 
 
 FEW = TASKS[:9]
 NUMBERS = {"metrics": {"x": 1.0}}
 
 
+MISSING = "an interval needs all trials of {} tasks where both sides have {}"
+NO_EVIDENCE = "evidence that the candidate is worse 1.0, 20 needed; "
+
+
 @pytest.mark.parametrize(
     ("plan", "tasks", "fields", "terms", "said"),
     [
-        (
-            True,
-            (FEW, FEW),
-            {"cost_usd": 1.0},
-            {"metric": "cost_usd"},
-            "an interval needs all trials of 10 tasks where both sides have cost_usd",
-        ),
+        (True, (FEW, FEW), {"cost_usd": 1.0}, {"metric": "cost_usd"}, MISSING.format(10, "cost_usd")),
+        (True, (FEW[:3], FEW[:3]), {}, {"tasks": FEW[:3]}, NO_EVIDENCE + MISSING.format(5, "pass_rate")),
         (True, (FEW, FEW[:3]), {"cost_usd": 1.0}, {"metric": "cost_usd"}, "trials have no final value"),
         (False, (["x"], ["y"]), {}, {}, "no task is planned on both sides"),
         (True, (FEW, FEW), NUMBERS, {"metric": "pass_rate"}, "no verdicts; --metric metrics/x"),
@@ -377,7 +368,10 @@ NUMBERS = {"metrics": {"x": 1.0}}
 def test_at_the_end_no_question_is_called_open_until_all_trials_are_final(
     plan: bool, tasks: tuple[list[str], list[str]], fields: Event, terms: Any, said: str
 ) -> None:
-    plans = [the_plan(run, tasks=FEW, order=FEW) for run in "rs"] if plan else []
+    """It said only how much evidence there is, as if more trials could decide it."""
+    terms = dict(terms)
+    named = terms.pop("tasks", FEW)
+    plans = [the_plan(run, tasks=named, order=named) for run in "rs"] if plan else []
     verdict = None if fields is NUMBERS else True
     trials = [
         trial(run, agent, task, verdict, **fields)
@@ -390,50 +384,41 @@ def test_at_the_end_no_question_is_called_open_until_all_trials_are_final(
     assert (counts(result) == "a:m of r: no verdicts; b:m of s: no verdicts") is (fields is NUMBERS)
 
 
+def known(side: Any) -> tuple[int, int, int | None]:
+    return side.known, side.planned, side.passed
+
+
 def test_r31_a_target_is_of_the_verdicts_whatever_metric_is_judged_beside_it() -> None:
     """Three passes beside six trials with numbers alone were a pass rate of 33.3 %, and failed."""
     plans = [the_plan(run, tasks=FEW, order=FEW) for run in "rs"]
+    base = [trial("s", "b", task, None, **NUMBERS) for task in FEW]
     mine = [trial("r", "a", task, True if at < 3 else None, **NUMBERS) for at, task in enumerate(FEW)]
-    events = [*plans, *mine, *(trial("s", "b", task, None, **NUMBERS) for task in FEW), *ENDS]
-    result = judged(events, metric="metrics/x", target=Fraction("0.5"))
+    result = judged([*plans, *mine, *base, *ENDS], metric="metrics/x", target=Fraction("0.5"))
     assert (result.verdict, result.target.low) == (GateVerdict.PASS, 1.0)
     assert result.words[-1] == "6 trials of a:m of r with numbers alone, no verdict"
-    assert (result.candidate.known, result.candidate.planned, result.candidate.passed) == (9, 9, 3)
-    assert (result.baseline.known, result.baseline.planned, result.baseline.passed) == (9, 9, None)
+    assert (known(result.candidate), known(result.baseline)) == ((9, 9, 3), (9, 9, None))
 
 
 def test_r31_crashes_beside_numbers_are_no_verdicts() -> None:
     """It said "3 of 3 trials" of a side with nine, and none passed."""
     plans = [the_plan(run, tasks=FEW, order=FEW) for run in "rs"]
-    crashed = [trial("r", "a", task, None, failure_mode="agent_timeout") for task in FEW[:3]]
-    mine = [trial("r", "a", task, None, **NUMBERS) for task in FEW[3:]]
     base = [trial("s", "b", task, None, **NUMBERS) for task in FEW]
-    result = judged([*plans, *crashed, *mine, *base, *ENDS])
+    kinds = [{"failure_mode": "agent_timeout"}] * 3 + [NUMBERS] * 6
+    mine = [trial("r", "a", task, None, **fields) for task, fields in zip(FEW, kinds, strict=True)]
+    result = judged([*plans, *mine, *base, *ENDS])
     assert counts(result) == "a:m of r: no verdicts; b:m of s: no verdicts"
-    assert (result.candidate.known, result.candidate.planned, result.candidate.passed) == (9, 9, None)
+    assert known(result.candidate) == (9, 9, None)
 
 
 def test_a_file_without_a_plan_and_an_end_is_judged_as_it_stands_and_that_is_said() -> None:
     """Inference 7."""
     events = [trial(run, agent, "x", True) for run, agent in ("ra", "sb")]
-    complete = [
-        "r has no plan and no end: it counts as complete",
-        "s has no plan and no end: it counts as complete",
-    ]
+    complete = [f"{run} has no plan and no end: it counts as complete" for run in "rs"]
     result = judged(events, fixed=True)
     assert (result.verdict, result.words[-2:]) == (GateVerdict.PASS, complete)
     for known in ([*events, *ENDS], [*PLANS, *events]):
         assert not set(complete) & set(judged(known, fixed=True).words)
     assert counts(judged(events)) == "a:m of r: 1 trial; b:m of s: 1 trial"
-
-
-def test_bounds_say_why_there_is_no_interval() -> None:
-    plans = [the_plan("r", order_kind="chosen"), PLANS[1]]
-    said = judged([*plans, *BASELINE, *ours(6, 6)]).words[0]
-    assert said == (
-        "final: undecided, candidate minus baseline -70.0 to +0.0 points still possible, unless results "
-        "are corrected (the order was chosen)"
-    )
 
 
 @pytest.mark.parametrize("side", ["r", "s"])
@@ -442,29 +427,20 @@ def test_an_order_made_of_a_side_is_named(side: str) -> None:
     base = [trial("s", "b", task, n < 10) for n, task in enumerate(ORDER)]
     losses = [trial("r", "a", task, False) for task in ORDER[:10]]
     chosen = {"order_kind": "chosen", "order_reason": "history"}
-    said = [
+    of_others, of_a_side = (
         judged([the_plan("r", order_history=history, **chosen), PLANS[1], *base, *losses], question="ability")
         for history in (["other"], ["other", side])
-    ]
-    assert [one.verdict for one in said] == [GateVerdict.FAIL, GateVerdict.UNDECIDED]
-    assert said[0].ability.missing is None
-    assert (
-        said[1]
-        .words[1]
-        .endswith(
-            "20 needed; only the whole plan counts, because the order was made from results of a compared run"
-        )
     )
+    assert (of_others.verdict, of_others.ability.missing) == (GateVerdict.FAIL, None)
+    assert of_a_side.verdict == GateVerdict.UNDECIDED
+    why = "only the whole plan counts, because the order was made from results of a compared run"
+    assert of_a_side.words[1].endswith(f"20 needed; {why}")
 
 
 def test_a_verdict_says_what_was_asked_and_of_which_question() -> None:
-    result = judged(
-        [*PLANS, *BASELINE, *ours(20, 20)],
-        target=Fraction("0.6"),
-        question="ability",
-        max_drop=Fraction("0.2"),
-    )
-    assert verdict_line(result) == (
+    asked: dict[str, Any] = {"target": Fraction("0.6"), "question": "ability", "max_drop": Fraction("0.2")}
+    result = judged([*PLANS, *BASELINE, *ours(20, 20)], **asked)
+    assert gate.verdict_line(result) == (
         "PASS: pass_rate at most 20 points worse than b:m of s, on tasks like these and final pass rate of "
         "60.0 % or more"
     )
@@ -474,18 +450,6 @@ def test_a_verdict_says_what_was_asked_and_of_which_question() -> None:
         "evidence that the candidate is worse 1.0, 20 needed",
         "target: pass, pass rate 100.0 %, 60.0 % wanted",
     ]
-
-
-def test_without_pairs_the_trials_of_each_side_are_counted() -> None:
-    alone = judge(Entrant("mine", side([*PLANS, *ours(1, 2)], "r", "a")), None, Terms(target=Fraction(1)))
-    assert counts(alone) == "a:m of r: 2 of 20 trials"
-    planless = judge(Entrant("mine", side(ours(1, 1), "r", "a")), None, Terms(target=Fraction(1)))
-    assert counts(planless) == "a:m of r: 1 trial"
-    assert alone.words == ["target: fail, pass rates of 5.0 % to 95.0 % still possible, 100.0 % wanted"]
-
-
-# -----------------------------------------------------------------------------
-# Two runs while one goes on: pairs in the order of the later one tell its final difference.
 
 
 def a_run(run_id: str, letters: str, **plan: Any) -> RunState:
@@ -502,7 +466,7 @@ def test_a_planned_agent_without_results_is_an_undecided_side_of_a_file() -> Non
     """It was wrong usage, exit 2: "has 0 agents that are not baselines"."""
     pipeline, _ = folded([the_plan("r", agent_models=["a:m"]), *PLANS[1:], *BASELINE])
     runs = {run: pipeline.run(run).state for run in "rs"}
-    mine, other = (entrant("file", run, runs, fixed=True) for run in "rs")
+    mine, other = (gate.entrant("file", run, runs, fixed=True) for run in "rs")
     result = judge(mine, other, Terms())
     assert (result.verdict, result.candidate.agent_model, result.over) == ("undecided", "a:m", True)
     assert result.final
@@ -513,18 +477,12 @@ def words(letters: str, base: str = "+" * 20, **plan: Any) -> list[str]:
     return in_order(a_run("new", letters, **plan), a_run("base", base), None, None).words
 
 
-def test_a_running_run_that_falls_behind_is_told_with_its_interval() -> None:
+def test_while_a_run_goes_on_its_order_gives_the_final_difference_an_interval_or_bounds() -> None:
     [said] = words("-" * 12)
     assert said.startswith("base:m of base ahead of new:m of new in the final pass rate: [")
     assert said.endswith("] points in the end; 95 %, however often you look")
-
-
-def test_while_nothing_separates_them_the_interval_holds_zero() -> None:
     [said] = words("+-+-", base="+-" * 10)
     assert said.startswith("base:m of base minus new:m of new: [-")
-
-
-def test_an_order_that_nobody_declared_shuffled_claims_nothing_but_bounds() -> None:
     first, second = words("-" * 15, order_kind=None)
     assert first == "base:m of base can no longer be overtaken by new:m of new, unless results are corrected"
     assert second.endswith("if the order has nothing to do with difficulty")
@@ -538,23 +496,14 @@ def test_at_the_end_and_of_several_agents_there_is_nothing_to_add() -> None:
     assert in_order(folded(several)[0].run("two").state, a_run("base", "+"), None, None) == ([], None)
 
 
-def compared(a: str = "base", b: str = "new", *, ended: bool = False) -> Comparison:
-    result = compare([], [], ((a, None), (b, None)), 0, 0)
-    return result.model_copy(update={"words": ["what stood before"], "ended": ended})
-
-
-def test_a_comparison_of_two_runs_begins_with_what_their_order_says() -> None:
+def test_a_comparison_of_two_runs_that_go_on_begins_with_what_their_order_says() -> None:
+    stored = of_rows([], [], (("base", None), ("new", None)))
+    going_on = stored.model_copy(update={"words": ["what stood before"], "ended": False})
     base, new = a_run("base", "+" * 20), a_run("new", "-" * 12)
-    result = with_order(compared(), base, new)
-    live = in_order(base, new, None, None)
+    result, live = with_order(going_on, base, new), in_order(base, new, None, None)
     assert result.words == [live.words[0], "what stood before"]
     assert result.worse == live.worse == "b"
-
-
-def test_nothing_is_added_at_the_end_and_where_a_log_is_not_at_hand() -> None:
-    base, new = a_run("base", "+" * 20), a_run("new", "-" * 12)
-    refused = compared().model_copy(update={"not_comparable": "other tasks"})
-    for result in (compared(ended=True), refused):
-        assert with_order(result, base, new) is result
-    going_on = compared()
+    for said in ({"ended": True}, {"not_comparable": "other tasks"}):
+        changed = going_on.model_copy(update=said)
+        assert with_order(changed, base, new) is changed
     assert with_order(going_on, base, None) is with_order(going_on, None, new) is going_on

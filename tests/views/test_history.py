@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from itertools import product
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
+from xml.etree import ElementTree
 
 import orjson
 import pytest
@@ -18,37 +17,17 @@ from streamer.client.readers import StateReader
 from streamer.statistics.final import prefixes
 from streamer.statistics.pairs import Pair, evidence_worse
 from streamer.terminal import cli
-from streamer.views.decide.history import (
-    PastRun,
-    PastTrial,
-    PlanEstimate,
-    TaskHistory,
-    dead_words,
-    decided_after,
-    live_tasks,
-    order_for_comparison,
-    plans_of,
-    task_document,
-    task_page,
-    tasks_of,
-    tasks_table,
-)
+from streamer.views.decide import history
+from streamer.views.decide.history import plans_of, tasks_of
+from tests.support.builders import present
 from tests.support.events import Event, a_plan, a_trial
+from tests.terminal.calling import ndjson
+from tests.views.pictures import PICTURES, past
 
-Outcomes = dict[str, Sequence[bool]]
-
-
-def past(run: str, agent: str, outcomes: Outcomes, started: int = 1) -> PastRun:
-    """A run of one agent; a cost of one dollar and 60 seconds for each trial."""
-    trials = [
-        PastTrial(run, agent, task, task, passed, 1.0, 60.0)
-        for task, attempts in outcomes.items()
-        for passed in attempts
-    ]
-    return PastRun(run, datetime(2026, 1, started, tzinfo=UTC), trials)
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def of(runs: Iterable[PastRun]) -> dict[str, TaskHistory]:
+def of(runs: Iterable[history.PastRun]) -> dict[str, history.TaskHistory]:
     return {task.task: task for task in tasks_of(runs)}
 
 
@@ -59,7 +38,7 @@ def test_a_task_is_dead_where_all_agents_agree() -> None:
     assert {task: one.dead for task, one in tasks.items()} == {"easy": "passed", "open": None, "alone": None}
     assert tasks["easy"].differs_at_most == pytest.approx(0.2831, abs=1e-4)
     assert tasks["open"].differs_at_most is None
-    assert dead_words(list(tasks.values())) == (
+    assert history.dead_words(list(tasks.values())) == (
         "1 of 3 tasks is dead: 1 always passed, 0 never. The next agent differs on such a task with a "
         "chance of at most 28.3 % (95 %)"
     )
@@ -87,15 +66,12 @@ def test_flips_count_agents_with_two_attempts_or_more_and_the_first_change_goes_
 def test_discrimination_compares_a_task_with_all_others() -> None:
     """`good` follows the other tasks, `bad` runs against them, and a dead task has none."""
     strength = {"a": [True] * 4, "b": [True, True, False, False], "c": [False] * 4}
-    runs = [
-        past(
-            f"r {agent}",
-            f"{agent}:m",
-            {f"t{at}": [passed] for at, passed in enumerate(tried)}
-            | {"good": [agent != "c"], "bad": [agent == "c"], "dead": [False]},
+    runs = []
+    for agent, tried in strength.items():
+        others = {"good": [agent != "c"], "bad": [agent == "c"], "dead": [False]}
+        runs.append(
+            past(f"r {agent}", f"{agent}:m", {f"t{at}": [one] for at, one in enumerate(tried)} | others)
         )
-        for agent, tried in strength.items()
-    ]
     tasks = of(runs)
     assert tasks["good"].discrimination == pytest.approx(2 / 7**0.5)  # 1, 1, 0 against 4, 2, 1
     assert tasks["bad"].discrimination == pytest.approx(-24 / 684**0.5)  # 0, 0, 1 against 5, 3, 0
@@ -109,13 +85,11 @@ def test_a_page_of_a_task_has_each_run_and_agent_the_latest_first() -> None:
         past("second", "a:m", {"t": [True]}, started=2),
         past("third", "b:m", {"u": [True]}, started=3),
     ]
-    page = task_page(runs, "t")
-    assert [(row.run, row.agent_model, row.attempts, row.passed) for row in page.runs] == [
-        ("second", "a:m", 1, 1),
-        ("first", "a:m", 2, 1),
-    ]
+    page = history.task_page(runs, "t")
+    rows = [(row.run, row.agent_model, row.attempts, row.passed) for row in page.runs]
+    assert rows == [("second", "a:m", 1, 1), ("first", "a:m", 2, 1)]
     assert [(task.task, task.attempts, task.runs) for task in page.tasks] == [("t", 3, 2)]
-    assert task_page(runs, "none").model_dump() == {"tasks": [], "runs": []}
+    assert history.task_page(runs, "none").model_dump() == {"tasks": [], "runs": []}
 
 
 def test_live_tasks_and_unknown_ones_come_first_in_rounds() -> None:
@@ -124,34 +98,30 @@ def test_live_tasks_and_unknown_ones_come_first_in_rounds() -> None:
         for at in range(4)
     ]
     names = ["easy", "hard", "live", "half", "new"]
-    live = live_tasks(tasks_of(runs), names)
-    order = order_for_comparison(names, live, 2, "seed")
+    live = history.live_tasks(tasks_of(runs), names)
+    order = history.order_for_comparison(names, live, 2, "seed")
     assert sorted(order) == sorted((name, attempt) for name in names for attempt in (1, 2))
     assert [{task for task, _ in order[at : at + 3]} for at in (0, 3)] == [{"live", "half", "new"}] * 2
     assert [attempt for _, attempt in order] == [1, 1, 1, 2, 2, 2, 1, 1, 2, 2]
-    assert order != order_for_comparison(names, live, 2, "other")
+    assert order != history.order_for_comparison(names, live, 2, "other")
 
 
 @pytest.mark.parametrize(("passed", "is_live"), [(0, False), (2, False), (3, True), (37, True), (38, False)])
 def test_a_share_of_five_percent_is_not_live(passed: int, *, is_live: bool) -> None:
     """Two of 40 agents are 5 %: a live task has a share strictly between .05 and .95."""
     runs = [past(f"r{at}", f"a{at}:m", {"edge": [at < passed]}) for at in range(40)]
-    assert live_tasks(tasks_of(runs), ["edge", "new"]) == ({"edge", "new"} if is_live else {"new"})
+    assert history.live_tasks(tasks_of(runs), ["edge", "new"]) == ({"edge", "new"} if is_live else {"new"})
 
 
-# -----------------------------------------------------------------------------
-# The commands, on files.
-
-
-def write(folder: Path, name: str, events: Iterable[Event]) -> str:
+def write(folder: Path, name: str, events: list[Event]) -> str:
     file = folder / f"{name}.ndjson"
-    file.write_bytes(b"".join(orjson.dumps(event) + b"\n" for event in events))
+    file.write_bytes(ndjson(events))
     return str(file)
 
 
-def a_file(folder: Path, run: str, agent: str, outcomes: dict[str, bool], **fields: Any) -> str:
+def a_file(folder: Path, run: str, agent: str, outcomes: dict[str, bool]) -> str:
     trials = [
-        a_trial(run_id=run, agent=agent, model="m", task_id=task, resolved=passed, cost_usd=0.5, **fields)
+        a_trial(run_id=run, agent=agent, model="m", task_id=task, resolved=passed, cost_usd=0.5)
         for task, passed in outcomes.items()
     ]
     oracle = a_trial(run_id=run, agent="oracle", model="m", task_id="easy", resolved=False)
@@ -197,9 +167,13 @@ def test_the_tasks_of_files_are_listed_without_a_server(files: list[str]) -> Non
 def test_r34_tables_name_a_task_as_it_is() -> None:
     """The JSON also has its percent-encoded key."""
     keys = ["T0||a%2Fb%7Cc", "T1||a%2Fb%7Cc"]
-    runs = [PastRun("r", None, [PastTrial("r", "a:m", key, "a/b|c", True, None, None) for key in keys])]
-    page = task_document(task_page(runs, "a/b|c"), "a/b|c", "bench", 1)
-    for table in (tasks_table(tasks_of(runs)), *page.tables):
+    runs = [
+        history.PastRun(
+            "r", None, [history.PastTrial("r", "a:m", key, "a/b|c", True, None, None) for key in keys]
+        )
+    ]
+    page = history.task_document(history.task_page(runs, "a/b|c"), "a/b|c", "bench", 1)
+    for table in (history.tasks_table(tasks_of(runs)), *page.tables):
         at = table.heads.index("task")
         assert {row[at] for row in table.rows} == {"T0/a/b|c", "T1/a/b|c"}
 
@@ -215,21 +189,20 @@ def test_trials_without_a_verdict_say_nothing_of_a_task_and_make_no_plan(tmp_pat
     assert "no trial in the history has a verdict" in done.stderr
 
 
-def test_lines_that_cannot_be_folded_make_the_exit_code_1(files: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("query tasks", "query tasks --json", "plan --detect 5 --attempts 1"),
+        *("plan --detect 5 --attempts 1 --json", "shuffle - --seed s --for-comparison"),
+    ],
+)
+def test_lines_that_cannot_be_folded_make_the_exit_code_1(command: str, files: list[str]) -> None:
     """What the other lines say is printed all the same."""
     with Path(files[0]).open("ab") as file:
         file.write(b"no event\n")
-    asked = histories(files)
-    for arguments in (
-        ["query", "tasks", *asked],
-        ["query", "tasks", *asked, "--json"],
-        ["plan", "--detect", "5", *asked, "--attempts", "1"],
-        ["plan", "--detect", "5", *asked, "--attempts", "1", "--json"],
-        ["shuffle", "-", "--seed", "s", "--for-comparison", *asked],
-    ):
-        done = call(*arguments, text="live\n")
-        assert (done.exit_code, bool(done.stdout)) == (1, True), arguments
-        assert "not_json" in done.stderr
+    done = call(*command.split(), *histories(files), text="live\n")
+    assert (done.exit_code, bool(done.stdout)) == (1, True)
+    assert "not_json" in done.stderr
 
 
 @pytest.mark.parametrize("count", [MOST_BOARD_RUNS - 1, MOST_BOARD_RUNS])
@@ -272,11 +245,7 @@ def test_what_cannot_be_asked_is_said(files: list[str], arguments: str, said: st
     assert said in done.stderr
 
 
-# -----------------------------------------------------------------------------
-# The plan: simulated on past difficulties, judged as a gate judges.
-
-
-def a_history(tasks: int = 60, agents: int = 8) -> list[TaskHistory]:
+def a_history(tasks: int = 60, agents: int = 8) -> list[history.TaskHistory]:
     """A third of the tasks always pass, a third never, and half of the agents pass the others."""
     outcomes = [
         {f"t{at:02}": [(at % 3, agent % 2) > (1, 0) for _ in "a"] for at in range(tasks)}
@@ -285,7 +254,7 @@ def a_history(tasks: int = 60, agents: int = 8) -> list[TaskHistory]:
     return tasks_of(past(f"r{at}", f"a{at}:m", one) for at, one in enumerate(outcomes))
 
 
-def plans(detect: float, attempts: int, **options: Any) -> dict[str, PlanEstimate]:
+def plans(detect: float, attempts: int, **options: Any) -> dict[str, history.PlanEstimate]:
     found = plans_of(a_history(), detect, [attempts], Random(3), simulated=150, **options)
     return {plan.order: plan for plan in found}
 
@@ -296,13 +265,12 @@ def test_a_larger_drop_is_found_more_often_after_fewer_pairs_and_more_so_by_hist
     for order in ("shuffled", "history"):
         assert small[order].chance < large[order].chance
     plan = large["history"]
-    assert plan.pairs is not None
-    assert large["shuffled"].pairs is not None
-    assert plan.pairs < 0.75 * large["shuffled"].pairs
+    pairs = present(plan.pairs)
+    assert pairs < 0.75 * present(large["shuffled"].pairs)
     assert plan.chance_at_end == large["shuffled"].chance_at_end
     assert (plan.trials, plan.full_cost_usd, plan.full_hours) == (240, 240.0, 1.0)
-    assert plan.cost_usd == pytest.approx(plan.pairs, abs=1)
-    assert plan.hours == pytest.approx(plan.pairs / 240, abs=0.01)
+    assert plan.cost_usd == pytest.approx(pairs, abs=1)
+    assert plan.hours == pytest.approx(pairs / 240, abs=0.01)
 
 
 def test_of_equal_agents_at_most_one_in_twenty_is_called_worse() -> None:
@@ -315,13 +283,15 @@ def test_a_plan_has_as_many_tasks_as_it_is_asked_for() -> None:
     """Twice the tasks find more, half of them less; trials and cost are those of so many tasks."""
     found = plans_of(a_history(), 0.12, [2], Random(3), tasks=[30, 60, 120], simulated=200)
     by_size = {(plan.tasks, plan.order): plan for plan in found}
-    for size, order in product((30, 60, 120), ("shuffled", "history")):
-        plan = by_size[size, order]
-        assert (plan.trials, plan.full_cost_usd) == (2 * size, 2.0 * size)
-        assert plan.cost_usd is not None
-        assert plan.cost_usd <= plan.trials
     for order in ("shuffled", "history"):
-        chances = [by_size[size, order].chance_at_end for size in (30, 60, 120)]
+        sized = [by_size[size, order] for size in (30, 60, 120)]
+        assert [(plan.trials, plan.full_cost_usd) for plan in sized] == [
+            (60, 60.0),
+            (120, 120.0),
+            (240, 240.0),
+        ]
+        assert all(present(plan.cost_usd) <= plan.trials for plan in sized)
+        chances = [plan.chance_at_end for plan in sized]
         assert chances[0] < chances[1] - 0.1 < chances[2] - 0.2, chances
     [alone, *_] = plans_of(a_history(), 0.12, [2], Random(3), simulated=200)
     assert alone == plans_of(a_history(), 0.12, [2], Random(3), tasks=[60], simulated=200)[0]
@@ -333,13 +303,13 @@ def test_evidence_decides_where_it_decides_in_a_gate() -> None:
     for _ in range(20):
         pairs = [Pair(random.random() < 0.3, random.random() < 0.5) for _ in range(150)]
         looks = (size for size in prefixes(150) if evidence_worse(pairs[:size], 150) >= 20)
-        assert decided_after(pairs) == next(looks, None)
+        assert history.decided_after(pairs) == next(looks, None)
 
 
 def test_the_plan_of_files_is_printed_as_an_estimate(tmp_path: Path) -> None:
     files = [
         a_file(tmp_path, run, run, {f"t{at:02}": (at + shift) % 4 > 0 for at in range(24)})
-        for run, shift in (("a", 0), ("b", 1), ("c", 2))
+        for shift, run in enumerate("abc")
     ]
     plan = ("plan", "--detect", "20", "--attempts", "2", *histories(files))
     said = call(*plan)
@@ -347,10 +317,17 @@ def test_the_plan_of_files_is_printed_as_an_estimate(tmp_path: Path) -> None:
     assert "Estimate: what a plan detects" in said.stdout
     assert "the candidate passes 20 points less" in said.stdout
     rows = objects(*plan, "--json")
-    assert [(row["order"], row["tasks"], row["trials"], row["full_cost_usd"]) for row in rows] == [
-        ("shuffled", 24, 48, 24.0),
-        ("history", 24, 48, 24.0),
-    ]
+    sizes = [(row["order"], row["tasks"], row["trials"], row["full_cost_usd"]) for row in rows]
+    assert sizes == [("shuffled", 24, 48, 24.0), ("history", 24, 48, 24.0)]
     assert call(*plan).stdout == said.stdout
     sized = objects(*plan, "--tasks", "12", "--tasks", "30", "--json")
     assert [row["tasks"] for row in sized] == [12, 12, 30, 30]
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_of_the_guide_is_what_the_code_draws(name: str) -> None:
+    drawn = PICTURES[name]()
+    ElementTree.fromstring(drawn)
+    committed = (DOCS / "screenshots" / f"{name}.svg").read_text(encoding="utf-8")
+    assert drawn == committed, "python -m tests.views.pictures docs/screenshots draws it"
+    assert f"](screenshots/{name}.svg)" in (DOCS / "decide.md").read_text(encoding="utf-8")

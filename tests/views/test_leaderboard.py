@@ -14,22 +14,12 @@ import pytest
 from streamer.client.queries import BoardRun
 from streamer.schemas.events import BOARD_METRICS, named_metric
 from streamer.statistics.exact import sign_test
-from streamer.views.decide.leaderboard import (
-    LATEST,
-    NOT_RANKED,
-    BenchmarkBoard,
-    BoardRow,
-    Change,
-    boards_of,
-    change_between,
-    entries_of,
-    leaderboard_document,
-    leaderboard_tables,
-    with_words,
-)
+from streamer.views.decide import leaderboard
+from streamer.views.decide.leaderboard import boards_of, entries_of
 from streamer.views.models import Ends
 from streamer.views.tables import Table
 from tests.support.board_runs import a_night, board_runs
+from tests.support.builders import by_head, present
 from tests.support.data import shared_data
 from tests.support.events import Event, a_plan, a_start, a_trial
 from tests.support.rows import read_rows, terminal_bench_row_to_event
@@ -48,8 +38,7 @@ def test_a_run_in_quarantine_and_an_agent_without_published_tasks_are_not_pooled
 def test_the_interval_of_a_run_is_that_of_its_summary_if_the_metric_has_an_error() -> None:
     [run] = board_runs(a_night("n", 1, {"a": "+-" * 6}))
     [agent] = run.agents
-    ability, reward = agent.uncertainty and agent.uncertainty.ability, agent.metrics["reward"]
-    assert ability is not None
+    ability, reward = present(present(agent.uncertainty).ability), agent.metrics["reward"]
     [of_passes] = entries_of([run], PASS_RATE, pooled=True)
     assert of_passes.interval == Ends(low=ability.low, high=ability.high)
     [of_reward] = entries_of([run], named_metric("reward", {}), pooled=True)
@@ -66,46 +55,42 @@ def test_the_interval_of_a_run_is_that_of_its_summary_if_the_metric_has_an_error
 def test_r31_a_row_counts_the_trials_that_its_value_rests_on(metric: str, rests_on: int) -> None:
     """Each said 12 trials: of six with a verdict, of three with a known cost (R1), of nine with a number."""
     plan = a_plan(run_id="n", tasks=12, attempts=1, benchmark="tb", metrics={"x": {}})
-    slot = {"run_id": "n", "score": None}
-    verdicts = [
-        a_trial(**slot, task_id=f"t{n}", resolved=n > 1, cost_usd=1.0 if n < 3 else None) for n in range(6)
-    ]
-    numbers = [
-        a_trial(**slot, task_id=f"u{n}", resolved=None, cost_usd=None, metrics={"x": 1.0}) for n in range(6)
-    ]
-    for one in verdicts[:3]:
-        one["metrics"] = {"x": 2.0}
-    events = [plan, *verdicts, *numbers, {"type": "run_finished", "run_id": "n"}]
-    [row] = the_board(board_runs(events), metric).rows
+    priced = {"cost_usd": 1.0, "metrics": {"x": 2.0}}
+    verdicts = [{"task_id": f"t{n}", "resolved": n > 1} | (priced if n < 3 else {}) for n in range(6)]
+    numbers = [{"task_id": f"u{n}", "resolved": None, "metrics": {"x": 1.0}} for n in range(6)]
+    trials = [a_trial(run_id="n", **fields) for fields in verdicts + numbers]
+    [row] = the_board(board_runs([plan, *trials, {"type": "run_finished", "run_id": "n"}]), metric).rows
     assert (row.trials, row.tasks) == (rests_on, rests_on)
-
-
-# -----------------------------------------------------------------------------
-# The runs of a benchmark are pooled by agent:model, with intervals, places and the last change.
 
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 
-Passed = Mapping[str, Mapping[str, list[bool | None]]]
-"""Agent to task to the verdict of each trial; None: there was none."""
+
+Passed = Mapping[str, Mapping[str, list[bool]]]
+"""Agent to task to whether each trial passed."""
 
 
-def the_board(runs: Iterable[BoardRun], metric: str = "pass_rate", **options: bool) -> BenchmarkBoard:
+def the_board(
+    runs: Iterable[BoardRun], metric: str = "pass_rate", **options: bool
+) -> leaderboard.BenchmarkBoard:
     [board] = boards_of(runs, metric, NOW, **options)
-    return BenchmarkBoard.model_validate_json(board.model_dump_json())
+    return leaderboard.BenchmarkBoard.model_validate_json(board.model_dump_json())
 
 
-def place(row: BoardRow) -> tuple[int, int] | None:
+def place(row: leaderboard.BoardRow) -> tuple[int, int] | None:
     return row.rank and (row.rank.best, row.rank.worst)
+
+
+def of_nights(*nights: Iterable[Event]) -> list[BoardRun]:
+    return board_runs(event for night in nights for event in night)
 
 
 def two_nights() -> list[BoardRun]:
     """Ten tasks; `best` passes nine or ten, `other` one, and `mid` grows from two to eight."""
-    return board_runs(
-        [
-            *a_night("n1", 1, {"best": "+" * 10, "other": "+" + "-" * 9, "mid": "++" + "-" * 8}),
-            *a_night("n2", 2, {"best": "+" * 9 + "-", "other": "+" + "-" * 9, "mid": "++++++++--"}),
-        ]
+    other = "+" + "-" * 9
+    return of_nights(
+        a_night("n1", 1, {"best": "+" * 10, "other": other, "mid": "++" + "-" * 8}),
+        a_night("n2", 2, {"best": "+" * 9 + "-", "other": other, "mid": "++++++++--"}),
     )
 
 
@@ -118,8 +103,8 @@ def test_pass_rates_of_all_finished_runs_are_pooled_with_an_interval_by_task() -
     ]
     assert [row.runs for row in board.rows] == [["n2", "n1"]] * 3
     for row in board.rows:
-        assert row.interval is not None
-        assert row.interval.low < float(row.value) < row.interval.high
+        interval = present(row.interval)
+        assert interval.low < float(row.value) < interval.high
     assert (board.benchmark, board.below, board.rank_missing) == ("tb", [], None)
 
 
@@ -137,9 +122,7 @@ def test_true_places_come_from_one_sided_sign_tests_by_holms_method() -> None:
 
 def test_a_change_from_night_to_night_says_whether_it_is_real_and_a_trend_begins_with_the_oldest() -> None:
     rows = {row.agent_model: row for row in the_board(two_nights()).rows}
-    mid, best = rows["mid:m"].change, rows["best:m"].change
-    assert mid is not None
-    assert best is not None
+    mid, best = present(rows["mid:m"].change), present(rows["best:m"].change)
     assert (mid.before, mid.after, mid.difference) == ("n1", "n2", pytest.approx(0.6))
     assert (mid.p_value, mid.certain) == (2 / 2**6, True)
     assert mid.words[0] == "mid:m of n2 ahead on tasks like these: sign test p = 0.0312"
@@ -155,15 +138,13 @@ def test_a_change_from_night_to_night_says_whether_it_is_real_and_a_trend_begins
 def test_equal_agents_that_ran_on_unequally_many_nights_are_not_told_apart() -> None:
     """89 tasks at 20 %: `new` ran on the last night alone, `old` on all five."""
     agents = [{"old": "+" * 5}] * 4 + [{"old": "+" * 5, "new": "+" * 5}]
-    nights = [a_night(f"n{day}", day, outcomes) for day, outcomes in enumerate(agents, 1)]
-    stored, random, wrong = board_runs(event for night in nights for event in night), Random(11), 0
+    stored = of_nights(*(a_night(f"n{day}", day, outcomes) for day, outcomes in enumerate(agents, 1)))
+    random, wrong = Random(11), 0
     for _ in range(40):
         drawn = []
         for one in stored:
-            labels = [agent.agent_model for agent in one.agents]
-            tasks = {
-                f"t{n}": {name: (1, int(random.random() < 0.2), 0) for name in labels} for n in range(89)
-            }
+            names = [agent.agent_model for agent in one.agents]
+            tasks = {f"t{n}": {name: (1, int(random.random() < 0.2), 0) for name in names} for n in range(89)}
             drawn.append(replace(one, tasks=tasks))
         wrong += any(place(row) != (1, 2) for row in the_board(drawn).rows)
     assert wrong <= 2
@@ -171,31 +152,26 @@ def test_equal_agents_that_ran_on_unequally_many_nights_are_not_told_apart() -> 
 
 def test_a_change_compares_runs_of_the_same_benchmark() -> None:
     """The tasks of `swe` are called like those of `tb`, and are others."""
-    runs = board_runs(
-        [
-            *a_night("one", 1, {"a": "+" * 8, "b": "+" * 8}),
-            *a_night("two", 2, {"a": "-" * 8, "b": "-" * 8}, benchmark="swe"),
-            *a_night("three", 3, {"a": "+" * 7 + "-"}),
-            *a_night("unnamed", 1, {"c": "-" * 8}, benchmark=None),
-            *a_night("nameless", 2, {"c": "+" * 8}, benchmark=None),
-        ]
+    runs = of_nights(
+        a_night("one", 1, {"a": "+" * 8, "b": "+" * 8}),
+        a_night("two", 2, {"a": "-" * 8, "b": "-" * 8}, benchmark="swe"),
+        a_night("three", 3, {"a": "+" * 7 + "-"}),
+        a_night("unnamed", 1, {"c": "-" * 8}, benchmark=None),
+        a_night("nameless", 2, {"c": "+" * 8}, benchmark=None),
     )
     changes = {row.agent_model: row.change for row in the_board(runs, together=True).rows}
-    change = changes.pop("a:m")
-    assert change is not None
+    change = present(changes.pop("a:m"))
     assert (change.before, change.after, change.certain) == ("one", "three", False)
     assert changes == {"b:m": None, "c:m": None}
 
 
 def test_unfinished_and_tiny_runs_stand_below_and_are_marked() -> None:
-    runs = board_runs(
-        [
-            *a_night("whole", 1, {"a": "+-" * 6}),
-            *a_night("going on", 2, {"b": "+" * 12}, ended=False, tasks=20, attempts=1),
-            *a_night("short", 2, {"c": "+" * 12}, tasks=20, attempts=1),
-            *a_night("half", 3, {"a": "+" * 5}),
-            *a_night("few", 3, {"d": "+" * 4}),
-        ]
+    runs = of_nights(
+        a_night("whole", 1, {"a": "+-" * 6}),
+        a_night("going on", 2, {"b": "+" * 12}, ended=False, tasks=20, attempts=1),
+        a_night("short", 2, {"c": "+" * 12}, tasks=20, attempts=1),
+        a_night("half", 3, {"a": "+" * 5}),
+        a_night("few", 3, {"d": "+" * 4}),
     )
     board = the_board(runs)
     assert [(row.agent_model, row.value) for row in board.rows] == [("a:m", 0.5)]
@@ -211,12 +187,10 @@ def test_unfinished_and_tiny_runs_stand_below_and_are_marked() -> None:
 
 
 def test_benchmarks_are_never_mixed_unless_asked() -> None:
-    runs = board_runs(
-        [
-            *a_night("one", 1, {"a": "+" * 6, "b": "-" * 6}),
-            *a_night("two", 2, {"a": "-" * 6}, benchmark="swe"),
-            *a_night("unnamed", 3, {"a": "+" * 6}, benchmark=None),
-        ]
+    runs = of_nights(
+        a_night("one", 1, {"a": "+" * 6, "b": "-" * 6}),
+        a_night("two", 2, {"a": "-" * 6}, benchmark="swe"),
+        a_night("unnamed", 3, {"a": "+" * 6}, benchmark=None),
     )
     boards = boards_of(runs, "pass_rate", NOW)
     assert [(board.benchmark, [(row.agent_model, row.value) for row in board.rows]) for board in boards] == [
@@ -229,11 +203,13 @@ def test_benchmarks_are_never_mixed_unless_asked() -> None:
     assert mixed.mixed
     assert [(row.agent_model, row.tasks) for row in mixed.rows] == [("a:m", 18), ("b:m", 6)]
     assert mixed.rows[0].value == pytest.approx(2 / 3)
-    alone = the_board(
-        board_runs(a_night("x", 1, {"a": "+" * 8, "b": "-" * 8}, benchmark=None)), together=True
+    unnamed = board_runs(a_night("x", 1, {"a": "+" * 8, "b": "-" * 8}, benchmark=None))
+    alone = the_board(unnamed, together=True)
+    assert (alone.mixed, alone.benchmark, [place(row) for row in alone.rows]) == (
+        False,
+        None,
+        [(1, 1), (2, 2)],
     )
-    assert (alone.mixed, alone.benchmark) == (False, None)
-    assert [place(row) for row in alone.rows] == [(1, 1), (2, 2)]
 
 
 def test_a_named_metric_is_that_of_the_newest_finished_run_with_its_interval_and_without_ranks() -> None:
@@ -254,11 +230,8 @@ def test_a_named_metric_is_that_of_the_newest_finished_run_with_its_interval_and
 
 def test_equal_values_share_a_place_and_baselines_have_none() -> None:
     runs = board_runs(a_night("n", 1, {"a": "+-" * 5, "b": "-+" * 5, "c": "-" * 10, "nop": "+" * 10}))
-    assert [(row.agent_model, row.order) for row in the_board(runs).rows] == [
-        ("a:m", 1),
-        ("b:m", 1),
-        ("c:m", 3),
-    ]
+    orders = [(row.agent_model, row.order) for row in the_board(runs).rows]
+    assert orders == [("a:m", 1), ("b:m", 1), ("c:m", 3)]
 
 
 def test_public_submissions_of_terminal_bench_pool_to_what_a_count_of_their_trials_gives() -> None:
@@ -268,19 +241,16 @@ def test_public_submissions_of_terminal_bench_pool_to_what_a_count_of_their_tria
         of_run[row["run_path"]][row["task_id"]] = row
     whole = {path: stored for path, stored in of_run.items() if len(stored) == 80}
     events: list[Event] = []
-    passed: dict[str, dict[str, list[bool | None]]] = defaultdict(lambda: defaultdict(list))
+    verdicts: dict[str, list[bool | None]] = defaultdict(list)
     for path, stored in whole.items():
         events.append(a_plan(run_id=path, benchmark="terminal-bench-core", benchmark_version="0.1.1"))
         events += [terminal_bench_row_to_event(row, path) for row in stored.values()]
         events.append({"type": "run_finished", "run_id": path})
-        for task, row in stored.items():
+        for row in stored.values():
             label = f"{row['agent'] or 'unknown'}:{row['model'] or 'unknown'}"
-            passed[label][task].append(row["is_resolved"])
+            verdicts[label].append(row["is_resolved"])
     board = the_board(board_runs(events))
-    rates = {
-        label: sum(one.count(True) for one in tasks.values()) / sum(map(len, tasks.values()))
-        for label, tasks in passed.items()
-    }
+    rates = {label: of_one.count(True) / len(of_one) for label, of_one in verdicts.items()}
     assert {row.agent_model: row.value for row in board.rows} == pytest.approx(rates)
     assert (board.below, board.versions, len(board.rows) >= 5) == ([], ["0.1.1"], True)
     assert max(len(row.runs) for row in board.rows) == 7
@@ -291,7 +261,7 @@ def test_public_submissions_of_terminal_bench_pool_to_what_a_count_of_their_tria
         for row in board.rows
     }
     assert {row.agent_model: place(row) for row in board.rows} == holm(newest_first)
-    assert sum(one.count(None) for tasks in passed.values() for one in tasks.values()) > 10
+    assert sum(of_one.count(None) for of_one in verdicts.values()) > 10
     assert {row.unknown for row in board.rows} == {0}
 
 
@@ -304,53 +274,37 @@ def holm(passed: Passed) -> dict[str, tuple[int, int]]:
     def p_worse(one: str, other: str) -> float:
         common = passed[one].keys() & passed[other].keys()
         both = [list(zip(passed[one][task], passed[other][task], strict=False)) for task in common]
-        best = [
-            (sum(a is not False for a, _ in trials), sum(b is True for _, b in trials)) for trials in both
-        ]
-        wins, losses = sum(a > b for a, b in best), sum(a < b for a, b in best)
-        n = wins + losses
+        moved = [sum(a for a, _ in trials) - sum(b for _, b in trials) for trials in both]
+        losses, n = sum(by < 0 for by in moved), sum(by != 0 for by in moved)
         return sum(comb(n, k) for k in range(losses, n + 1)) / 2**n
 
     p_values = {(one, other): p_worse(one, other) for one in passed for other in passed if one != other}
-    rejected = []
-    for done, (pair, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
+    worse, better = list[str](), list[str]()
+    for done, ((one, other), p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
         if p > 0.05 / (len(p_values) - done):
             break
-        rejected.append(pair)
-    return {
-        agent: (
-            1 + sum(worse == agent for worse, _ in rejected),
-            len(passed) - sum(better == agent for _, better in rejected),
-        )
-        for agent in passed
-    }
+        worse.append(one)
+        better.append(other)
+    return {agent: (1 + worse.count(agent), len(passed) - better.count(agent)) for agent in passed}
 
 
-# -----------------------------------------------------------------------------
-# Leaderboards as tables: ranked agents first, what is left out below, the methods in the note.
+def tables(runs: list[BoardRun], metric: str = "pass_rate", limit: int | None = None) -> list[Table]:
+    return leaderboard.leaderboard_tables(boards_of(runs, metric, NOW), limit)
 
 
-def tables(*nights: Iterable[Event], metric: str = "pass_rate", limit: int | None = None) -> list[Table]:
-    runs = board_runs(event for night in nights for event in night)
-    return leaderboard_tables(boards_of(runs, metric, NOW), limit)
-
-
-def cells(table: Table) -> list[dict[str, str]]:
-    return [dict(zip(table.heads, row, strict=True)) for row in table.rows]
-
-
-def nights() -> list[Iterable[Event]]:
-    """New generators, since each is read once."""
-    return [
-        a_night("n1", 1, {"a": "++" + "-" * 8, "b": "+" + "-" * 9}),
-        a_night("n2", 2, {"a": "++++++++--", "b": "+" + "-" * 9}),
+def nights(*more: Iterable[Event]) -> list[BoardRun]:
+    b = "+" + "-" * 9
+    return of_nights(
+        a_night("n1", 1, {"a": "++" + "-" * 8, "b": b}),
+        a_night("n2", 2, {"a": "++++++++--", "b": b}),
         a_night("n3", 3, {"a": "+" * 5}, ended=False, tasks=10, attempts=1, benchmark_version="2"),
-    ]
+        *more,
+    )
 
 
 def test_boards_that_stand_together_say_once_what_their_columns_mean() -> None:
     other = a_night("n4", 4, {"a": "+-", "b": "--"}, benchmark="other")
-    every, [alone] = tables(*nights(), other), tables(*nights())
+    every, [alone] = tables(nights(other)), tables(nights())
     said = [line for table in every for line in table.note.split("\n") if line]
     assert len(every) == 2
     assert sorted(said) == sorted(set(said))
@@ -358,8 +312,8 @@ def test_boards_that_stand_together_say_once_what_their_columns_mean() -> None:
 
 
 def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why() -> None:
-    [table] = tables(*nights())
-    first, second, below = cells(table)
+    [table] = tables(nights())
+    first, second, below = by_head(table)
     assert table.title == "tb: pass rate, highest first"
     assert (first["agent:model"], first["order"], first["place"]) == ("a:m", "1", "1")
     assert (second["agent:model"], second["order"], second["place"]) == ("b:m", "2", "2")
@@ -391,23 +345,22 @@ def test_r31_without_verdicts_the_primary_metric_leads_a_leaderboard() -> None:
     """There was no board."""
     numbers = [a_trial(run_id="n", task_id=f"t{n}", resolved=None, metrics={"x": 1.0}) for n in range(6)]
     ends = [a_plan(run_id="n", metrics={"x": {}}), {"type": "run_finished", "run_id": "n"}]
-    assert [board.metric for board in boards_of(board_runs([*numbers, *ends]), "pass_rate", NOW)] == [
-        "metrics/x"
-    ]
+    [board] = boards_of(board_runs([*numbers, *ends]), "pass_rate", NOW)
+    assert board.metric == "metrics/x"
 
 
 def test_a_limit_keeps_the_best_and_a_named_metric_is_neither_ranked_nor_pooled() -> None:
-    [limited], [named] = tables(*nights(), limit=1), tables(*nights(), metric="metrics/reward")
-    assert [row["agent:model"] for row in cells(limited)] == ["a:m"]
-    assert NOT_RANKED["metric"] in named.note
+    [limited], [named] = tables(nights(), limit=1), tables(nights(), "metrics/reward")
+    assert [row["agent:model"] for row in by_head(limited)] == ["a:m"]
+    assert leaderboard.NOT_RANKED["metric"] in named.note
     assert "newest finished run" in named.note
     assert "place" not in named.heads
 
 
 def test_runs_are_counted_beside_the_newest_and_versions_are_named() -> None:
-    several = [a_night(f"n{n}", n, {"a": "+" * 6}, benchmark_version=str(n % 2)) for n in range(1, 6)]
-    [table] = tables(*several)
-    [row] = cells(table)
+    several = (a_night(f"n{n}", n, {"a": "+" * 6}, benchmark_version=str(n % 2)) for n in range(1, 6))
+    [table] = tables(of_nights(*several))
+    [row] = by_head(table)
     assert (row["runs"], row["newest run"]) == ("5", "n5")
     assert "Runs of several versions of the benchmark: 0, 1." in table.note
     assert table.title.startswith("tb: ")
@@ -417,34 +370,34 @@ def test_runs_are_counted_beside_the_newest_and_versions_are_named() -> None:
 def test_a_run_that_names_no_version_does_not_stand_under_one(without: int, says: str) -> None:
     versions = [{} if n < without else {"benchmark_version": "7"} for n in range(3)]
     runs = [list(a_night(f"n{n}", n + 1, {"a": "+" * 6}, **plan)) for n, plan in enumerate(versions)]
-    [table] = tables(*runs)
+    [table], [alone] = tables(of_nights(*runs)), tables(of_nights(*runs[without:]))
     assert table.title.startswith("tb: ")
     assert f"{says} version of the benchmark." in table.note
-    [alone] = tables(*runs[without:])
     assert alone.title.startswith("tb 7: ")
     assert "no version" not in alone.note
 
 
 def test_boards_of_as_many_runs_as_are_read_say_that_earlier_ones_do_not_count() -> None:
     boards = boards_of(board_runs(a_night("n", 1, {"a": "+" * 6})), "pass_rate", NOW)
-    documents = [leaderboard_document(with_words(boards, runs), []) for runs in (399, 400)]
-    assert [LATEST in document.tables[0].note for document in documents] == [False, True]
+    documents = [
+        leaderboard.leaderboard_document(leaderboard.with_words(boards, runs), []) for runs in (399, 400)
+    ]
+    assert [leaderboard.LATEST in document.tables[0].note for document in documents] == [False, True]
 
 
 def test_hostile_names_are_visible_and_an_empty_document_says_so() -> None:
-    [table] = tables(a_night("n\u202e", 1, {"evil\u2066": "+" * 6}))
+    [table] = tables(board_runs(a_night("n\u202e", 1, {"evil\u2066": "+" * 6})))
     assert not any("\u202e" in cell or "\u2066" in cell for row in table.rows for cell in row)
-    document = leaderboard_document([], ["tb"])
+    document = leaderboard.leaderboard_document([], ["tb"])
     assert (document.lines, document.tables) == (["No agent is on this board."], [])
 
 
-# -----------------------------------------------------------------------------
-# The newest finished run against the one before: real only if the test and the mean agree.
-
-
-def change(before: str, after: str) -> Change:
-    newer, older = board_runs([*a_night("n1", 1, {"a": before}), *a_night("n2", 2, {"a": after})])
-    return change_between(older, newer, "a:m")
+def change(before: Iterable[Event] | str, after: Iterable[Event] | str) -> leaderboard.Change:
+    """What agent `a` has of night n2 against n1."""
+    sides = zip(("n1", "n2"), (1, 2), (before, after), strict=True)
+    nights = (a_night(run, day, {"a": of}) if isinstance(of, str) else of for run, day, of in sides)
+    newer, older = of_nights(*nights)
+    return leaderboard.change_between(older, newer, "a:m")
 
 
 @pytest.mark.parametrize(
@@ -471,22 +424,19 @@ def test_only_common_tasks_count_and_with_unequal_attempts_nothing_is_tested() -
     assert (nothing.difference, nothing.said, nothing.certain) == (None, "–", False)
     newer = list(a_night("n2", 2, {"a": "+" * 8}))
     again = [event | {"attempt": 2} for event in newer if "task_id" in event]
-    after, before = board_runs([*a_night("n1", 1, {"a": "-" * 8}), *newer, *again])
-    uneven = change_between(before, after, "a:m")
+    uneven = change("-" * 8, [*newer, *again])
     assert (uneven.p_value, uneven.certain, uneven.difference) == (None, False, 1.0)
     assert uneven.said == "+100.0 points [41.8, 100.0], attempts differ"
     assert uneven.words[-1] == "8 of 8 tasks have unequal attempts: no test uses them"
     assert not any("sign test" in words for words in uneven.words)
 
 
-def test_an_unknown_trial_counts_both_ways_in_interval_and_p_value() -> None:
-    """Ten sure losses and one task that may yet be a win: p is at most that of ten losses of eleven."""
-    for differing, certain in ((10, True), (5, False)):
-        night = [*a_night("n1", 1, {"a": "+" * (differing + 1)})]
-        open_task = a_start(run_id="n2", task_id=f"t{differing:02}", agent="a", model="m")
-        stopped = {"type": "run_finished", "run_id": "n2", "revision": 99, "status": "cancelled"}  # (R19)
-        after = [*a_night("n2", 2, {"a": "-" * differing}), open_task, stopped]
-        newer, older = board_runs([*night, *after])
-        result = change_between(older, newer, "a:m")
-        assert (result.p_value, result.certain) == (sign_test(differing, 1), certain)
-        assert result.interval is not None
+@pytest.mark.parametrize(("differing", "certain"), [(10, True), (5, False)])
+def test_an_unknown_trial_counts_both_ways_in_interval_and_p_value(differing: int, certain: bool) -> None:
+    """Of ten sure losses and one task that may yet be a win p is at most that of ten losses of eleven."""
+    open_task = a_start(run_id="n2", task_id=f"t{differing:02}", agent="a", model="m")
+    stopped = {"type": "run_finished", "run_id": "n2", "revision": 99, "status": "cancelled"}  # (R19)
+    after = [*a_night("n2", 2, {"a": "-" * differing}), open_task, stopped]
+    result = change("+" * (differing + 1), after)
+    assert (result.p_value, result.certain) == (sign_test(differing, 1), certain)
+    assert result.interval is not None

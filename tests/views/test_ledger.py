@@ -6,11 +6,12 @@ import json
 import re
 import sys
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
-import orjson
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -36,8 +37,10 @@ from streamer.views.decide.ledger import (
     runs_of,
 )
 from tests.folding.matched import ORDER, the_plan, trial
+from tests.support.builders import present
 from tests.support.cli import streamer
 from tests.support.events import Event, a_deletion, a_plan, folded
+from tests.terminal.calling import ndjson
 
 NAME = "nightly"
 LEDGER = {"name": NAME, "baseline": "base"}
@@ -85,8 +88,8 @@ def ledger(events: Iterable[Event], name: str = NAME) -> LedgerResult:
     return ledger_of(name, states_of(events))
 
 
-def lines(result: LedgerResult) -> list[tuple[int | None, str, str, str | None]]:
-    return [(one.place, one.run_id, one.verdict, one.missing) for one in result.candidates]
+def lines(events: Iterable[Event]) -> list[tuple[int | None, str, str, str | None]]:
+    return [(one.place, one.run_id, one.verdict, one.missing) for one in ledger(events).candidates]
 
 
 def only(events: Iterable[Event]) -> LedgerCandidate:
@@ -94,22 +97,16 @@ def only(events: Iterable[Event]) -> LedgerCandidate:
     return one
 
 
-# -----------------------------------------------------------------------------
-# Order and level.
-
-
 def test_candidates_are_judged_in_the_order_in_which_they_were_declared() -> None:
-    result = ledger([*BASE, *entered("c", 4, BEST), *entered("d", 2, BEST), *entered("b", 3, EQUAL)])
-    assert lines(result) == [
-        (1, "d", "better", None),
-        (2, "b", "undecided", "not_ahead"),
-        (3, "c", "better", None),
-    ]
+    events = [*BASE, *entered("c", 4, BEST), *entered("d", 2, BEST), *entered("b", 3, EQUAL)]
+    order = [(1, "d", "better", None), (2, "b", "undecided", "not_ahead"), (3, "c", "better", None)]
+    assert lines(events) == order
+    result = ledger(events)
+    first, _, last = result.candidates
     assert (result.tried, result.better, result.metric) == (3, 2, "pass_rate")
-    expected = judged([result.candidates[0].evidence or 0, 0.0, result.candidates[2].evidence or 0])
-    assert [(one.level, one.needed) for one in result.candidates] == [
-        (one.level, one.needed) for one in expected
-    ]
+    expected = judged([present(first.evidence), 0.0, present(last.evidence)])
+    levels = [(one.level, one.needed) for one in result.candidates]
+    assert levels == [(one.level, one.needed) for one in expected]
 
 
 def test_the_evidence_is_of_all_planned_pairs_and_unknown_ones_count_against_the_candidate() -> None:
@@ -122,16 +119,17 @@ def test_the_evidence_is_of_all_planned_pairs_and_unknown_ones_count_against_the
 def test_a_planned_candidate_has_its_place_before_its_first_trial() -> None:
     """Otherwise its first result would lower the level of others."""
     waiting = the_plan("c", planned_at=day(2), ledger=LEDGER, agent_models=["b:m", "nop:m"])
-    result = ledger([*BASE, waiting, *entered("d", 3, BEST)])
-    assert lines(result) == [(1, "c", "undecided", "not_ahead"), (2, "d", "better", None)]
-    assert result.candidates[0].evidence == evidence_better([], [Pair(n < 4, None) for n in range(20)], 20)
+    events = [*BASE, waiting, *entered("d", 3, BEST)]
+    assert lines(events) == [(1, "c", "undecided", "not_ahead"), (2, "d", "better", None)]
+    unknown = evidence_better([], [Pair(n < 4, None) for n in range(20)], 20)
+    assert ledger(events).candidates[0].evidence == unknown
 
 
 def test_an_agent_of_its_own_run_is_the_baseline_and_no_candidate() -> None:
     """Candidates of one time come by run and by label."""
     ours = {"name": NAME, "baseline": "c/a:m"}
-    events = [*entered("c", 2, BEST, ledger=ours), *trials("c", "a", EQUAL, 2)]
-    assert [(one.agent_model, one.verdict) for one in ledger(events).candidates] == [("b:m", "better")]
+    one = only([*entered("c", 2, BEST, ledger=ours), *trials("c", "a", EQUAL, 2)])
+    assert (one.agent_model, one.verdict) == ("b:m", "better")
     three = [*entered("c", 2), *trials("c", "x", BEST, 2), *trials("c", "y", BEST, 2)]
     result = ledger([*BASE, *entered("d", 2, BEST), *three])
     order = [(one.run_id, one.agent_model) for one in result.candidates]
@@ -141,7 +139,7 @@ def test_an_agent_of_its_own_run_is_the_baseline_and_no_candidate() -> None:
 def test_a_baseline_that_names_its_own_ledger_is_no_candidate() -> None:
     """A script may name the ledger in every plan, as RUN; then the baseline's run does, too."""
     events = [BASE[0] | {"ledger": LEDGER}, *BASE[1:], *entered("c", 2, BEST)]
-    assert lines(ledger(events)) == [(1, "c", "better", None)]
+    assert lines(events) == [(1, "c", "better", None)]
     entries = entries_of(states_of(events).values())
     assert (entries["base"].candidates, entries["c"].candidates) == (0, 1)
     two = [*events, *trials("base", "z", EQUAL, 1)]
@@ -154,12 +152,10 @@ def test_an_agent_that_no_plan_named_before_the_first_trial_takes_no_place() -> 
     for more in (events, [*events, late], [late, *events]):
         first, *others = ledger(more).candidates
         assert (first.place, first.agent_model, first.verdict) == (1, "b:m", "better")
-        assert {(one.place, one.verdict, one.missing) for one in others} == {
-            (None, "not_judged", "undeclared")
-        }
+        others_said = {(one.place, one.verdict, one.missing) for one in others}
+        assert others_said == {(None, "not_judged", "undeclared")}
         assert entries_of(states_of(more).values())["c"].candidates == 1
-    early = late | {"planned_at": day(2)}
-    assert ledger([*events, early]).tried == 3
+    assert ledger([*events, late | {"planned_at": day(2)}]).tried == 3
 
 
 def test_a_verdict_needs_a_candidate_that_is_ahead() -> None:
@@ -178,16 +174,12 @@ def test_a_verdict_needs_a_candidate_that_is_ahead() -> None:
     assert (one.verdict, one.missing, one.wins, one.losses) == ("undecided", "not_ahead", 20, 30)
 
 
-# -----------------------------------------------------------------------------
-# Late arrivals, and what is never judged.
-
-
 def test_an_older_candidate_that_arrives_late_takes_a_verdict_away() -> None:
     before = [*BASE, *entered("c", 4, range(14))]
-    older = entered("b", 3, EQUAL)
-    result, later = ledger(before), ledger([*before, *older])
-    assert lines(result) == [(1, "c", "better", None)]
-    assert lines(later) == [(1, "b", "undecided", "not_ahead"), (2, "c", "undecided", None)]
+    after = [*before, *entered("b", 3, EQUAL)]
+    assert lines(before) == [(1, "c", "better", None)]
+    assert lines(after) == [(1, "b", "undecided", "not_ahead"), (2, "c", "undecided", None)]
+    result, later = ledger(before), ledger(after)
     assert result.candidates[0].evidence == later.candidates[1].evidence
     assert "an older candidate that arrives late may undo a verdict" in result.words
     assert [line for line in later.words if line.startswith("b:m of c: evidence of")] == [
@@ -208,8 +200,9 @@ def test_a_candidate_that_is_not_judged_is_listed_and_takes_no_place(
     plan: Event, trials: Event, missing: str
 ) -> None:
     declared, *results = entered("b", 3, BEST, **plan)
-    result = ledger([*BASE, declared, *(event | trials for event in results), *entered("c", 2, BEST)])
-    assert lines(result) == [(1, "c", "better", None), (None, "b", "not_judged", missing)]
+    events = [*BASE, declared, *(event | trials for event in results), *entered("c", 2, BEST)]
+    assert lines(events) == [(1, "c", "better", None), (None, "b", "not_judged", missing)]
+    result = ledger(events)
     assert (result.tried, result.candidates[1].level, result.candidates[1].needed) == (1, None, None)
 
 
@@ -257,11 +250,11 @@ def test_a_ledger_of_parts_is_one_and_a_deleted_plan_counts_no_more() -> None:
         a_plan(run_id="c", part=str(n), parts=2, planned_at=day(at), tasks=tasks, attempts=1, ledger=LEDGER)
         for n, at, tasks in ((1, 3, ORDER[:10]), (2, 2, ORDER[10:]))
     ]
-    result = only([*BASE, *parts, *trials("c", "b", BEST, 4)])
-    assert (result.planned_at and result.planned_at.day, result.verdict) == (2, "better")
-    again = [event | {"revision": 1} for event in entered("c", 5, BEST)]
-    deleted = only([*BASE, *parts, a_deletion(run_id="c", revision=0), *again])
-    assert (deleted.planned_at and deleted.planned_at.day, deleted.verdict) == (5, "better")
+    deleted = a_deletion(run_id="c", revision=0)
+    again = [deleted, *(event | {"revision": 1} for event in entered("c", 5, BEST))]
+    for events, at in ((trials("c", "b", BEST, 4), 2), (again, 5)):
+        one = only([*BASE, *parts, *events])
+        assert (one.planned_at and one.planned_at.day, one.verdict) == (at, "better")
 
 
 def test_a_baseline_that_had_begun_before_it_was_named_is_said() -> None:
@@ -269,10 +262,6 @@ def test_a_baseline_that_had_begun_before_it_was_named_is_said() -> None:
     assert ["baseline base was named before its first trial" in line for line in said] == [True]
     waiting = the_plan("c", planned_at=day(1, 1), started_at=day(2), ledger=LEDGER, agent_models=["b:m"])
     assert not any("nothing shows" in line for line in ledger([*BASE, waiting]).words)
-
-
-# -----------------------------------------------------------------------------
-# Same events, same bytes; and what is printed.
 
 
 EVENTS = [
@@ -291,10 +280,8 @@ def written(result: LedgerResult) -> bytes:
     return canonical_json(result.model_dump(mode="json"))
 
 
-EXPECTED = written(ledger(EVENTS))
-
-
-ABOVE = 10**18
+RESULT = ledger(EVENTS)
+EXPECTED, ABOVE = written(RESULT), 10**18
 
 
 def archiving(run_id: str, events: Iterable[Event]) -> list[Event]:
@@ -311,17 +298,19 @@ def settled(result: LedgerResult) -> list[dict[str, Any]]:
     return [one.model_dump(mode="json", exclude={"over"}) for one in result.candidates]
 
 
-@given(st.randoms(use_true_random=False), st.sets(st.sampled_from(["b", "c", "d", "late"])))
-def test_the_lines_of_a_run_survive_its_archiving_whatever_the_order_of_events(
-    chance: Random, gone: set[str]
+@given(
+    st.randoms(use_true_random=False), st.sets(st.sampled_from(["b", "c", "d", "late"])), st.integers(0, 3)
+)
+def test_the_same_events_give_the_same_bytes_in_any_order_and_twice_and_archiving_keeps_the_lines(
+    chance: Random, gone: set[str], twice: int
 ) -> None:
     """Places, levels, evidence and verdicts of all candidates stay; inference 8a."""
-    events = [*EVENTS, *(event for run in sorted(gone) for event in archiving(run, EVENTS))]
+    archives = (event for run in sorted(gone) for event in archiving(run, EVENTS))
+    events = [*EVENTS, *chance.choices(EVENTS, k=twice), *archives]
     chance.shuffle(events)
-    result = ledger(events)
-    assert settled(result) == settled(ledger(EVENTS))
-    assert result.better == ledger(EVENTS).better
-    states = states_of(events)
+    result, states = ledger(events), states_of(events)
+    assert gone or written(result) == EXPECTED
+    assert (settled(result), result.better) == (settled(RESULT), RESULT.better)
     assert all(not states[run].slots for run in gone)
     entries, before = entries_of(states.values()), entries_of(states_of(EVENTS).values())
     judged_of = {run: one.candidates for run, one in entries.items() if one.in_time}
@@ -331,11 +320,10 @@ def test_the_lines_of_a_run_survive_its_archiving_whatever_the_order_of_events(
 def test_archived_candidates_keep_their_places_and_an_archived_run_may_be_deleted_again() -> None:
     events = [*EVENTS, *archiving("c", EVENTS)]
     later = ledger([*events, *entered("e", 6, BEST)])
-    assert [(one.run_id, one.place) for one in later.candidates[:5]] == [
-        ("c", 1), ("c", 2), ("b", 3), ("d", 4), ("e", 5)
-    ]  # fmt: skip
+    places = [(one.run_id, one.place) for one in later.candidates[:5]]
+    assert places == [("c", 1), ("c", 2), ("b", 3), ("d", 4), ("e", 5)]
     again = archiving("c", events)
-    assert settled(ledger([*events, *again])) == settled(ledger(EVENTS)), "archived twice"
+    assert settled(ledger([*events, *again])) == settled(RESULT), "archived twice"
     gone = ledger([*events, a_deletion(run_id="c", revision=ABOVE + 2)])
     assert [one.run_id for one in gone.candidates] == ["b", "d", "late"]
 
@@ -343,47 +331,37 @@ def test_archived_candidates_keep_their_places_and_an_archived_run_may_be_delete
 def test_an_archived_candidate_keeps_the_name_of_its_agent() -> None:
     """A colon in it is encoded in the label."""
     events = [*BASE, *entered("c", 2, BEST, agent="pkg:B")]
-    assert [one.agent_model for one in ledger(events).candidates] == ["pkg%3AB:m"]
+    assert only(events).agent_model == "pkg%3AB:m"
     assert settled(ledger([*events, *archiving("c", events)])) == settled(ledger(events))
 
 
 def test_lines_of_a_run_that_was_never_deleted_do_not_count() -> None:
     """Or anybody could write a verdict into a plan."""
     forged = LEDGER | {"lines": {"b:m": [1e9, None, 20, 20, 0, 0]}}
-    assert ledger([*BASE, *entered("c", 4, EQUAL, ledger=forged)]).better == 0
     above = a_plan(run_id="c", planned_at=day(4), ledger=forged, revision=ABOVE + 1)
-    assert ledger([*BASE, *entered("c", 4, EQUAL), above]).better == 0
+    for candidate in (entered("c", 4, EQUAL, ledger=forged), [*entered("c", 4, EQUAL), above]):
+        assert ledger([*BASE, *candidate]).better == 0
     unknown = LEDGER | {"lines": {"b:m": [1e9, "of another version", 20, 20, 0, 0]}}
-    kept = a_plan(run_id="c", planned_at=day(4), ledger=unknown, revision=ABOVE + 1)
-    [one] = ledger([*BASE, *entered("c", 4, EQUAL), a_deletion(run_id="c", revision=ABOVE), kept]).candidates
-    assert (one.place, one.verdict, one.missing) == (1, "undecided", "not_ahead")
+    deleted = a_deletion(run_id="c", revision=ABOVE)
+    events = [*BASE, *entered("c", 4, EQUAL), deleted, above | {"ledger": unknown}]
+    assert lines(events) == [(1, "c", "undecided", "not_ahead")]
 
 
 def test_trials_under_the_id_of_an_archived_candidate_keep_its_place_and_lose_its_verdict() -> None:
     """The verdict was of other trials."""
     events = [*BASE, *entered("c", 2, BEST), *entered("d", 3, BEST)]
     gone = [*events, *archiving("c", events)]
-    assert lines(ledger(gone)) == [(1, "c", "better", None), (2, "d", "better", None)]
-    again = ledger([*gone, *(event | {"revision": ABOVE + 2} for event in trials("c", "b", EQUAL, 7))])
+    assert lines(gone) == [(1, "c", "better", None), (2, "d", "better", None)]
+    again = [*gone, *(event | {"revision": ABOVE + 2} for event in trials("c", "b", EQUAL, 7))]
     assert lines(again) == [(1, "c", "undecided", "begun_again"), (2, "d", "better", None)]
-    assert again.candidates[0].evidence is None
-
-
-@given(st.randoms(use_true_random=False), st.integers(0, 3))
-def test_the_same_events_give_the_same_bytes_in_any_order_and_twice(chance: Random, twice: int) -> None:
-    events = EVENTS + chance.choices(EVENTS, k=twice)
-    chance.shuffle(events)
-    assert written(ledger(events)) == EXPECTED
+    assert ledger(again).candidates[0].evidence is None
 
 
 def test_ledgers_are_listed_with_the_runs_that_they_need() -> None:
-    entries = entries_of(
-        states_of([*EVENTS, *entered("e", 5, ledger={"name": "x", "baseline": "u/v:w/x"})]).values()
-    )
-    assert [(one.name, one.runs, one.candidates, one.baselines) for one in names_of(entries)] == [
-        (NAME, 4, 5, ["base"]),
-        ("x", 1, 1, ["u/v:w/x"]),
-    ]
+    more = entered("e", 5, ledger={"name": "x", "baseline": "u/v:w/x"})
+    entries = entries_of(states_of([*EVENTS, *more]).values())
+    listed = [(one.name, one.runs, one.candidates, one.baselines) for one in names_of(entries)]
+    assert listed == [(NAME, 4, 5, ["base"]), ("x", 1, 1, ["u/v:w/x"])]
     assert runs_of(NAME, entries) == {"base", "b", "c", "d", "late"}
     assert runs_of("x", entries) == {"e", "u/v:w/x", "u"}
     with pytest.raises(NoSuchLedger, match=f"no ledger 'y'. Ledgers: {NAME}, x|'y'. Ledgers: {NAME}, x"):
@@ -394,35 +372,39 @@ def test_the_summary_of_a_run_says_which_ledger_it_enters() -> None:
     pipeline, _ = folded(EVENTS)
     [summary] = [c.summary for c in pipeline.run("d").summaries() if c.kind == "run"]
     assert summary is not None
-    assert summary["ledger"] == LEDGER | {
-        "metric": "pass_rate", "planned_at": day(4), "in_time": True, "candidates": 1
-    }  # fmt: skip
+    of_run = {"metric": "pass_rate", "planned_at": day(4), "in_time": True, "candidates": 1}
+    assert summary["ledger"] == LEDGER | of_run
 
 
-def file_of(folder: Path, events: Iterable[Event]) -> Path:
+def file_of(folder: Path, events: list[Event]) -> Path:
     file = folder / "events.ndjson"
-    file.write_bytes(b"".join(orjson.dumps(event) + b"\n" for event in events))
+    file.write_bytes(ndjson(events))
     return file
 
 
-def run(*arguments: object) -> str:
+def called(*arguments: object) -> tuple[int, str]:
     done = CliRunner().invoke(cli, [str(one) for one in arguments])
-    assert done.exit_code == 0, done.output
-    return done.output
+    return done.exit_code, done.output
+
+
+def run(*arguments: object) -> str:
+    code, text = called(*arguments)
+    assert code == 0, text
+    return text
 
 
 def test_the_command_prints_the_ledger_of_a_file(tmp_path: Path) -> None:
-    file = file_of(tmp_path, EVENTS)
+    of_file = ("--from", file_of(tmp_path, EVENTS))
     for form in (["--json"], ["--format", "json"]):
-        assert run("ledger", NAME, "--from", file, *form).encode() == EXPECTED + b"\n"
-    text = run("ledger", NAME, "--from", file, "--wide")
+        assert run("ledger", NAME, *of_file, *form).encode() == EXPECTED + b"\n"
+    text = run("ledger", NAME, *of_file, "--wide")
     assert "5 candidates" not in text
     assert "4 candidates tried, 1 better than the baseline." in text
     assert "not judged: nothing shows that it was declared before its first trial" in text
-    assert json.loads(run("ledger", "--from", file, "--json"))["name"] == NAME
-    assert run("ledger", "--from", file, "--format", "md").startswith("## Ledgers\n")
-    done = CliRunner().invoke(cli, ["ledger", "nigthly", "--from", str(file)])
-    assert (done.exit_code, "Ledgers: nightly" in done.output) == (2, True)
+    assert json.loads(run("ledger", *of_file, "--json"))["name"] == NAME
+    assert run("ledger", *of_file, "--format", "md").startswith("## Ledgers\n")
+    code, text = called("ledger", "nigthly", *of_file)
+    assert (code, "Ledgers: nightly" in text) == (2, True)
     hostile = file_of(tmp_path, [*BASE, *entered("c\u202e<i>", 2, BEST, agent="b\u202e<img>")])
     assert "\u202e" not in run("ledger", NAME, "--from", hostile, "--wide")
     html = run("ledger", NAME, "--from", hostile, "--format", "html")
@@ -430,19 +412,19 @@ def test_the_command_prints_the_ledger_of_a_file(tmp_path: Path) -> None:
 
 
 def test_a_log_that_has_lost_its_beginning_is_said() -> None:
-    words = ledger_of(NAME, states_of(EVENTS), {"partition 3": 1_007}).words
-    assert words[-1] == (
-        "the log of partition 3 begins at offset 1,007, so candidates and results may be missing"
-    )
-
-
-# -----------------------------------------------------------------------------
-# `streamer gate --ledger`, and how many candidates a plain gate has beside it.
+    said = "the log of partition 3 begins at offset 1,007, so candidates and results may be missing"
+    assert ledger_of(NAME, states_of(EVENTS), {"partition 3": 1_007}).words[-1] == said
 
 
 def gated(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(cli, ["gate", *map(str, arguments)])
-    return done.exit_code, done.output
+    return called("gate", *arguments)
+
+
+def counted_before(file: Path, candidate: str) -> int:
+    """How many other candidates a plain gate has beside this one."""
+    return int(
+        json.loads(gated(f"{file}/{candidate}", "--against", f"{file}/base", "--json")[1])["judged_before"]
+    )
 
 
 def test_a_gate_passes_by_the_level_of_the_ledger_and_is_else_undecided(tmp_path: Path) -> None:
@@ -491,28 +473,15 @@ def test_a_candidate_that_has_not_begun_is_waited_for_and_so_is_its_ledger(
             while True:
                 yield
 
-    class Stored:
-        def __init__(self, _: object) -> None:
-            pass
-
-        def runs(self) -> list[RunState]:
-            return list(states_of(log).values())
-
-        def __enter__(self) -> Stored:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
+    stored = SimpleNamespace(runs=lambda: list(states_of(log).values()))
     monkeypatch.setattr(compare, "FollowedRuns", Followed)
-    monkeypatch.setattr(compare, "StateReader", Stored)
+    monkeypatch.setattr(compare, "StateReader", lambda _: nullcontext(stored))
     code, text = gated(later, "--ledger", NAME)
     assert (code, f"No run belongs to a ledger {NAME!r}" in text, followed) == (3, True, [])
     code, text = gated(later, "--ledger", NAME, "--timeout", 30)
-    assert text.splitlines()[0] == (
-        "UNDECIDED: b:m of c better than base, in ledger nightly, number 2 of 2 candidates"
-    )
-    assert (code, followed) == (3, [{"c", later}, {"c", later, "base"}, {"c", later, "base", "b"}])
+    said = "UNDECIDED: b:m of c better than base, in ledger nightly, number 2 of 2 candidates"
+    assert (code, text.splitlines()[0]) == (3, said)
+    assert followed == [{"c", later}, {"c", later, "base"}, {"c", later, "base", "b"}]
 
 
 IGNORED = [
@@ -532,27 +501,22 @@ def test_a_ledger_and_a_race_leave_no_room_for_other_questions(more: list[str], 
 
 
 def test_a_plain_gate_says_how_many_other_candidates_were_judged(tmp_path: Path) -> None:
+    """A candidate by another metric than the ledger's was counted, too."""
     file = file_of(tmp_path, EVENTS)
     _, text = gated(f"{file}/d", "--against", f"{file}/base")
     line = "  ledgers judge 3 other candidates against this baseline, and the best of many equal ones looks"
     assert f"{line} better" in text.splitlines()
-    assert json.loads(gated(f"{file}/d", "--against", f"{file}/base", "--json")[1])["judged_before"] == 3
+    assert counted_before(file, "d") == 3
     alone = file_of(tmp_path, [*BASE, *entered("c", 2, BEST)])
     assert "ledgers judge" not in gated(f"{alone}/c", "--against", f"{alone}/base")[1]
-
-
-def test_a_plain_gate_counts_no_candidate_that_its_ledger_does_not_judge(tmp_path: Path) -> None:
-    """A candidate by another metric than the ledger's was counted, too."""
     by_cost = entered("d", 3, EQUAL, ledger=LEDGER | {"metric": "cost_usd"})
     file = file_of(tmp_path, [*BASE, *by_cost, *entered("c", 2, BEST), *entered("e", 4, BEST)])
-    said = [
-        json.loads(gated(f"{file}/{run}", "--against", f"{file}/base", "--json")[1])["judged_before"]
-        for run in "cde"
-    ]
-    assert said == [1, 2, 1]
+    assert [counted_before(file, run) for run in "cde"] == [1, 2, 1]
+    own = [BASE[0] | {"ledger": LEDGER}, *BASE[1:], *entered("c", 2, BEST)]
+    assert counted_before(file_of(tmp_path, own), "c") == 0
 
 
-def test_candidates_against_the_same_agent_are_counted_those_of_the_own_run_too(tmp_path: Path) -> None:
+def test_candidates_against_the_same_agent_are_counted_those_of_the_own_run_too() -> None:
     """Eight candidates, the own one included: by agent, however the baseline is named."""
     of_run, of_p, of_q = ({"name": NAME, "baseline": text} for text in ("base", "two/p:m", "two/q:m"))
     three = [*entered("c", 2, BEST, ledger=of_p), *trials("c", "x", EQUAL, 2), *trials("c", "y", EQUAL, 2)]
@@ -573,13 +537,6 @@ def test_candidates_against_the_same_agent_are_counted_those_of_the_own_run_too(
     assert [before(one, "two/p:m") for one in ("c/b:m", "d", "base")] == [2, 3, 3]
     assert [before(one, "two/q:m") for one in ("c/b:m", "d")] == [1, 0]
     assert [before(one, text) for one in ("e", "d") for text in ("base", "base/a:m")] == [1, 1, 2, 2]
-    own = [BASE[0] | {"ledger": LEDGER}, *BASE[1:], *entered("c", 2, BEST)]
-    file = file_of(tmp_path, own)
-    assert json.loads(gated(f"{file}/c", "--against", f"{file}/base", "--json")[1])["judged_before"] == 0
-
-
-# -----------------------------------------------------------------------------
-# `streamer gate --race`.
 
 
 TASKS = [f"t{n:02}" for n in range(60)]
@@ -589,23 +546,18 @@ def race_of(passed: dict[str, int], of: int = 60, **plan: Any) -> list[Event]:
     """A run of several agents at sixty tasks; each passes so many of twenty, evenly spread."""
     declared = {"planned_at": day(1), "started_at": day(1), "tasks": TASKS, "order": TASKS}
     declared |= {"agent_models": [f"{agent}:m" for agent in passed]}
-    return [
-        the_plan("r", **declared | plan),
-        *(
-            trial("r", agent, task, n * 7 % 20 < best, started_at=day(1, 11))
-            for n, task in enumerate(TASKS[:of])
-            for agent, best in passed.items()
-        ),
+    results = [
+        trial("r", agent, task, n * 7 % 20 < best, started_at=day(1, 11))
+        for n, task in enumerate(TASKS[:of])
+        for agent, best in passed.items()
     ]
+    return [the_plan("r", **declared | plan), *results]
 
 
 def with_a_timeout_of_d(events: list[Event]) -> list[Event]:
     """The same events, but that agent `d` had less time than the others."""
-    timeouts = {"d": "60"}
-    return [
-        event | ({"provenance": {"timeout": timeouts.get(event["agent"], "600")}} if "agent" in event else {})
-        for event in events
-    ]
+    own = {agent: {"provenance": {"timeout": "60" if agent == "d" else "600"}} for agent in "abcde"}
+    return [event | own.get(event.get("agent", ""), {}) for event in events]
 
 
 FIELD = {"a": 18, "b": 17, "c": 2, "d": 3}
@@ -616,30 +568,21 @@ def looked(race: Race, events: list[Event]) -> list[tuple[str, str]]:
     return [(one.agent_model, one.worse_than) for one in race.look(run, None)]
 
 
-def test_a_race_drops_those_that_are_worse_than_one_that_is_not() -> None:
-    race = Race("r")
+def test_a_race_drops_those_that_are_worse_than_one_that_is_not_and_they_stay_dropped() -> None:
+    race, whole = Race("r"), race_of(FIELD)
     assert looked(race, race_of(FIELD, of=6)) == []
     assert not race.is_over(states_of(race_of(FIELD, of=6))["r"], None)
-    dropped = looked(race, race_of(FIELD, of=30))
-    assert sorted(dropped) == [("c:m", "a:m"), ("d:m", "a:m")]
-    assert race.racing == ["a:m", "b:m"]
+    assert sorted(looked(race, race_of(FIELD, of=30))) == [("c:m", "a:m"), ("d:m", "a:m")]
     assert [one.known for one in race.dropped] == [30, 30]
-    assert looked(race, race_of(FIELD)) == []
-    assert race.is_over(states_of(race_of(FIELD))["r"], None)
+    better = [event | {"resolved": True, "revision": 1} for event in whole if event.get("agent") == "c"]
+    for events in (whole, [*whole, *better]):
+        assert looked(race, events) == []
+        assert race.racing == ["a:m", "b:m"]
+    assert race.is_over(states_of(whole)["r"], None)
+    assert looked(Race("r"), [*whole, *better]) != [("c:m", "a:m")]
     equal = Race("r")
     assert looked(equal, race_of(dict.fromkeys("abcd", 10))) == []
     assert len(equal.racing) == 4
-
-
-def test_a_dropped_candidate_stays_dropped_whatever_comes_later() -> None:
-    race = Race("r")
-    assert len(looked(race, race_of(FIELD, of=30))) == 2
-    better = [
-        event | {"resolved": True, "revision": 1} for event in race_of(FIELD) if event.get("agent") == "c"
-    ]
-    assert looked(race, [*race_of(FIELD), *better]) == []
-    assert race.racing == ["a:m", "b:m"]
-    assert looked(Race("r"), [*race_of(FIELD), *better]) != [("c:m", "a:m")]
 
 
 def test_a_candidate_made_in_another_way_neither_drops_nor_is_dropped() -> None:

@@ -15,23 +15,10 @@ from streamer.client.queries import RunAnswers
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunSummary, TrialInFlight
 from streamer.statistics.pairs import e_value
 from streamer.views.cells import EVENT_TIME
+from streamer.views.decide import outlook
 from streamer.views.decide.history import decision_of, pairs_to_decide
-from streamer.views.decide.outlook import (
-    BudgetOutlook,
-    BudgetState,
-    Estimate,
-    Eta,
-    Observation,
-    Outlook,
-    budget_of,
-    budget_words,
-    error_budgets,
-    eta_of,
-    judge_hint,
-    observation_of,
-    outlook_of,
-)
-from tests.support.builders import a_run_change, an_agent_model_change
+from streamer.views.decide.outlook import Estimate, Eta, budget_of, error_budgets, eta_of, outlook_of
+from tests.support.builders import a_run_change, an_agent_model_change, present
 from tests.support.events import Event, a_plan, a_start, a_trial, folded
 
 AT = datetime(2026, 1, 31, 22, 0, tzinfo=UTC)
@@ -55,7 +42,11 @@ HOUR = Estimate(3000.0, 3600.0, 5000.0)
     ],
 )
 def test_a_budget_stands_as_spending_and_the_interval_of_the_forecast_say(
-    usd: float, spent: float | None, left: Estimate | None, total: Estimate | None, standing: BudgetState
+    usd: float,
+    spent: float | None,
+    left: Estimate | None,
+    total: Estimate | None,
+    standing: outlook.BudgetState,
 ) -> None:
     assert budget_of(usd, spent, Eta(0.5, left, None, total)).standing == standing
 
@@ -82,13 +73,12 @@ def test_it_is_passed_where_spending_in_proportion_to_time_reaches_it() -> None:
     ],
 )
 def test_each_standing_has_its_words(
-    standing: BudgetState, seconds: float | None, at: datetime | None, said: str
+    standing: outlook.BudgetState, seconds: float | None, at: datetime | None, said: str
 ) -> None:
-    assert budget_words(BudgetOutlook(usd=1040.0, standing=standing, seconds_until=seconds), at) == said
-
-
-# -----------------------------------------------------------------------------
-# Time left, burn rate and projected total: small runs worked out by hand, and whether intervals hold.
+    assert (
+        outlook.budget_words(outlook.BudgetOutlook(usd=1040.0, standing=standing, seconds_until=seconds), at)
+        == said
+    )
 
 
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)
@@ -107,50 +97,45 @@ def likely(pace: Eta) -> tuple[float | None, float | None]:
     return (pace.seconds_left and pace.seconds_left.likely, pace.projected_usd and pace.projected_usd.likely)
 
 
-def test_a_forecast_is_between_its_ends() -> None:
-    left = eta_of(a_run(30, 3, 12)).seconds_left
-    assert left is not None
-    assert left.low < 5400.0 < left.high
-
-
 LATER = a_run(10, 6, 10, total_cost=2.0, started_at=None)
 
 
 @pytest.mark.parametrize(
-    ("run", "since", "share", "rate", "seconds", "total"),
+    ("run", "since", "expected"),
     [
         # 3 of 12 trials in 30 minutes for 1.5 USD: 9 more take 90 minutes; 3 USD an hour; 6 USD in all.
-        (a_run(30, 3, 12, total_cost=1.5), None, 0.25, 3.0, 5400.0, 6.0),
-        (a_run(30, 3, 12, total_cost=0.0), None, 0.25, 0.0, 5400.0, 0.0),
-        (a_run(1, 1, 5, total_cost=0.1), None, 0.2, 6.0, 240.0, 0.5),
-        (a_run(30, 3, None, total_cost=1.5), None, None, 3.0, None, None),
-        (a_run(60 * 24 * 365, 1, 10**9), None, 1e-9, None, None, None),  # an end that no calendar has
-        (a_run(60, 2, 4, total_cost=2.0, status="aborted"), None, 0.5, 2.0, 0.0, 2.0),
-        (a_run(1, 0, 12), None, 0.0, None, None, None),
+        (a_run(30, 3, 12, total_cost=1.5), None, (0.25, 3.0, 5400.0, 6.0)),
+        (a_run(30, 3, 12, total_cost=0.0), None, (0.25, 0.0, 5400.0, 0.0)),
+        (a_run(1, 1, 5, total_cost=0.1), None, (0.2, 6.0, 240.0, 0.5)),
+        (a_run(30, 3, None, total_cost=1.5), None, (None, 3.0, None, None)),
+        (a_run(60 * 24 * 365, 1, 10**9), None, (1e-9, None, None, None)),  # an end that no calendar has
+        (a_run(60, 2, 4, total_cost=2.0, status="aborted"), None, (0.5, 2.0, 0.0, 2.0)),
+        (a_run(1, 0, 12), None, (0.0, None, None, None)),
         # No event time, one at the start, or one before it (clocks of two machines).
-        *((a_run(minutes, 3, 12, total_cost=1.5), None, 0.25, None, None, 6.0) for minutes in (None, 0, -5)),
+        *(
+            (a_run(minutes, 3, 12, total_cost=1.5), None, (0.25, None, None, 6.0))
+            for minutes in (None, 0, -5)
+        ),
         # No start is known: from 4 trials and 1 USD to 6 and 2 USD in 10 minutes; nothing came; two went.
-        (LATER, Observation(START, 4, 1.0), 0.6, 6.0, 1200.0, 10 / 3),
-        (LATER, observation_of(LATER), 0.6, None, None, 10 / 3),
-        (LATER, None, 0.6, None, None, 10 / 3),
-        (a_run(10, 6, 10, started_at=None), Observation(START, 8, 1.0), 0.6, None, None, None),
+        (LATER, outlook.Observation(START, 4, 1.0), (0.6, 6.0, 1200.0, 10 / 3)),
+        (LATER, outlook.observation_of(LATER), (0.6, None, None, 10 / 3)),
+        (LATER, None, (0.6, None, None, 10 / 3)),
+        (a_run(10, 6, 10, started_at=None), outlook.Observation(START, 8, 1.0), (0.6, None, None, None)),
+        # All is in.
+        (a_run(60, 4, 4, total_cost=2.0), None, (1.0, 2.0, 0.0, 2.0)),
+        (a_run(60, 5, 4, total_cost=2.0), None, (1.0, 2.0, 0.0, 2.0)),
     ],
 )
 def test_the_rest_takes_and_costs_what_the_trials_so_far_took_and_cost(
-    run: RunSummary,
-    since: Observation | None,
-    share: float | None,
-    rate: float | None,
-    seconds: float | None,
-    total: float | None,
+    run: RunSummary, since: outlook.Observation | None, expected: tuple[float | None, ...]
 ) -> None:
     pace = eta_of(run, since)
-    assert (pace.share, pace.usd_per_hour, *likely(pace)) == pytest.approx((share, rate, seconds, total))
-
-
-def test_when_all_is_in_nothing_is_left_and_the_total_is_the_cost() -> None:
-    whole = Eta(1.0, Estimate(0.0, 0.0, 0.0), 2.0, Estimate(2.0, 2.0, 2.0))
-    assert eta_of(a_run(60, 4, 4, total_cost=2.0)) == eta_of(a_run(60, 5, 4, total_cost=2.0)) == whole
+    assert (pace.share, pace.usd_per_hour, *likely(pace)) == pytest.approx(expected)
+    if pace.share == 1.0:
+        assert (pace.seconds_left, pace.projected_usd) == (NOTHING_LEFT, Estimate(2.0, 2.0, 2.0))
+    elif expected[2]:
+        seconds = present(pace.seconds_left)
+        assert seconds.low < seconds.likely < seconds.high
 
 
 @pytest.mark.parametrize("cost", [1e200, 1.7e308, None, "Infinity", "NaN"])
@@ -190,11 +175,9 @@ def test_more_trials_at_once_end_sooner() -> None:
     run, agents = a_run(10, 10, 50), [an_agent(10, 50, 60.0, 12.0)]
     at = START + timedelta(minutes=10)
     one, eight = (
-        eta_of(run, None, agents, [running(at, f"t{n}") for n in range(count)]).seconds_left
+        present(eta_of(run, None, agents, [running(at, f"t{n}") for n in range(count)]).seconds_left)
         for count in (1, 8)
     )
-    assert one is not None
-    assert eight is not None
     assert eight.high < one.low
 
 
@@ -237,17 +220,12 @@ def test_the_intervals_of_simulated_runs_hold_the_end_and_the_cost(share: float)
     errors = []
     for seed in range(40):
         pace, left, cost = at_look(a_simulated_run(seed), share)
-        assert pace.seconds_left is not None
-        assert pace.projected_usd is not None
-        in_time += pace.seconds_left.low <= left <= pace.seconds_left.high
-        in_cost += pace.projected_usd.low <= cost <= pace.projected_usd.high
-        errors.append(log(pace.seconds_left.likely / left))
+        seconds, usd = present(pace.seconds_left), present(pace.projected_usd)
+        in_time += seconds.low <= left <= seconds.high
+        in_cost += usd.low <= cost <= usd.high
+        errors.append(log(seconds.likely / left))
     assert (in_time >= 36, in_cost >= 34) == (True, True), (in_time, in_cost)
     assert abs(sum(errors) / len(errors)) < 0.2
-
-
-# -----------------------------------------------------------------------------
-# What a run still has before it, from summaries that a fold made.
 
 
 LAST = START + timedelta(minutes=40)
@@ -257,7 +235,7 @@ def answers(events: Iterable[Event]) -> RunAnswers:
     return answers_of(folded(events)[0].run("run-1"))
 
 
-def an_outlook(now: datetime, budget_usd: float | None = None, **finished: object) -> Outlook:
+def an_outlook(now: datetime, budget_usd: float | None = None, **finished: object) -> outlook.Outlook:
     """Four of ten trials in after 40 minutes, two running since minute 30 and 38."""
     times = [START + timedelta(minutes=minutes) for minutes in range(41)]
     started = {"t5": times[38], "t6": times[30]}
@@ -291,34 +269,20 @@ def test_a_trial_that_hangs_grows_older_without_events_and_no_end_is_forecast() 
     result = an_outlook(LAST + timedelta(minutes=36), budget_usd=7.5)
     assert [one.age_seconds for one in result.running] == [46 * 60.0, 38 * 60.0]
     assert (result.event_time, result.seconds_left) == (None, None)
-    assert result.budget is not None
-    assert result.budget.seconds_until is None
-    first, later = (an_outlook(LAST + timedelta(minutes=minutes)).seconds_left for minutes in (0, 5))
-    assert first is not None
-    assert later is not None
+    assert present(result.budget).seconds_until is None
+    first, later = (present(an_outlook(LAST + timedelta(minutes=m)).seconds_left) for m in (0, 5))
     assert first.likely - later.likely == 300.0
     assert first.low < first.likely < first.high
     over = an_outlook(LAST, finished_at=(LAST + timedelta(minutes=1)).isoformat(), status="aborted")
-    assert (over.running, over.in_flight) == ([], 0)
-    assert over.seconds_left is not None
-    assert over.seconds_left.high == 0.0
+    assert (over.running, over.in_flight, present(over.seconds_left).high) == ([], 0, 0.0)
 
 
 def test_a_budgets_time_counts_from_the_time_of_asking_while_the_run_lives() -> None:
     assert an_outlook(LAST).budget is None
-    then, later = (an_outlook(LAST + timedelta(minutes=m), 2.5).budget for m in (0, 3))
-    assert then is not None
-    assert later is not None
+    then, later = (present(an_outlook(LAST + timedelta(minutes=m), 2.5).budget) for m in (0, 3))
     assert then.standing == later.standing == "will_pass"
-    assert then.seconds_until is not None
-    assert later.seconds_until == pytest.approx(then.seconds_until - 180)
-    ended = an_outlook(LAST, 2.5, status="completed").budget
-    assert ended is not None
-    assert ended.standing == "within"
-
-
-# -----------------------------------------------------------------------------
-# What the error of a pass rate is made of.
+    assert later.seconds_until == pytest.approx(present(then.seconds_until) - 180)
+    assert present(an_outlook(LAST, 2.5, status="completed").budget).standing == "within"
 
 
 def with_repeats(attempts: int, planned: int | None = None) -> list[AgentModelSummary]:
@@ -338,19 +302,14 @@ def test_the_parts_of_an_error_and_of_larger_runs_with_their_costs() -> None:
     agents = with_repeats(4)
     budgets = {one.agent_model: one for one in error_budgets(agents)}
     of_a, of_b = budgets["a:gpt-5"], budgets["b:gpt-5"]
-    [uncertainty] = [one.uncertainty for one in agents if one.agent == "a"]
-    assert uncertainty is not None
-    assert uncertainty.ability is not None
-    assert uncertainty.repeat is not None
-    error, repeat = uncertainty.ability.standard_error, uncertainty.repeat.standard_error
+    [uncertainty] = [present(one.uncertainty) for one in agents if one.agent == "a"]
+    error, repeat = present(uncertainty.ability).standard_error, present(uncertainty.repeat).standard_error
     assert of_a.standard_error == error
     assert (of_a.repeats, of_a.tasks) == pytest.approx((repeat**2 / error**2, 1 - repeat**2 / error**2))
-    assert of_a.more_attempts is not None
-    assert (of_a.more_attempts.trials, of_a.more_attempts.usd) == (10, 2.5)
-    larger = ((error**2 - repeat**2) + repeat**2 * 4 / 5) ** 0.5
-    assert of_a.more_attempts.standard_error == pytest.approx(larger)
-    assert (of_a.more_tasks.trials, of_a.more_tasks.usd) == (80, 20.0)
-    assert of_a.more_tasks.standard_error == pytest.approx(error / 3**0.5)
+    attempts, tasks = present(of_a.more_attempts), of_a.more_tasks
+    assert (attempts.trials, attempts.usd, tasks.trials, tasks.usd) == (10, 2.5, 80, 20.0)
+    assert attempts.standard_error == pytest.approx(((error**2 - repeat**2) + repeat**2 * 4 / 5) ** 0.5)
+    assert tasks.standard_error == pytest.approx(error / 3**0.5)
     assert (of_b.tasks, of_b.repeats) == (1.0, 0.0)
     assert of_b.words == (
         "b:gpt-5: standard error 16.7 points; 100 % of its variance is from the choice of tasks, 0 % from "
@@ -372,12 +331,9 @@ def test_one_attempt_each_splits_no_error_and_is_not_said_unasked() -> None:
 
 
 def test_what_the_infrastructure_took_stands_beside_the_error() -> None:
-    crash = {0: {"failure_mode": "infrastructure_error"}}
-    results = [
-        a_trial(task_id=f"t{n}", attempt=k, resolved=n > 1, **crash.get(n, {}))
-        for n in range(5)
-        for k in (1, 2)
-    ]
+    slots = [{"task_id": f"t{n}", "attempt": k, "resolved": n > 1} for n in range(5) for k in (1, 2)]
+    crashed = [slot | {"failure_mode": "infrastructure_error"} for slot in slots[:2]]
+    results = [a_trial(**slot) for slot in crashed + slots[2:]]
     end = {"type": "run_finished", "run_id": "run-1"}
     [budget] = error_budgets(answers([a_plan(tasks=5, attempts=2), *results, end]).agents)
     assert budget.infrastructure == pytest.approx(6 / 8 - 6 / 10)
@@ -391,15 +347,10 @@ def test_a_run_says_it_of_the_first_agents() -> None:
     assert {one.agent_model for one in result.errors} == {"a:gpt-5", "b:gpt-5"}
     assert result.errors_note is None, "no judge has scored"
     judged = [agent.model_copy(update={"coverage": {"impl_rate": 4}}) for agent in agents]
-    note = outlook_of(run, judged, [], None, AT).errors_note
-    assert note is not None
+    note = present(outlook_of(run, judged, [], None, AT).errors_note)
     assert note.endswith("; streamer query run run-1 --judge reads it there")
     baselines = [agent.model_copy(update={"baseline": True}) for agent in judged]
-    assert judge_hint([*baselines, *agents], "run-1") is None
-
-
-# -----------------------------------------------------------------------------
-# When two agents will be told apart: an estimate.
+    assert outlook.judge_hint([*baselines, *agents], "run-1") is None
 
 
 def a_pair(wins: int, losses: int, ties: int, pairs: int, better: float = 1.5) -> ComparedPair:
@@ -422,17 +373,16 @@ def test_pairs_go_on_as_they_came_until_evidence_of_forty() -> None:
 
 def test_a_decision_has_its_share_of_the_time_and_cost_that_are_left() -> None:
     """58 of 400 pairs more: 58/400 of 100 dollars and of an hour."""
-    said = decision_of(a_pair(8, 2, 30, 440), ("x:m", "y:m"), 3600.0, 100.0)
-    assert said is not None
+    said = present(decision_of(a_pair(8, 2, 30, 440), ("x:m", "y:m"), 3600.0, 100.0))
     assert (said.ahead, said.behind, said.pairs, said.pairs_left) == ("x:m", "y:m", 58, 400)
     assert (said.cost_usd, said.seconds) == (pytest.approx(14.5), pytest.approx(522.0))
     assert said.words == (
         "estimate: at this rate a difference of 15.0 points between x:m and y:m is decided after about "
         "58 more pairs, $14.50, 8.7 min"
     )
-    turned = decision_of(a_pair(2, 8, 30, 440), ("x:m", "y:m"), None, None)
-    assert turned is not None
-    assert (turned.ahead, turned.words[-21:]) == ("y:m", "after about 58 more pairs"[-21:])
+    turned = present(decision_of(a_pair(2, 8, 30, 440), ("x:m", "y:m"), None, None))
+    assert turned.ahead == "y:m"
+    assert turned.words.endswith("after about 58 more pairs")
 
 
 @pytest.mark.parametrize(
@@ -451,8 +401,7 @@ def test_what_cannot_be_promised_is_said_or_left_out(pair: ComparedPair, said: s
     result = decision_of(pair, ("x:m", "y:m"), None, 5.0)
     assert (result is None) == (said is None)
     if result is not None:
-        assert said is not None
-        assert result.words.endswith(said)
+        assert result.words.endswith(present(said))
         assert (result.cost_usd, result.seconds) == (None, None)
 
 
@@ -470,21 +419,19 @@ def of_two(tasks: int, known: int, passed: dict[str, Container[int]], *end: Even
     )
 
 
-def outlook(found: RunAnswers) -> Outlook:
+def seen(found: RunAnswers) -> outlook.Outlook:
     return outlook_of(found.run, found.agents, [], found.compared, AT)
 
 
 def test_the_outlook_of_a_run_that_goes_on_ends_with_the_estimate() -> None:
     """Two agents at 10 of 40 tasks: one passes 6 that the other fails. Once the run is over there is none."""
     going_on, over = (
-        outlook(of_two(40, 10, {"a": range(6), "b": ()}, *end, order=True, order_kind="shuffled"))
+        seen(of_two(40, 10, {"a": range(6), "b": ()}, *end, order=True, order_kind="shuffled"))
         for end in ([], [{"type": "run_finished", "run_id": "run-1"}])
     )
-    decision = going_on.decision
-    assert decision is not None
+    decision = present(going_on.decision)
     assert (decision.ahead, decision.difference, decision.pairs_left) == ("a:m", 0.6, 30)
-    assert decision.pairs is not None
-    assert decision.cost_usd == pytest.approx(decision.pairs / 30 * 60.0)
+    assert decision.cost_usd == pytest.approx(present(decision.pairs) / 30 * 60.0)
     assert going_on.first_two[-1] == decision.words
     assert over.decision is None
     assert not any("estimate" in said for said in over.first_two)
@@ -521,11 +468,10 @@ def test_without_evidence_of_prefixes_no_end_is_estimated(
     order: Event, known: int, passed: dict[str, Container[int]], *, better: bool, is_estimated: bool
 ) -> None:
     found = of_two(100, known, passed, **order)
-    assert found.comparison is not None
-    [pair] = found.comparison.pairs
-    assert pair.evidence is not None
-    assert 1 <= pair.evidence.better < 40
-    assert (pair.evidence.better > 1) is better
-    said = outlook(found)
+    [pair] = present(found.comparison).pairs
+    evidence = present(pair.evidence)
+    assert 1 <= evidence.better < 40
+    assert (evidence.better > 1) is better
+    said = seen(found)
     assert (said.decision is not None) is is_estimated
     assert any("estimate" in words for words in said.first_two) is is_estimated
