@@ -19,6 +19,10 @@ KEYS = Keys("team")
 DEADLINE_SECONDS = 20
 
 
+async def write(sink: RedisSink, *changes: SummaryChange) -> None:
+    await sink.write([an_update(change) for change in changes])
+
+
 class Worker:
     """Writes what it is told, and all of it again to a Redis that lost it, as workers do."""
 
@@ -28,7 +32,7 @@ class Worker:
 
     async def write(self, *changes: SummaryChange) -> None:
         self.owned.put(*changes)
-        await self.sink.write([an_update(change) for change in changes])
+        await write(self.sink, *changes)
 
 
 class Follower:

@@ -10,19 +10,9 @@ from typing import Any
 import pytest
 import redis
 
-from streamer.client import AsyncStateReader, StateReader
+from streamer.client import AsyncStateReader, StateReader, queries
 from streamer.client.folded import PastRuns, answers_of
-from streamer.client.queries import (
-    MOST_BOARD_RUNS,
-    Queries,
-    RedisUnavailable,
-    UnknownBenchmark,
-    UnknownMetric,
-    UnknownRun,
-    UnreadableSummary,
-    answers_in,
-    ranked,
-)
+from streamer.client.queries import UnknownRun, answers_in
 from streamer.client.readers import ChangeFeed, StateUpdate
 from streamer.operate.local.processes import free_port
 from streamer.schemas.base import canonical_json
@@ -30,31 +20,31 @@ from streamer.schemas.summaries import AgentModelSummary
 from streamer.settings import Settings
 from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys
 from streamer.storage.redis import RedisSink
-from tests.client.writing import KEYS, write
+from tests.client.following import KEYS, write
 from tests.folding.compared import PLAN, trial
 from tests.support.board_runs import a_night, board_runs
-from tests.support.builders import a_run_change, an_agent_model_change, statistics_of
+from tests.support.builders import a_run_change, an_agent_model_change, present, statistics_of
 from tests.support.events import a_start, folded
 from tests.support.revealed import revealed
 from tests.support.servers import RedisServer
 
 MADE = {"task_digest": "sha256:1", "timeout": "600", "other": "no comparison reads it"}
+
+
 EVENTS = [
-    *(
-        event | ({"provenance": MADE} if event["type"] == "trial_result" else {})
-        for event in a_night(
-            "n1", 1, {"a": "+-", "nop": "++"}, labels={"team": "x"}, provenance={"seed": "7"}
-        )
-    ),
+    *a_night("n1", 1, {"a": "+-", "nop": "++"}, labels={"team": "x"}, provenance={"seed": "7"}),
     *a_night("n2", 2, {"a": "++"}, ended=False),
     *a_night("n3", 3, {"a": "--"}, benchmark="other"),
 ]
+for event in EVENTS:
+    if event["run_id"] == "n1" and event["type"] == "trial_result":
+        event["provenance"] = MADE
 
 
 @pytest.mark.slow
 def test_every_question_has_one_type_for_both_readers(tmp_path: Path) -> None:
     """Arguments and answers are the question's; the asyncio reader awaits the answer."""
-    questions = [name for name in vars(StateReader) if name in vars(Queries) and name[0] != "_"]
+    questions = [name for name in vars(StateReader) if name in vars(queries.Queries) and name[0] != "_"]
     assert [name for name in vars(AsyncStateReader) if name in questions] == questions
     head = "from streamer.client import AsyncStateReader, StateReader"
     faces = [f"{reader}().{name}" for reader in ("StateReader", "AsyncStateReader") for name in questions]
@@ -89,31 +79,30 @@ async def test_the_runs_come_as_a_fold_has_them_with_tasks_once_they_are_over(
         some = plain.board_runs(**narrowed)  # type: ignore[arg-type]
         assert [one.run.run_id for one in some] == runs
         assert await reader.board_runs(**narrowed) == some  # type: ignore[arg-type]
-    with pytest.raises(UnknownBenchmark, match="other, tb"):
+    with pytest.raises(queries.UnknownBenchmark, match="other, tb"):
         plain.board_runs(benchmark="t")
     with pytest.raises(UnknownRun):
         plain.board_runs(run="n")
+    with pytest.raises(UnknownRun):
+        await reader.board_runs(run="n")
 
 
 async def test_each_listed_run_names_who_leads_it_and_all_are_read_at_once(
     sink: RedisSink, plain: StateReader, reader: AsyncStateReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cheap, reward = {"primary_metric": "mean_cost"}, {"primary_metric": "metrics/wait"}
     down = {"metrics": {"wait": {"direction": "lower", "unit": None, "label": None}}}
     waits = {name: {"metrics": {"wait": a_metric(mean)}} for name, mean in (("b", 9.0), ("a", 0.5))}
+    costs: dict[str, Any] = {"b": {"mean_cost": 9.0}, "a": {"mean_cost": "Infinity"}}
+    rated: dict[float | None, Any] = {rate: {"means": {"pass_rate": rate}} for rate in (0.5, 1.0, None)}
     await write(
         sink,
         *(a_run_change(run) for run in ("higher", "unknown")),
-        *(an_agent_model_change("higher", agent, "m:1", means={"pass_rate": 0.5}) for agent in ("b", "a/1")),
-        an_agent_model_change("higher", "nop", "", means={"pass_rate": 1.0}),
-        an_agent_model_change("unknown", means={"pass_rate": None}),
-        an_agent_model_change("unknown", "nop", "", means={"pass_rate": 1.0}),
-        a_run_change("lower", **cheap),
-        *(
-            an_agent_model_change("lower", agent, mean_cost=cost)
-            for agent, cost in (("b", 9.0), ("a", "Infinity"))
-        ),
-        a_run_change("named", **reward, **down),
+        *(an_agent_model_change("higher", agent, "m:1", **rated[0.5]) for agent in ("b", "a/1")),
+        *(an_agent_model_change(run, "nop", "", **rated[1.0]) for run in ("higher", "unknown")),
+        an_agent_model_change("unknown", **rated[None]),
+        a_run_change("lower", primary_metric="mean_cost"),
+        *(an_agent_model_change("lower", agent, **fields) for agent, fields in costs.items()),
+        a_run_change("named", primary_metric="metrics/wait", **down),
         *(an_agent_model_change("named", agent, **fields) for agent, fields in waits.items()),
     )
     runs, asked = plain.runs(), list[int]()
@@ -160,10 +149,6 @@ def a_metric(mean: float) -> dict[str, Any]:
     return statistics_of(mean) | {"planned": True, "direction": "lower", "unit": None, "label": None}
 
 
-# -----------------------------------------------------------------------------
-# Runs of an earlier time answer as a reader answers from Redis.
-
-
 NOW = datetime(2026, 1, 3, 3, 5, tzinfo=UTC)
 PLANNED = {"reward": {"direction": "higher"}}
 EVENTS_OF_PAST_RUNS = [
@@ -207,29 +192,21 @@ async def test_the_answers_are_those_of_a_reader(sink: RedisSink, plain: StateRe
     assert past.leaderboard("pass_rate", limit=1) == plain.leaderboard("pass_rate", limit=1, now=NOW)
 
 
-def test_the_states_are_those_of_the_moment() -> None:
+def test_past_runs_have_the_states_of_the_moment_and_what_was_not_there_yet_is_an_error() -> None:
+    stored = board_runs(EVENTS_OF_PAST_RUNS)
     for after, state in ((timedelta(), "running"), (timedelta(hours=1), "unfinished")):
-        [row] = PastRuns(board_runs(EVENTS_OF_PAST_RUNS), NOW + after).leaderboard("pass_rate", run="n3")
+        [row] = PastRuns(stored, NOW + after).leaderboard("pass_rate", run="n3")
         assert row.state == state
-
-
-def test_what_was_not_there_yet_is_an_error() -> None:
-    past = PastRuns(board_runs(EVENTS_OF_PAST_RUNS), NOW)
+    past = PastRuns(stored, NOW)
     with pytest.raises(UnknownRun):
         past.leaderboard("pass_rate", run="n4")
-    with pytest.raises(UnknownBenchmark, match="other, tb"):
+    with pytest.raises(queries.UnknownBenchmark, match="other, tb"):
         past.board_runs(benchmark="swe")
-    with pytest.raises(UnknownMetric):
+    with pytest.raises(queries.UnknownMetric):
         past.leaderboard("luck")
-
-
-def test_the_latest_runs_are_pooled() -> None:
-    [one, *_] = board_runs(EVENTS_OF_PAST_RUNS)
-    assert len(PastRuns([one] * (MOST_BOARD_RUNS + 1), NOW).board_runs()) == MOST_BOARD_RUNS
-
-
-# -----------------------------------------------------------------------------
-# The rows of a board: best first in the direction of the metric, provisional ones last.
+    assert (
+        len(PastRuns(stored[:1] * (queries.MOST_BOARD_RUNS + 1), NOW).board_runs()) == queries.MOST_BOARD_RUNS
+    )
 
 
 def ranks(metric: str, **agents: dict[str, Any]) -> list[tuple[int, str, float]]:
@@ -237,7 +214,7 @@ def ranks(metric: str, **agents: dict[str, Any]) -> list[tuple[int, str, float]]
     summaries = [AgentModelSummary.model_validate(change.summary) for change in changes]
     return [
         (row.rank, row.agent_model.removesuffix(":m"), row.value)
-        for row in ranked(metric, summaries, {"r1": "complete"})
+        for row in queries.ranked(metric, summaries, {"r1": "complete"})
     ]
 
 
@@ -247,15 +224,8 @@ def test_equal_values_share_a_rank_and_provisional_rows_and_infinite_costs_come_
     assert result == [(1, "a", 0.5), (1, "b", 0.5), (3, "c", 0.25), (4, "e", 0.0), (5, "d", 0.5)]
     result = ranks("cost_of_pass", a={"cost_of_pass": "Infinity"}, b={"cost_of_pass": 2.0})
     assert result == [(1, "b", 2.0), (2, "a", inf)]
-
-
-def test_baselines_and_agents_without_the_number_are_left_out() -> None:
     assert ranks("accuracy", nop={"accuracy": 1.0}, a={"accuracy": None}) == []
     assert ranks("metrics/unheard-of", a={}) == []
-
-
-# -----------------------------------------------------------------------------
-# A reader's errors name what was asked for, and what there is.
 
 
 async def test_unknown_names_are_answered_with_the_known_ones(sink: RedisSink, plain: StateReader) -> None:
@@ -269,9 +239,9 @@ async def test_unknown_names_are_answered_with_the_known_ones(sink: RedisSink, p
             ask("nightly_1")
     with pytest.raises(UnknownRun, match="of 3 runs"):
         plain.leaderboard("accuracy", run="Q")
-    with pytest.raises(UnknownMetric, match=r"'speed'.*accuracy, pass_rate"):
+    with pytest.raises(queries.UnknownMetric, match=r"'speed'.*accuracy, pass_rate"):
         plain.leaderboard("speed")
-    with pytest.raises(UnknownBenchmark, match=r"'term'\. Benchmarks: terminal\."):
+    with pytest.raises(queries.UnknownBenchmark, match=r"'term'\. Benchmarks: terminal\."):
         plain.leaderboard("accuracy", benchmark="term")
 
 
@@ -279,7 +249,9 @@ def test_a_redis_that_is_not_there_is_named_with_what_to_do_and_no_password() ->
     url = f"redis://user:secret@127.0.0.1:{free_port()}/0"
     for ending in ("", "?cluster=true"):
         with (
-            pytest.raises(RedisUnavailable, match=r"127\.0\.0\.1:.*--redis or STREAMER_REDIS") as caught,
+            pytest.raises(
+                queries.RedisUnavailable, match=r"127\.0\.0\.1:.*--redis or STREAMER_REDIS"
+            ) as caught,
             StateReader(Settings(redis=url + ending)) as plain,
         ):
             plain.runs()
@@ -296,7 +268,7 @@ def test_a_redis_that_is_not_there_is_named_with_what_to_do_and_no_password() ->
     ],
 )
 def test_a_redis_that_refuses_is_quoted_with_advice_for_that_refusal(error: Exception, said: str) -> None:
-    assert said in str(RedisUnavailable("h:1", error))
+    assert said in str(queries.RedisUnavailable("h:1", error))
 
 
 async def test_what_is_no_summary_is_named_by_its_key(
@@ -305,27 +277,19 @@ async def test_what_is_no_summary_is_named_by_its_key(
     await write(sink, a_run_change())
     with redis.Redis.from_url(redis_server.url) as client:
         client.set(KEYS.run("r1"), b'{"type": "run_summary"}')
-    with pytest.raises(UnreadableSummary, match=r"team:streamer:\{r1\}:run"):
+    with pytest.raises(queries.UnreadableSummary, match=r"team:streamer:\{r1\}:run"):
         plain.run("r1")
-
-
-# -----------------------------------------------------------------------------
-# Snapshots and compared runs from values by key suffix, without a server.
 
 
 VALUES = {change.group.redis_suffix: change.value for change in (a_run_change(), an_agent_model_change())}
 
 
 def test_trials_in_flight_come_the_longest_first_and_unknown_starts_last() -> None:
-    starts = [
-        a_start(task_id="unknown"),
-        a_start(task_id="late", started_at="2026-01-02T00:00:00Z"),
-        a_start(task_id="early", started_at="2026-01-01T00:00:00Z"),
-    ]
+    times = {"unknown": None, "late": "2026-01-02T00:00:00Z", "early": "2026-01-01T00:00:00Z"}
+    starts = [a_start(task_id=task, started_at=at) for task, at in times.items()]
     trials = folded(starts)[0].run("run-1").in_flight(10)
     fields = [part for trial in reversed(trials) for part in (b"slot", canonical_json(trial))]
-    result = answers_in(Keys(), "r1", VALUES | {IN_FLIGHT: fields, "agent_model:gone:m": None})
-    assert result is not None
+    result = present(answers_in(Keys(), "r1", VALUES | {IN_FLIGHT: fields, "agent_model:gone:m": None}))
     assert [trial.task_id for trial in result.in_flight] == ["early", "late", "unknown"]
 
 
@@ -337,38 +301,29 @@ def of_agents(*agents: str) -> dict[str, Any]:
     return result | {TASKS: parts}
 
 
-def test_a_run_with_two_agents_has_a_comparison_and_its_tasks() -> None:
-    result = answers_in(Keys(), "run-1", of_agents("a", "b"))
-    assert result is not None
-    assert result.comparison is not None
-    assert [agent.agent for agent in result.comparison.agents] == ["a", "b"]
-    assert result.tasks == {"t1": {"a:m": (1, 1, 0), "b:m": (1, 1, 0)}}
+def answered(values: dict[str, Any]) -> queries.RunAnswers:
+    return present(answers_in(Keys(), "run-1", values))
+
+
+def test_a_run_has_its_tasks_and_one_of_two_agents_a_comparison() -> None:
+    two, alone, earlier = map(answered, (of_agents("a", "b"), of_agents("a"), {"run": of_agents("a")["run"]}))
+    assert [agent.agent for agent in present(two.comparison).agents] == ["a", "b"]
+    assert two.tasks == {"t1": {"a:m": (1, 1, 0), "b:m": (1, 1, 0)}}
+    assert (alone.comparison, alone.tasks) == (None, {"t1": {"a:m": (1, 1, 0)}})
+    assert (earlier.comparison, earlier.tasks) == (None, {})
+    assert answers_in(Keys(), "run-1", {}) is answers_in(Keys(), "r1", VALUES | {"run": None}) is None
 
 
 def test_tasks_that_an_earlier_worker_wrote_have_no_provenance() -> None:
     """R36: the fourth value of an agent is new. One state may have both."""
     mixed = b'{"a:m":[1,1,0],"b:m":[1,0,0,{"timeout":"600"}],"c:m":[0,0,0,{"judge":"x"}]}'
     fields = [b"t1", b'{"a:m":[1,1,0],"b:m":[1,1,0]}', b"t2", mixed]
-    result = answers_in(Keys(), "run-1", of_agents("a", "b") | {TASKS: fields})
-    assert result is not None
+    result = answered(of_agents("a", "b") | {TASKS: fields})
     assert result.tasks == {
         "t1": {"a:m": (1, 1, 0), "b:m": (1, 1, 0)},
         "t2": {"a:m": (1, 1, 0), "b:m": (1, 0, 0)},
     }
     assert result.provenance == {"t2": {"b:m": {"timeout": "600"}, "c:m": {"judge": "x"}}}
-    for odd in (b'{"a:m":[1,1]}', b'{"a:m":[1,1,0,{"timeout":600}]}', b'{"a:m":[1,1,0,{},1]}'):
-        with pytest.raises(UnreadableSummary):
-            answers_in(Keys(), "run-1", of_agents("a", "b") | {TASKS: [b"t1", odd]})
-
-
-def test_a_single_agent_has_tasks_and_an_earlier_run_has_nothing() -> None:
-    alone = answers_in(Keys(), "run-1", of_agents("a"))
-    assert alone is not None
-    assert (alone.comparison, alone.tasks) == (None, {"t1": {"a:m": (1, 1, 0)}})
-    earlier = answers_in(Keys(), "run-1", {"run": of_agents("a")["run"]})
-    assert earlier is not None
-    assert (earlier.comparison, earlier.tasks) == (None, {})
-    assert answers_in(Keys(), "run-1", {}) is answers_in(Keys(), "r1", VALUES | {"run": None}) is None
 
 
 @pytest.mark.parametrize(
@@ -376,11 +331,14 @@ def test_a_single_agent_has_tasks_and_an_earlier_run_has_nothing() -> None:
     [
         {TASKS: [b"t", b"{"]},
         {TASKS: [b"t", b'{"a:m":[1,-1,0]}']},
+        {TASKS: [b"t", b'{"a:m":[1,1]}']},
+        {TASKS: [b"t", b'{"a:m":[1,1,0,{"timeout":600}]}']},
+        {TASKS: [b"t", b'{"a:m":[1,1,0,{},1]}']},
         {TASKS: [b"\xff", b"{}"]},
         {COMPARISONS: b"{}"},
         {"tier:T0": b"{}"},
     ],
 )
 def test_a_part_that_cannot_be_read_is_named(broken: dict[str, Any]) -> None:
-    with pytest.raises(UnreadableSummary, match=r"streamer:\{run-1\}"):
+    with pytest.raises(queries.UnreadableSummary, match=r"streamer:\{run-1\}"):
         answers_in(Keys(), "run-1", of_agents("a", "b") | broken)

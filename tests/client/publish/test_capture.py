@@ -7,40 +7,32 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import numpy as np
 import orjson
 import pytest
+from aiokafka.errors import InvalidTimestampError
 
 from streamer.client import Counts, TrialPublisher
 from streamer.client import capture as capture_module
 from streamer.client import publisher as module
-from streamer.client.capture import (
-    CHANGED,
-    REFUSED,
-    SLICE_ENTRIES,
-    AnEvent,
-    CapturedEvent,
-    InvalidEvent,
-    NotAccepted,
-    Spill,
-    capture,
-    spill_dir,
-    validate,
-)
-from streamer.client.publisher import Inbox, Refused, only_logged
+from streamer.client.capture import Spill, capture, validate
+from streamer.client.publisher import DeliveryStatus, Inbox, Refused, only_logged
 from streamer.operate.local.processes import free_port
 from streamer.schemas.events import EVENT
 from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
-from streamer.storage.outbox import Outgoing
-from streamer.web.protocols.intake import BodyKind, read_events
+from streamer.storage.kafka import broker_problem
+from streamer.storage.outbox import NotDelivered, Outgoing
+from streamer.web.protocols.intake import BodyKind, NotPublished, read_events
 from tests.client.publish.publishing import (
     DEADLINE_SECONDS,
     LARGE,
@@ -59,7 +51,7 @@ def inbox() -> Inbox:
     return Inbox(lambda: "the broker is away")
 
 
-def an_event(task: str, **fields: object) -> CapturedEvent:
+def an_event(task: str, **fields: object) -> capture_module.CapturedEvent:
     return capture(a_trial(task_id=task, **fields))
 
 
@@ -80,11 +72,10 @@ def test_all_that_was_taken_is_given_out_in_order_also_after_the_end(inbox: Inbo
 def test_an_invalid_event_is_given_out_as_refused_between_the_others(inbox: Inbox) -> None:
     for event in (an_event("a"), an_event("b", attempt=0), an_event("c")):
         inbox.accept(event)
-    first, refused, last = inbox.checked()
-    assert isinstance(first, Outgoing)
-    assert isinstance(last, Outgoing)
-    assert isinstance(refused, Refused)
-    assert (refused.error.code, refused.error.task_id) == ("invalid_field", "b")
+    given = list(inbox.checked())
+    assert [type(one) for one in given] == [Outgoing, Refused, Outgoing]
+    [error] = [one.error for one in given if isinstance(one, Refused)]
+    assert (error.code, error.task_id) == ("invalid_field", "b")
 
 
 def test_full_memory_takes_no_more_and_says_why_until_something_has_left(
@@ -93,21 +84,17 @@ def test_full_memory_takes_no_more_and_says_why_until_something_has_left(
     event = an_event("a")
     monkeypatch.setattr(module, "MAX_WAITING_BYTES", event.size)
     inbox.accept(event)
-    with pytest.raises(NotAccepted, match="the broker is away"):
+    with pytest.raises(capture_module.NotAccepted, match="the broker is away"):
         inbox.accept(event)
     inbox.left(list(inbox.checked()))
     inbox.accept(event)
     assert inbox.waiting == 1
 
 
-# -----------------------------------------------------------------------------
-# The harness is killed, or its disk is odd: what was spilled is sent by the next start.
-
-
 FLUSH_SECONDS = 20
 
 
-def record_of(event: AnEvent) -> Outgoing:
+def record_of(event: capture_module.AnEvent) -> Outgoing:
     record = validate(capture(event))
     assert isinstance(record, Outgoing)
     return record
@@ -173,7 +160,7 @@ def test_a_torn_last_line_is_put_aside_and_all_others_are_sent(
     counts = send_what_was_left(settings, tmp_path, line(0) + line(1) + line(2)[:-20])
     assert (counts.sent, counts.rejected) == (2, 1)
     assert set(arrived(settings)) == tasks(2)
-    assert (tmp_path / REFUSED).read_bytes() == line(2)[:-20] + b"\n"
+    assert (tmp_path / capture_module.REFUSED).read_bytes() == line(2)[:-20] + b"\n"
     assert "was saved in" in caplog.text
 
 
@@ -182,23 +169,13 @@ def test_a_refused_line_that_cannot_be_saved_stays_in_its_file_and_keeps_nothing
 ) -> None:
     sent: list[bytes] = []
 
-    class Link:
-        """A broker that accepts everything at once."""
+    async def publish(records: Sequence[Outgoing], _: float) -> list[int]:
+        sent.extend(record.value for record in records)
+        return [0] * len(records)
 
-        broken = False
-
-        def __init__(self, _: Settings) -> None: ...
-
-        async def start(self) -> None: ...
-
-        stop = start
-
-        async def publish(self, records: Sequence[Outgoing], _: float) -> list[int]:
-            sent.extend(record.value for record in records)
-            return [0] * len(records)
-
-    monkeypatch.setattr(module, "EventOutbox", Link)
-    left, aside = tmp_path / "1-left.spill.ndjson", tmp_path / REFUSED
+    link = SimpleNamespace(broken=False, start=AsyncMock(), stop=AsyncMock(), publish=publish)
+    monkeypatch.setattr(module, "EventOutbox", lambda _: link)
+    left, aside = tmp_path / "1-left.spill.ndjson", tmp_path / capture_module.REFUSED
     left.write_bytes(line(0) + line(1)[:-20])
     aside.mkdir()
     with TrialPublisher(settings_of("broker:1"), spill_dir=tmp_path, on_invalid=only_logged) as publisher:
@@ -258,27 +235,30 @@ def test_of_two_that_start_at_once_one_takes_over(tmp_path: Path) -> None:
     second.close()
 
 
-def test_an_orphan_that_a_full_disk_keeps_from_being_mended_is_taken_over_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@contextmanager
+def on_a_full_disk(write: Callable[[int, bytes], int]) -> Iterator[None]:
+    """Nothing is written except by this function, and that it failed comes through."""
+    with pytest.MonkeyPatch.context() as disk:
+        disk.setattr(os, "write", write)
+        with pytest.raises(OSError, match="No space left"):
+            yield
+
+
+def test_an_orphan_that_a_full_disk_keeps_from_being_mended_is_taken_over_later(tmp_path: Path) -> None:
     (tmp_path / "1-a.spill.ndjson").write_bytes(record(0).value)
     spill = Spill(tmp_path)
-
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as disk:
-        disk.setattr(os, "write", full)
-        with pytest.raises(OSError, match="No space left"):
-            spill.prepare()
+    with on_a_full_disk(full):
+        spill.prepare()
     spill.prepare()
     assert spill.unsent == 1
     spill.close()
 
 
-def test_a_full_disk_leaves_no_half_line_and_takes_all_when_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_no_half_line_and_takes_all_when_there_is_room(tmp_path: Path) -> None:
     spill = Spill(tmp_path)
     events = [record(number) for number in range(4)]
     spill.append(events[:2])
@@ -287,14 +267,10 @@ def test_a_full_disk_leaves_no_half_line_and_takes_all_when_there_is_room(
     write = os.write
 
     def half(descriptor: int, data: bytes) -> int:
-        if len(data) < 100:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return write(descriptor, data[: len(data) // 2])
+        return full() if len(data) < 100 else write(descriptor, data[: len(data) // 2])
 
-    with monkeypatch.context() as full:
-        full.setattr(os, "write", half)
-        with pytest.raises(OSError, match="No space left"):
-            spill.append(events[2:])
+    with on_a_full_disk(half):
+        spill.append(events[2:])
     assert (spill.unsent, len(spilled_lines(tmp_path))) == (2, 2)
     spill.append(events[2:])
     chunk = spill.read()
@@ -307,26 +283,18 @@ def test_a_full_disk_leaves_no_half_line_and_takes_all_when_there_is_room(
 
 
 def test_each_broker_and_namespace_has_a_spill_of_its_own(tmp_path: Path) -> None:
-    def place(**fields: Any) -> Path:
-        return spill_dir(Settings(data_dir=tmp_path, **fields))
+    def place(bootstrap: str, **fields: Any) -> Path:
+        return capture_module.spill_dir(Settings(data_dir=tmp_path, bootstrap=bootstrap, **fields))
 
-    many_brokers = ",".join(f"broker-{number}.example:9092" for number in range(20))
-    remote = [
-        place(bootstrap="a:9092"),
-        place(bootstrap="b:9092"),
-        place(bootstrap="a:9092", namespace="team"),
-        *(place(bootstrap=f"{many_brokers},{last}:9092") for last in "ab"),
-    ]
-    embedded = place(bootstrap="a:9092", embedded=True)
+    many = ",".join(f"broker-{number}.example:9092" for number in range(20))
+    remote = [*map(place, ("a:9092", "b:9092", f"{many},a:9092", f"{many},b:9092"))]
+    remote.append(place("a:9092", namespace="team"))
+    embedded = place("a:9092", embedded=True)
     assert len({*remote, embedded}) == 6
-    assert place(bootstrap="b:1", embedded=True) == embedded
+    assert place("b:1", embedded=True) == embedded
     assert {place.parent for place in (*remote, embedded)} == {tmp_path / "spill"}
     for directory in remote:
         directory.mkdir(parents=True)
-
-
-# -----------------------------------------------------------------------------
-# An event is checked in slices; a mapping and its model are the same record.
 
 
 def test_many_benchmarks_arrive_as_they_were_handed_over(
@@ -336,11 +304,8 @@ def test_many_benchmarks_arrive_as_they_were_handed_over(
     publisher.publish(a_trial(task_id="proxy", benchmarks=MappingProxyType(LARGE)))
     publisher.publish(EVENT.validate_python(a_trial(task_id="model", benchmarks=LARGE)))
     assert publisher.flush(DEADLINE_SECONDS)
-    result = {event["task_id"]: event for event in events(settings)}
-    assert result.keys() == {"mapping", "proxy", "model"}
-    assert all(event["benchmarks"] == LARGE for event in result.values())
-    value = record_of(a_trial(benchmarks=LARGE)).value
-    assert decode(value) == EVENT.validate_python(a_trial(benchmarks=LARGE))
+    result = {event["task_id"]: event["benchmarks"] for event in events(settings)}
+    assert result == dict.fromkeys(("mapping", "proxy", "model"), LARGE)
 
 
 @pytest.mark.parametrize(
@@ -358,13 +323,13 @@ def test_benchmarks_that_are_filled_anew_for_the_next_event_are_noticed(
     benchmarks = dict(LARGE)
     taken = capture(a_trial(benchmarks=benchmarks))
     change(benchmarks)
-    assert validate(taken) is CHANGED
+    assert validate(taken) is capture_module.CHANGED
 
 
 def test_other_threads_may_run_between_slices_of_a_large_event() -> None:
     pauses: list[None] = []
     validate(capture(a_trial(benchmarks=LARGE)), lambda: pauses.append(None))
-    assert len(pauses) == -(-len(LARGE) // SLICE_ENTRIES)
+    assert len(pauses) == -(-len(LARGE) // capture_module.SLICE_ENTRIES)
 
 
 @pytest.mark.parametrize("benchmarks", [None, {}, dict(list(LARGE.items())[:64]), LARGE])
@@ -373,10 +338,6 @@ def test_a_model_and_its_mapping_are_the_same_record(benchmarks: dict[str, Any] 
     model = EVENT.validate_python(mapping)
     assert record_of(model) == record_of(mapping)
     assert decode(record_of(model).value) == model
-
-
-# -----------------------------------------------------------------------------
-# Numbers and times of Python libraries are taken; unknown fields are named.
 
 
 def values_of(**fields: Any) -> dict[str, Any]:
@@ -411,7 +372,7 @@ def test_numbers_of_libraries_are_numbers(field: str, given: object, sent: objec
     ids=repr,
 )
 def test_what_is_no_finite_number_is_refused(value: object, code: str) -> None:
-    with pytest.raises(InvalidEvent) as caught:
+    with pytest.raises(capture_module.InvalidEvent) as caught:
         capture(a_trial(cost_usd=value))
     assert caught.value.code == code
 
@@ -433,17 +394,19 @@ def test_a_time_without_a_zone_is_local_time_sent_with_its_offset_and_said_once(
     assert "sent as this machine's local time (UTC+0300)" in said
 
 
-def test_a_day_that_does_not_exist_is_an_invalid_event_and_no_error_at_the_call() -> None:
-    reason = validate(capture(a_trial(finished_at="2026-02-30T09:30:00")))
+def why_refused(event: Event) -> str:
+    reason = validate(capture(event))
     assert isinstance(reason, Reason)
-    assert "'finished_at'" in reason.message
+    return reason.message
+
+
+def test_a_day_that_does_not_exist_is_an_invalid_event_and_no_error_at_the_call() -> None:
+    assert "'finished_at'" in why_refused(a_trial(finished_at="2026-02-30T09:30:00"))
 
 
 @pytest.mark.parametrize("event", [a_trial(score=55), a_trial(score=55, more=1), a_late_score(score=55)])
 def test_a_score_outside_its_scale_is_refused_by_publisher_and_http(event: Event) -> None:
-    reason = validate(capture(event))
-    assert isinstance(reason, Reason)
-    assert "55 lies outside 0 to 1" in reason.message
+    assert "55 lies outside 0 to 1" in why_refused(event)
     assert read_events(BodyKind.LINES, orjson.dumps(event)).answer.rejected == 1
 
 
@@ -460,3 +423,51 @@ def test_an_unknown_field_is_named_once_with_a_suggestion(caplog: pytest.LogCapt
         assert values_of(resolvd=True)["resolvd"] is True
     [said] = caplog.messages
     assert "'resolvd' is not part of TrialResult: it is sent but ignored. Did you mean resolved?" in said
+
+
+def test_the_broker_is_complained_of_once_until_it_is_well_again(caplog: pytest.LogCaptureFixture) -> None:
+    status = DeliveryStatus("away:9092", Path("spill"))
+    for _ in range(3):
+        status.broker_fails(TimeoutError("no\n answer"))
+    assert status.text == "the broker at away:9092 accepts no events: no answer"
+    assert caplog.messages == [f"{status.text}. They are kept in spill until it does"]
+    status.broker_is_well()
+    status.broker_is_well()
+    assert status.text is None
+    assert len(caplog.records) == 2
+    assert "accepts events again" in caplog.text
+
+
+def said_by_status(error: Exception) -> str:
+    status = DeliveryStatus("b:1", Path("spill"))
+    status.broker_fails(error)
+    return status.text or ""
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        said_by_status,
+        lambda error: broker_problem(error, "b:1"),
+        lambda error: str(NotDelivered(2, 0, "b:1", error)),
+        lambda error: str(NotPublished("b:1", error)),
+    ],
+)
+def test_a_refused_timestamp_is_named_as_a_wrong_clock(say: Callable[[Exception], str]) -> None:
+    said = say(InvalidTimestampError())
+    assert "the time of a record is too far from the broker's clock" in said
+    assert "message.timestamp.after.max.ms" in said
+    assert "Compare the clocks of this machine and the broker" in said
+    assert "Error 32" not in said
+
+
+def test_broker_and_disk_are_named_together() -> None:
+    status = DeliveryStatus("away:9092", Path("spill"))
+    status.broker_fails(TimeoutError())
+    status.disk_fails(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    on_disk = "cannot keep events in spill: No space left on device"
+    assert status.text == f"the broker at away:9092 accepts no events: TimeoutError and {on_disk}"
+    status.broker_is_well()
+    assert status.text == on_disk
+    status.disk_is_well()
+    assert status.text is None
