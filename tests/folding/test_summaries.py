@@ -254,7 +254,7 @@ ENDS.append(a_trial(finished_at="2026-01-02T00:00:00Z"))
 def test_the_loser_is_counted_and_not_averaged(
     names: str, events: list[Event], values: tuple[Any, ...]
 ) -> None:
-    assert shown(AGENT, names, events) == values
+    assert shown(AGENT, names, events) == shown(RUN, names, events) == values
     assert len({summarised(order)[AGENT]["digest"] for order in permutations(events)}) == 1
     assert shown(AGENT, "superseded digest", [NEW]) == (0, summarised([OLD, NEW])[AGENT]["digest"])
 

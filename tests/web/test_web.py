@@ -160,8 +160,14 @@ def test_the_next_request_on_a_connection_has_the_same_limit(hasty: int, connect
     ids=["of another address", "of the same address", "of many addresses"],
 )
 def test_half_requests_without_number_keep_others_in(
-    settings: Settings, connect: Connect, limits: dict[str, Any], addresses: list[str], closed: int
+    settings: Settings,
+    connect: Connect,
+    limits: dict[str, Any],
+    addresses: list[str],
+    closed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 60)  # so that the number alone closes any
     with Serving(settings, connections=Connections(**limits)) as serving:
         halves = [connect(serving.port, HALF, address) for address in addresses]
         start = time.monotonic()

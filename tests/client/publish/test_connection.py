@@ -45,6 +45,7 @@ from tests.client.publish.publishing import arrived, tasks
 from tests.support.events import a_trial
 from tests.support.layers import ENGINES
 from tests.support.online import Online, bootstrap_of, online
+from tests.support.servers import pause
 from tests.support.worker_process import wait_for
 
 
@@ -96,7 +97,7 @@ async def test_what_fits_no_message_is_not_sent_and_the_others_are_in_order(sett
 
 
 LEAVE = """
-import asyncio, os, signal, sys
+import asyncio, sys
 from streamer.settings import Settings
 from streamer.storage.kafka import administering, create_topic
 from streamer.storage.outbox import Outbox, ProducerRecord
@@ -107,7 +108,8 @@ async def main():
         await create_topic(admin, "t", 1, 1, {})
     async with Outbox(settings) as outbox:
         await outbox.store([ProducerRecord("t", 0, None, b"first")])
-        os.kill(int(sys.argv[2]), signal.SIGSTOP)
+        print("stored", flush=True)
+        sys.stdin.readline()
         print(*await outbox.write([ProducerRecord("t", 0, None, b"second")], 0.2))
 
 asyncio.run(main())
@@ -117,11 +119,16 @@ asyncio.run(main())
 @pytest.mark.stack
 def test_an_outbox_that_stops_while_its_broker_stands_still_leaves_no_error_unread() -> None:
     with Broker() as broker:
-        command = [sys.executable, "-c", LEAVE, broker.bootstrap, str(broker.child.pid)]
-        left = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        command = [sys.executable, "-c", LEAVE, broker.bootstrap]
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        with subprocess.Popen(command, text=True, **pipes) as left:
+            assert left.stdout is not None
+            assert left.stdout.readline() == "stored\n"
+            pause(broker.child.pid)
+            output, errors = left.communicate("go on\n", timeout=60)
         broker.child.signal(signal.SIGCONT)
-    assert "no acknowledgement within 0.2 s" in left.stdout
-    assert "never retrieved" not in left.stderr
+    assert "no acknowledgement within 0.2 s" in output
+    assert "never retrieved" not in errors
 
 
 async def a_topic(settings: Settings, partitions: int, limit: dict[str, str]) -> str:
