@@ -381,6 +381,21 @@ class Publishing:
         self._publisher.close()
 
 
+def test_a_worker_killed_inside_up_comes_back_to_the_same_digests(tmp_path: Path) -> None:
+    with running(tmp_path, **REAL_WORKER) as stack:
+        deployment = deployment_on(stack, [])
+        for seed in (1, 2):
+            deployment.publish(trial_events(3_000, seed=seed))
+            wait_for(lambda: deployment.latest("trials-changelog"), "the worker is at it")
+            worker = stack.pid_of("streamer.worker")
+            os.kill(worker, signal.SIGKILL)
+            deployment.publish(trial_events(300, seed=seed + 10))
+            wait_for(lambda worker=worker: not runs(worker), "the end of the worker")  # type: ignore[misc]
+            wait_for(lambda: stack.other("streamer.worker"), "another worker")
+        deployment.wait_until_equal()
+        assert stack.end(signal.SIGINT) == 0
+
+
 @pytest.mark.in_turn(2)
 def test_a_harness_that_publishes_through_every_end_finds_all_of_it_and_verify_equal(tmp_path: Path) -> None:
     harness: Publishing | None = None
