@@ -114,7 +114,9 @@ class Scylla:
             }
         )
         plan.announced = _completed(part(checkpoint, "completed_runs"))
-        if checkpoint.get("status") == COMPLETED:
+        # resuming a completed experiment leaves its status
+        is_over = checkpoint.get("experiment_state", "complete") == "complete"
+        if is_over and checkpoint.get("status") == COMPLETED:
             plan.finished = present(
                 {
                     "type": "run_finished",

@@ -85,6 +85,15 @@ def test_r35_a_score_that_no_judge_gave_is_said(tmp_path: Path) -> None:
     agree({"score": [0.0] * 4, "remarks": [said]}, run)
 
 
+@pytest.mark.parametrize("state", ["tiers_running", "failed", "complete", None])
+def test_an_experiment_that_goes_on_after_its_end_has_not_ended(tmp_path: Path, state: str | None) -> None:
+    """ProjectScylla leaves the status as it is when it resumes a completed experiment."""
+    run = of_one(tmp_path)
+    named = {"experiment_state": state} if state else {}
+    write_json(run / "checkpoint.json", {"status": "completed"} | named)
+    agree({"ends": ["completed"] if state in ("complete", None) else []}, run)
+
+
 def test_r35_a_verdict_that_differs_from_the_checkpoints_is_said_and_counts(tmp_path: Path) -> None:
     places = {FIRST: a_run_result(), SECOND: a_run_result(judge_passed=False)}
     run = an_experiment(tmp_path / "run", places, experiment_id="t")
