@@ -149,8 +149,8 @@ class Scylla:
             event = self._event(path, file, result, task_id, place, plan, options, problems)
             yield from problems
             yield from _differing(file, place, result.get("judge_passed"), ended)
-            judges = objects(result, "judges")
-            if judges and all(judge.get("is_valid") is False for judge in judges):
+            judges = objects(result, "judges")  # judging again replaces the score, not these
+            if judges and not result.get("judge_score") and all(j.get("is_valid") is False for j in judges):
                 yield Remark(file, NO_JUDGE, "/".join(place))
             yield Parsed(file, event, replaced=_in_progress(path, file) and place in completed)
             completed.add(place)

@@ -79,10 +79,11 @@ def test_r35_a_score_that_no_judge_gave_is_said(tmp_path: Path) -> None:
         f"T0/00/run_0{number}": a_run_result(judge_passed=False, judge_score=0.0, judges=judges)
         for number, judges in enumerate(([invalid, invalid], [valid, invalid], [{"score": 0.0}], []), 1)
     }
+    places["T0/00/run_05"] = a_run_result(judges=[invalid])  # judged again, which leaves the first judges
     counted = "a failure with score 0, as ProjectScylla counts it: T0/00/1"
     said = f"1 trial without a valid result of any judge: {counted}"
     run = an_experiment(tmp_path / "run", places, experiment_id="t")
-    agree({"score": [0.0] * 4, "remarks": [said]}, run)
+    agree({"score": [0.0] * 4 + [0.75], "remarks": [said]}, run)
 
 
 @pytest.mark.parametrize("state", ["tiers_running", "failed", "complete", None])
