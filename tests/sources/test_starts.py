@@ -520,6 +520,17 @@ def test_what_a_run_says_of_itself_needs_no_whole(tmp_path: Path, whole: Gate) -
         wait_for(lambda: following.events[-1]["type"] == "run_finished", "the end")
 
 
+def test_r35_a_run_with_fewer_trials_than_announced_never_ends_as_completed(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], lock=LOCK)
+    write_json(run / "results.json", {"results": [], "n_resolved": 2})
+    with followed(run) as following:
+        wait_for(lambda: following.follower.status.readings == 2, "what is there")
+        write_json(run / "run_metadata.json", {"run_id": "run1", "end_time": "2026-01-02T10:00:00+00:00"})
+        following.wait_until_converted()
+    ends = {event["status"] for event in following.events if event["type"] == "run_finished"}
+    assert ends == {"interrupted"}
+
+
 def test_results_of_a_new_run_wait_for_its_lock(tmp_path: Path, whole: Gate) -> None:
     a_big_run(tmp_path / "big")
     with followed_in_part(tmp_path, whole, still_seconds=60.0) as following:

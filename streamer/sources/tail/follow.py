@@ -250,6 +250,8 @@ class IncrementalReader:
         if unstable_paths(self._diagnostics.judge(report, begun)):
             self.frozen |= {run.path} if self.may_be_anothers(run.path, plan) else set()
             return True
+        if run.plan.is_short:  # only the whole counts the trials (R35)
+            plan.lacks("")
         run.plan = plan
         if is_another or run.path in self.frozen:
             self.urgent = True
