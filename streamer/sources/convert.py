@@ -86,8 +86,8 @@ COUNTED = 10_000
 
 SHOWN = 4
 
-SEARCHED_UPWARDS = 4
-"""How many levels above a path to search for its run."""
+SEARCHED_UPWARDS = 5
+"""How many levels above a path to search for its run. ProjectScylla's results lie as deep in it."""
 
 
 @dataclass(slots=True)

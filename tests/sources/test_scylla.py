@@ -153,6 +153,11 @@ def test_a_completed_copy_replaces_the_one_in_progress_whichever_is_newer(tmp_pa
     agree({"attempt": [2]}, path / "in_progress" / SECOND)
 
 
+def test_a_result_names_its_experiment(tmp_path: Path) -> None:
+    run = an_experiment(tmp_path / "run", {f"completed/{FIRST}": a_run_result()}, experiment_id="t")
+    agree({"runs": ["run"], "attempt": [1]}, run / "completed" / FIRST / "run_result.json")
+
+
 def test_a_nested_copy_is_a_duplicate(tmp_path: Path) -> None:
     path = copy_tree(dryrun(), tmp_path / EXPERIMENT)
     before, _ = converted(path)
