@@ -605,7 +605,7 @@ def _notices(
 
 @contextmanager
 def _stack(settings: Settings, ephemeral: bool) -> Iterator[Settings]:
-    if read_discovery() is not None or settings.bootstrap != Settings.model_fields["bootstrap"].default:
+    if {"bootstrap", "redis"} & settings.model_fields_set:  # named, or found as those of `up`
         yield settings
         return
     print_line("Starting broker, Redis and worker ...")

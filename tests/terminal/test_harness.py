@@ -22,7 +22,7 @@ from streamer.client.readers import StateReader
 from streamer.operate.notice_rules import Rules
 from streamer.schemas.summaries import AgentModelSummary, Leader, RunSummary
 from streamer.settings import Settings
-from streamer.terminal import StatusLine, meanwhile
+from streamer.terminal import StatusLine, harness, meanwhile
 from streamer.terminal.files import _progress
 from streamer.terminal.harness import Messages, declared_plan, print_lines
 from streamer.terminal.local import URLS, Asked, notify_options
@@ -200,6 +200,16 @@ def test_lines_outlast_redis(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     said = capsys.readouterr().err.splitlines()
     away = "no board: Redis at 127.0.0.1:1 does not answer"
     assert [line.partition(" (")[0] for line in said] == [away, away]
+
+
+@pytest.mark.parametrize("named", [{"bootstrap": "127.0.0.1:9092"}, {"redis": "redis://other:6379/0"}])
+def test_live_starts_no_stack_beside_the_servers_that_are_named(
+    named: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It started one beside a broker at the default address, and then published to neither or to both."""
+    monkeypatch.setattr(harness, "started_stack", None)
+    with harness._stack(settings := Settings(**named), ephemeral=False) as stack:
+        assert stack is settings
 
 
 SECRET = "json://user:hunter2@127.0.0.1:1/"
