@@ -661,6 +661,8 @@ def events_command(run: str, settings: Settings) -> None:
         elif event.run_id == run:
             print_json(_on_one_line(value))
             printed += 1
+        else:
+            others[event.run_id] = None
     say(f"{counted(printed, 'event')} of {run}; {counted(rejected, 'rejected record')} of it left out")
     if not printed:
         say(_unknown(run, [name for name in others if name]))

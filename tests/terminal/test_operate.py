@@ -14,6 +14,7 @@ from unittest.mock import MagicMock
 import click
 import orjson
 import pytest
+from click.testing import CliRunner
 
 from streamer.client import folded
 from streamer.client.readers import StateReader
@@ -137,6 +138,15 @@ def test_filters_choose_by_code_run_and_time(stack: Online) -> None:
     absent = call(stack, "rejections", "show", "0:999999")
     assert (stderr_of(none, 0), none.stdout) == ("no such rejections\n", b"")
     assert ("has no rejection 0:999999" in stderr_of(absent, 1), absent.stdout) == (True, b"")
+
+
+def test_a_run_without_events_is_said_with_other_runs_whose_events_have_its_letters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    event = Record(canonical_json(a_trial(run_id="nightly")), 0, key=b"nightly")
+    monkeypatch.setattr("streamer.storage.log.read_topic", lambda *_: [event])
+    said = CliRunner().invoke(operate.events_command, ["run"]).stderr.splitlines()[-1]
+    assert said == "the log has no event of 'run'. The latest of 1 run in it: nightly"
 
 
 # `streamer delete` of a run in a ledger: it goes only with its lines.
