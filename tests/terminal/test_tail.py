@@ -92,13 +92,14 @@ def test_once_publishes_what_is_there_and_says_what_is_unreadable_or_missing(tai
     assert digests_of(tails.events) == converted_digests(tails.run)
 
 
-def test_two_tails_of_one_directory_are_refused_and_no_worker_is_remarked_on(tails: Tails) -> None:
+def test_two_tails_of_one_directory_are_refused_and_waiting_events_are_remarked_on(tails: Tails) -> None:
     a_run(tails.run, [a_result()])
     with tails.running():
         wait_for(lambda: tails.events, "the first one")
         with tails.running() as second:
             assert second.wait(DEADLINE_SECONDS) == 1
-        wait_for(lambda: "no worker is running: 2 events wait" in tails.printed, "the remark")
+        wait_for(lambda: "no worker has taken any of the 2 events that wait" in tails.printed, "the remark")
+    assert "no worker is running" not in tails.printed, "without Redis that is not known"
     assert f"another `streamer tail` follows {tails.run}" in tails.printed
 
 

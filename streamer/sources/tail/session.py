@@ -58,14 +58,16 @@ class LagState:
     [None, None, 'no worker is running: 3 events wait in the log. Start one: streamer worker', None]
     >>> watch.look([PartitionLag(0, beginning=0, end=3, committed=3)], 1, 21.0)
     'a worker reads events again'
+    >>> LagState(0, 0.0).look(waiting, None, 10.0)
+    'no worker has taken any of the 3 events that wait in the log for 10 s: see streamer status'
     """
 
     done: int = -1
     since: float = 0.0
     told: bool = False
 
-    def look(self, lags: list[PartitionLag], workers: int, now: float) -> str | None:
-        """The message to show now, if any; `now` is in monotonic seconds."""
+    def look(self, lags: list[PartitionLag], workers: int | None, now: float) -> str | None:
+        """The message to show now, if any; `now` is in monotonic seconds. None: the workers are unknown."""
         waiting = sum(partition.lag for partition in lags)
         done = sum(partition.committed or 0 for partition in lags)
         if done != self.done or not waiting:
@@ -75,14 +77,14 @@ class LagState:
         if self.told or now - self.since < IDLE_SECONDS:
             return None
         self.told = True
-        if workers:
-            running = counted(workers, "worker runs", "workers run")
-            return (
-                f"no worker has taken any of the {waiting:,} events that wait in the log for "
-                f"{IDLE_SECONDS:.0f} s, though {running}: see streamer status"
-            )
-        events = counted(waiting, "event waits", "events wait")
-        return f"no worker is running: {events} in the log. Start one: streamer worker"
+        if workers == 0:
+            events = counted(waiting, "event waits", "events wait")
+            return f"no worker is running: {events} in the log. Start one: streamer worker"
+        running = f", though {counted(workers, 'worker runs', 'workers run')}" if workers else ""
+        return (
+            f"no worker has taken any of the {waiting:,} events that wait in the log for "
+            f"{IDLE_SECONDS:.0f} s{running}: see streamer status"
+        )
 
 
 class LagWatch:
@@ -110,12 +112,12 @@ class LagWatch:
             if line and not self._stop.is_set():
                 self._say(line)
 
-    def _workers(self) -> int:
+    def _workers(self) -> int | None:
         try:
             with StateReader(self._settings) as reader:
                 return len(live_workers(reader))
         except ReaderError:
-            return 0
+            return None
 
 
 # -----------------------------------------------------------------------------
