@@ -30,9 +30,11 @@ from streamer.storage.kafka import (
     Names,
     TopicMissing,
     administering,
+    is_away,
     no_broker_at,
     partition_of,
     partitions_of,
+    said_of,
 )
 from streamer.storage.log import LogRecord, PartitionId, PartitionReader, following_wait_ms
 from streamer.views.decide.outlook import Observation, Outlook, observation_of, outlook_of
@@ -270,9 +272,10 @@ async def _follow(
         try:
             await until_one_ends(_take_all(begin, take, tell), _until_away(settings))
         except TopicMissing:
-            tell("the log has no topics yet: workers create them")
-        except (KafkaError, OSError):
-            tell(no_broker_at(settings.bootstrap))
+            tell("the log has no topics yet, or this user may not read them")
+        except (KafkaError, OSError) as error:
+            refuses = isinstance(error, KafkaError) and not is_away(error)
+            tell(said_of(error) if refuses else no_broker_at(settings.bootstrap))
         await asyncio.sleep(RETRY_SECONDS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
@@ -12,7 +13,7 @@ import redis
 from streamer.client import readers
 from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
-from streamer.storage.kafka import Names, partition_of, partitions_of
+from streamer.storage.kafka import Names, TopicAuthorizationFailedError, partition_of, partitions_of
 from streamer.terminal.watch import Session, WatchApp, following
 from streamer.terminal.watch.following import newest_trials
 from tests.support.events import a_plan, a_retraction, a_trial
@@ -171,6 +172,21 @@ async def test_an_absent_log_leaves_the_boards(settings: Settings, logged: Setti
                 await driver.shows(f"{head}: {said}", "terminus:gpt-5")
             await driver.press("escape")
             await driver.shows(f"rejections unknown: {said}", "run-1")
+
+
+async def test_a_broker_that_refuses_is_not_called_absent() -> None:
+    """As it does with a wrong password, or an account without the right to read."""
+
+    async def refused() -> AsyncIterator[None]:
+        raise TopicAuthorizationFailedError("trial-rejections")
+        yield
+
+    with pytest.raises(ValueError, match=r"^.Error 29. TopicAuthorizationFailedError: trial-rejections$"):
+        await following._follow(Settings(), refused, print, _raise)
+
+
+def _raise(problem: str | None) -> None:
+    raise ValueError(problem)
 
 
 async def test_boards_outlive_the_broker(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
