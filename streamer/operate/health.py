@@ -253,10 +253,11 @@ def _topic_problems(counts: Mapping[str, int], names: Names) -> list[str]:
     expected = [names.topic(topic.name) for topic in TOPICS]
     missing = [topic for topic in expected if topic not in counts]
     if len(missing) == len(expected):
-        return ["none of our topics exists: a worker creates them when it starts (or see --namespace)"]
+        see = "(or see --namespace, and your user's rights)"
+        return [f"none of our topics exists: a worker creates them when it starts {see}"]
     wrong = what_differs(ours(counts, names))
     return [
-        *(f"topic {topic!r} is missing: a worker creates it when it starts" for topic in missing),
+        *(f"topic {one!r} is missing, or hidden from this user: workers create it" for one in missing),
         *([wrong] if wrong else []),
     ]
 
