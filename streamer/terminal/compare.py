@@ -29,6 +29,7 @@ from streamer.folding.state import RunState
 from streamer.operate.exchange import gate_junit
 from streamer.schemas.base import METRIC_NAME, Message, canonical_json
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board
+from streamer.schemas.wire import Position
 from streamer.settings import Settings
 from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import GateVerdict
@@ -415,10 +416,10 @@ def judged(sides: Sides, terms: gate.Terms, tell: Callable[[str], None]) -> gate
     return result.model_copy(update={"judged_before": ledgers.judged_before(entries, candidate, baseline)})
 
 
-def states_of(file: Path, prices: PriceTable) -> dict[str, RunState]:
+def states_of(file: Path, prices: PriceTable, as_of: Position | None = None) -> dict[str, RunState]:
     """The runs of a file of events; raises click.ClickException or CannotBeFolded if one is unreadable."""
     with open_records(file) as records:
-        folding = fold_records(records, prices=prices, on_rejected=report_rejected, exits=True)
+        folding = fold_records(records, prices=prices, on_rejected=report_rejected, as_of=as_of, exits=True)
     for failure in folding.failed:
         raise CannotBeFolded(failure)
     _check_whole(file, folding.rejected)

@@ -567,7 +567,7 @@ def ledger_command(
     prices = price_table(settings.prices_file)
     form = "json" if as_json else form
     if events is not None:
-        states = states_of(events, prices)
+        states = states_of(events, prices, as_of)
         entries = ledger.entries_of(states.values())
     elif as_of is None:
         with StateReader(settings) as reader:
