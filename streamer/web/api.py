@@ -267,7 +267,11 @@ class LiveRun:
     async def file(self, ending: str) -> bytes:
         """All scored trials as a file; also raises what `scored_trials` raises."""
         run = await self._web.reader.run(self._run_id)
-        work = lambda: _written(ending, scored_trials(self._web.settings, self._run_id), run)  # noqa: E731
+
+        def work() -> bytes:
+            filled = run.progress.done > 0  # else the topic has nothing of the run
+            return _written(ending, scored_trials(self._web.settings, self._run_id) if filled else [], run)
+
         return await self._web.folds.answer(("download", self._run_id, run.state_version, ending), work)
 
 

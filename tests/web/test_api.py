@@ -632,12 +632,14 @@ async def test_a_snapshot_is_never_torn_while_redis_is_written_and_emptied(
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 async def test_a_file_is_as_in_a_report(log_feed: Feed, api: Serving, logged: Settings, ending: str) -> None:
-    await log_feed.take(a_trial(task_id=f"=t{number}", cost_usd=number) for number in range(5))
-    answer = api.get(f"/api/runs/run-1/trials.{ending}")
-    assert answer.status == 200
-    assert answer.headers["content-disposition"] == f'attachment; filename="run-1-trials.{ending}"'
-    data = await asyncio.to_thread(from_stack, logged, "run-1", datetime.now(UTC))
-    assert answer.body == FORMATS[ending](data)
+    trials = [a_trial(task_id=f"=t{number}", cost_usd=number) for number in range(5)]
+    await log_feed.take([*trials, a_plan(run_id="begun", tasks=3)])
+    for run in ("run-1", "begun"):  # the second has no result yet
+        answer = api.get(f"/api/runs/{run}/trials.{ending}")
+        assert answer.status == 200, answer.body
+        assert answer.headers["content-disposition"] == f'attachment; filename="{run}-trials.{ending}"'
+        data = await asyncio.to_thread(from_stack, logged, run, datetime.now(UTC))
+        assert answer.body == FORMATS[ending](data)
 
 
 async def test_a_hostile_run_id_gives_a_harmless_file_name(log_feed: Feed, api: Serving) -> None:
