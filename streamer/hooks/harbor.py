@@ -35,8 +35,8 @@ from streamer.sources.tail.scan import plan_events, read_part
 
 VARIABLE = "STREAMER_HARBOR"
 INACTIVE = (
-    "streamer does not publish this job: no stack runs on this machine. Start one with `streamer "
-    f"up`, or set {VARIABLE}=1 and STREAMER_BOOTSTRAP=host:port"
+    f"streamer does not publish this job: {VARIABLE} is off, or no stack runs on this machine. Start one "
+    f"with `streamer up`, or set {VARIABLE}=1 and STREAMER_BOOTSTRAP=host:port"
 )
 
 log = logging.getLogger("streamer.hooks")

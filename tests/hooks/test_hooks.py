@@ -436,16 +436,18 @@ def a_hooked_job(path: Path) -> tuple[SimpleNamespace, list[Any]]:
     return SimpleNamespace(job_dir=path, on_trial_started=hooks.append, on_trial_ended=hooks.append), hooks
 
 
-def test_without_a_stack_it_asks_for_nothing_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("said", ["", "0"])
+def test_without_a_stack_or_switched_off_it_asks_for_nothing_and_says_why(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Switched off beside a running stack, it said that none runs."""
     monkeypatch.setenv("STREAMER_DISCOVERY", str(tmp_path / "none.json"))
-    monkeypatch.delenv("STREAMER_HARBOR", raising=False)
+    monkeypatch.setenv("STREAMER_HARBOR", said)
     (job, hooks), plugin = a_hooked_job(tmp_path), HarborPlugin()
     asyncio.run(plugin.on_job_start(job))
     asyncio.run(plugin.on_job_end(None))
     assert hooks == []
-    assert "no stack runs on this machine" in caplog.text
+    assert "STREAMER_HARBOR is off, or no stack runs on this machine" in caplog.text
 
 
 def test_no_error_reaches_harbor(
