@@ -240,7 +240,9 @@ def left_out(table: Table, width: int) -> str:
     _, kept, _ = _fitted(table, width)
     shown = {column.key for column, _ in kept}
     missing = [column.title for at, column in enumerate(table.columns) if str(at) not in shown]
-    return f"No room for: {', '.join(missing)}. --wide and --json show all." if missing else ""
+    context = click.get_current_context(silent=True)
+    more = " --wide and --json show all." if context is None or WIDE_OPTION in context.meta else ""
+    return f"No room for: {', '.join(missing)}.{more}" if missing else ""
 
 
 def _fitted(table: Table, width: int) -> tuple[int, list[tuple[DrawnColumn[Sequence[str]], int]], str]:

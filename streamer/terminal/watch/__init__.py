@@ -82,7 +82,7 @@ rests on   what gives the grade: composite, or without a judge pass rate
 cost/pass  known cost per pass in USD; inf: no pass
 speedup    FormulaCode's mean over trials; advantage: over the human solution
 uplift     what the grade rests on over the baseline tier's, minus 1
-left, per hour, in all: the pace since the start, in event time, carried on
+forecast   of end and cost, if what is missing is like the trials so far
 In scripts: streamer query run RUN --json, streamer subscribe run
 """
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -238,6 +239,17 @@ def test_runs_stand_in_the_given_order_with_their_progress(capsys: pytest.Captur
     assert "3 of 12" in lines["b"]
     assert "3 (plan not complete yet)" in lines["a"]
     assert "plan" not in lines["c"]
+
+
+def test_columns_without_room_are_named_with_the_options_that_a_command_has() -> None:
+    """`streamer live` has neither --wide nor --json."""
+    board = runs_table([a_run_change().summary or {}], NOW)
+    with click.Context(click.Command("live")) as context:
+        plain = boards.left_out(board, 40)
+        context.meta[boards.WIDE_OPTION] = False
+        assert boards.left_out(board, 40) == f"{plain} --wide and --json show all."
+    assert plain.startswith("No room for: ")
+    assert "--" not in plain
 
 
 def test_nothing_to_show_is_said(capsys: pytest.CaptureFixture[str]) -> None:
