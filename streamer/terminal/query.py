@@ -122,7 +122,8 @@ def budget_forecast(outlook: Outlook) -> str:
 @click.option(
     "--metric",
     metavar="METRIC",
-    help=f"One of {', '.join(BOARD_METRICS)}, or metrics/NAME. Default: the run's primary metric.",
+    help=f"One of {', '.join(BOARD_METRICS)}, or metrics/NAME. Default: pass_rate; with --run, that run's "
+    "primary metric.",
 )
 @click.option("--run", "run_id", metavar="RUN", help="Only this run; across all runs otherwise.")
 @click.option("--benchmark", help="Only runs of this benchmark.")
@@ -540,7 +541,7 @@ def unfinished(
     events: Path | None,
     settings: Settings,
 ) -> None:
-    """The trials of RUN that are left to run, and the commands that run exactly these again.
+    """The trials of RUN that are left to run, and the commands that run these again.
 
     These are planned trials that are missing or in flight, trials without a verdict, and infrastructure
     failures. The run's log is folded again, or with --from a file.

@@ -112,7 +112,7 @@ class LabelGroup(Message):
 
 
 class LeaderboardRow(Message):
-    """One place on a board; the same object that `streamer query leaderboard --json` prints."""
+    """One place on a board; the same object that `streamer query leaderboard --by-run --json` prints."""
 
     rank: int = Field(ge=1, description="From 1; equal values share a rank.")
     run: str = Field(description="Run id.")
