@@ -407,7 +407,7 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     unsent = "" if raw or not bad else " not sent"
     say(f"{counted(sent, 'event')} sent and acknowledged; {counted(bad, 'bad line')}{unsent}")
     if unknown:
-        say(f"fields that no event has, sent along and ignored: {_named(unknown)}")
+        say(f"fields that these events do not have, sent along and ignored: {_named(unknown)}")
     for run_id, count in missing.items():
         if count:
             say(missing_times_remark(run_id, count))

@@ -109,7 +109,8 @@ _ABOUT_STREAMS = (
 
 _ABOUT_PUBLISHING = (
     "Answered once the broker has acknowledged every event. Events keep their order. An invalid event is "
-    "published as it came: the worker puts it into the rejection topic with its bytes. No Content-Encoding; "
+    "published as it came: the worker puts it into the rejection topic with its bytes. One with a score "
+    "outside 0 to 1 is rejected here and not published. No Content-Encoding; "
     f"at most {MAX_BODY_BYTES:,} bytes, {MAX_EVENTS:,} events, and {MAX_EVENT_BYTES:,} bytes an event. "
     "Sending the same events again does no harm: duplicates do not count."
 )

@@ -196,7 +196,7 @@ class Health(Message):
 
 
 class RejectedEvent(Message):
-    """An event that the worker rejects."""
+    """An event that the worker rejects, or that has a score outside 0 to 1 and was not published."""
 
     number: int = Field(ge=1, description="Of its line, or of its element in the array, from 1.")
     code: str = Field(description="Stable reason code, as in the rejection.")
@@ -207,10 +207,10 @@ class PublishedEvents(Message):
     """The result of publishing a body of events, all of which the broker has acknowledged."""
 
     accepted: int = Field(ge=0, description="Valid events.")
-    rejected: int = Field(ge=0, description="Invalid events; the worker puts them into the rejection topic.")
+    rejected: int = Field(ge=0, description="Invalid events, in `rejections`.")
     rejections: list[RejectedEvent] = Field(description="Why; the first 100.")
     ignored: dict[str, int] = Field(
-        description="Fields that no event has, and how often each came; at most 100. They have no effect."
+        description="Fields that their events lack, and how often each came; at most 100. They do nothing."
     )
     remarks: list[str] = Field(
         description="What counts as missing in accepted events, a sentence a run; the first 100."

@@ -87,7 +87,7 @@ def test_misspelt_fields_of_any_value_are_sent_and_counted_by_their_name(stack: 
         assert (done.returncode, done.stdout) == (0, b"")
         counts, unknown = done.stderr.decode().splitlines()
         assert counts == f"{len(given)} events sent and acknowledged; 0 bad lines"
-        assert unknown.startswith(f"fields that no event has, sent along and ignored: {named}")
+        assert unknown.startswith(f"fields that these events do not have, sent along and ignored: {named}")
     rest = unknown.split(", ")[-11:]
     assert [part.endswith(" (1)") for part in rest[1:-1]] == [True] * 9
     assert rest[-1] == "..."
