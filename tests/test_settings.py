@@ -28,7 +28,7 @@ from streamer.settings import (
 )
 from streamer.storage.kafka import KAFKA_HELLO
 from streamer.storage.redis import REDIS_HELLO
-from streamer.web import listening
+from streamer.web import AddressInUse, listening
 from tests.support.certificates import Certificates
 from tests.support.cli import streamer
 from tests.support.servers import RedisServer
@@ -481,6 +481,12 @@ def test_a_taken_port_of_serve_is_one_line(redis_server: RedisServer) -> None:
     assert f"Cannot listen on 127.0.0.1 port {port}" in line
     assert "--port" in line
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-name.invalid"])
+def test_an_address_that_is_not_ours_asks_for_another_host(host: str) -> None:
+    with pytest.raises(AddressInUse, match=r"Name another with --host$"):
+        listening(host, 8720)
 
 
 def test_the_value_that_keeps_idle_runs_in_memory_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,8 @@ class AddressInUse(ServeError):
     """The port is taken, or the address belongs to another machine."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
-        super().__init__(f"Cannot listen on {host} port {port}: {error.strerror}. Name another with --port")
+        option = "--port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "--host"
+        super().__init__(f"Cannot listen on {host} port {port}: {error.strerror}. Name another with {option}")
 
 
 def listening(host: str, port: int | None) -> socket.socket:
