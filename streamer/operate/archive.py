@@ -270,7 +270,7 @@ class Archive:
             beyond = self._beyond(Contents(file).records())
         if self.out.exists() and (beyond is None or any(map(_is_deletion, beyond))):
             raise CannotBeMoved(
-                f"{self.out} exists and has events other than {self.run_id}'s. Choose another file: "
+                f"{self.out} exists and is not an archive of {self.run_id}'s present events. Choose another: "
                 f"`{command_for(self.run_id, 'OTHER')}`"
             )
         partial.replace(self.out)

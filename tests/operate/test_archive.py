@@ -398,7 +398,7 @@ def test_a_run_that_begins_again_beside_the_deletion_needs_a_file_of_its_own(log
     log.put(a_short_trial("r", "x", revision=later))
     assert "has started again with later events" in refusal(one)
     log.put(an_end(run_id="r", revision=later))
-    assert "has events other than r's" in refusal(one)
+    assert "exists and is not an archive of r's present events" in refusal(one)
     assert (files_in(one.out.parent), events_in(one.out)) == (["r.tar"], a_short_run("r"))
     assert log.deletions() == 1
     assert replace(one, out=one.out.with_name("second.tar")).make()
@@ -415,7 +415,7 @@ def test_what_came_between_comparison_and_deletion_is_in_the_file(log: Log, one:
 
 def test_files_of_others_are_not_overwritten(log: Log, one: Archive, tmp_path: Path) -> None:
     one.out.write_bytes(b"mine")
-    assert "exists and has events other than r's" in refusal(one)
+    assert "exists and is not an archive of r's present events" in refusal(one)
     assert "There is no directory" in refusal(replace(one, out=tmp_path / "no" / "out.tar"))
     assert (one.out.read_bytes(), log.deletions()) == (b"mine", 0)
 
