@@ -402,15 +402,15 @@ def difficulties(settings: Settings, run_id: str) -> dict[str, float]:
 
 
 def shares_of_failures(trials: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Share of failed trials by task, 0 to 1, over all agents except baselines.
+    """Share of failed trials by task, 0 to 1, over all agents except baselines, of those with a verdict.
 
-    >>> trials = [("a", True), ("a", False), ("b", False)]
+    >>> trials = [("a", True), ("a", False), ("b", False), ("b", None), ("c", None)]
     >>> shares_of_failures({"task_id": task, "agent": "x", "success": passed} for task, passed in trials)
     {'a': 0.5, 'b': 1.0}
     """
     tried, failed = Counter[str](), Counter[str]()
     for trial in trials:
-        if trial["agent"] not in BASELINE_LABELS:
+        if trial["agent"] not in BASELINE_LABELS and trial["success"] is not None:
             tried[trial["task_id"]] += 1
             failed[trial["task_id"]] += not trial["success"]
     return {task: failed[task] / count for task, count in sorted(tried.items())}
