@@ -148,7 +148,7 @@ def test_a_directory_has_one_follower(tmp_path: Path) -> None:
     path, home = tmp_path / "journal.ndjson", tmp_path
     with (
         LedgerFile(path, home),
-        pytest.raises(AlreadyFollowed, match="stop it first"),
+        pytest.raises(AlreadyFollowed, match="Stop it first"),
         LedgerFile(path, home),
     ):
         pass

@@ -100,7 +100,7 @@ def test_two_tails_of_one_directory_are_refused_and_waiting_events_are_remarked_
             assert second.wait(DEADLINE_SECONDS) == 1
         wait_for(lambda: "no worker has taken any of the 2 events that wait" in tails.printed, "the remark")
     assert "no worker is running" not in tails.printed, "without Redis that is not known"
-    assert f"another `streamer tail` follows {tails.run}" in tails.printed
+    assert f"another process follows {tails.run} for the same broker" in tails.printed
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,8 @@ NAME_CHARACTERS = 24
 class AlreadyFollowed(Exception):
     def __init__(self, root: Path) -> None:
         super().__init__(
-            f"another `streamer tail` follows {root} for the same broker and namespace; stop it first"
+            f"another process follows {root} for the same broker and namespace: `streamer tail`, `live`, or "
+            "the plug-in for Harbor. Stop it first"
         )
 
 
