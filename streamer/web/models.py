@@ -188,7 +188,7 @@ class ComparedAgents(Message):
 class Health(Message):
     """Whether this server follows Redis."""
 
-    following: bool = Field(description="False while Redis does not answer.")
+    following: bool = Field(description="False while Redis does not answer, or refuses.")
     viewers: int = Field(ge=0, description="Open streams of updates.")
     rooms: int = Field(ge=0, description="Runs held for viewers.")
     subscriptions: int = Field(ge=0, le=1, description="Redis subscriptions of this process.")

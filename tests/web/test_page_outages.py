@@ -82,9 +82,9 @@ def test_a_redis_that_is_away_leaves_the_last_numbers_in_grey_until_it_is_back(
         expect(progress).to_contain_text("6 / 9")
         redis_server.kill()
         for words in (
-            "The server cannot reach Redis",
+            "The server cannot read Redis",
             f"127.0.0.1:{redis_server.port}",
-            "Start Redis, or `streamer up`; this page resumes by itself.",
+            "`streamer up` starts one on this machine",
             re.compile(r"Numbers below are from \d\d:\d\d:\d\d"),
         ):
             expect(banner).to_contain_text(words)

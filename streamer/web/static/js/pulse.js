@@ -73,7 +73,7 @@ async function problem(token) {
   try {
     const health = await get("/api/health");
     if (health.following) return null;
-    return `The server cannot reach Redis: ${visible(health.problem)}. Start Redis, or \`streamer up\`; this page resumes by itself.`;
+    return `The server cannot read Redis: ${visible(health.problem)}. This page resumes by itself.`;
   } catch (error) {
     if (error.status === 401) {
       token();
