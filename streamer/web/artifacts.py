@@ -436,7 +436,9 @@ def _spans(line: str, look: _Look) -> tuple[list[Span], _Look]:
     for text, one in spans:
         if text and left > 0:
             made.append(Span(text=text[:left], **one))
-            left -= len(text)
+        left -= len(text)
+    if left < 0:
+        made.append(Span(text=left_out(-left, "characters")))
     return made, look
 
 

@@ -60,10 +60,11 @@ def test_attributes_reach_over_the_end_of_a_line_whatever_ends_it() -> None:
     assert [line[0].text for line in lines_of("a\r\nb\r\n")[0]] == ["a", "b"]
 
 
-def test_of_many_lines_the_last_are_kept_and_long_lines_end() -> None:
+def test_of_many_lines_the_last_are_kept_and_long_lines_say_what_is_missing() -> None:
     lines, before = lines_of("x\n" * (artifacts.MAX_LINES + 3) + "y" * (artifacts.MAX_LINE_CHARACTERS + 1))
     assert (len(lines), before) == (artifacts.MAX_LINES, 4)
     assert len(lines[-1][0].text) == artifacts.MAX_LINE_CHARACTERS
+    assert lines[-1][1].text == "[1 more characters not shown]"
 
 
 @pytest.mark.timeout(60)
