@@ -423,7 +423,7 @@ class FailureGroup(Message):
 
     failure_mode: str | None = Field(description="As the harness says; null: it says none.")
     kind: str = Field(description="What their messages have in common; empty: they have none.")
-    example: str | None = Field(description="The first line of one message; null: they have none.")
+    example: str | None = Field(description="First line of one message, last of a traceback; null: none.")
     count: int = Field(ge=1, description="How many trials.")
     share: float = Field(gt=0, le=1, description="Of the trials of the run that did not succeed.")
     agents: dict[str, int] = Field(description="Agent:model to its trials among them, most first.")
