@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.client.folded import answers_of
 from streamer.client.queries import ComparedRun
 from streamer.schemas.base import task_key
 from streamer.schemas.summaries import Rank, RunComparison, RunSummary, TasksOfRun
@@ -194,6 +195,20 @@ def test_a_side_has_ended_once_no_trial_of_it_is_missing(
     plan = [a_plan(tasks=2, attempts=1)] if planned else []
     side = a_side("run-1", plan + events)
     assert replace(side, agent_model=label).ended is ended
+
+
+def test_r4_a_baseline_that_is_named_is_compared_at_its_own_tasks() -> None:
+    """It was "the sides ran different tasks", because a run's comparison leaves baselines out."""
+    trials = [
+        a_trial(task_id=f"t{n}", agent=a, resolved=n > 2 or a == "nop") for n in range(6) for a in AGENTS
+    ]
+    side = a_side("run-1", [*trials, ENDED])
+    result = compare_sides(*(replace(side, agent_model=f"{agent}:gpt-5") for agent in AGENTS), 0, 0)
+    assert (result.not_comparable, result.differences["pass_rate"].mean) == (None, 0.5)
+    assert ends_of(result).low < 0.5 < ends_of(result).high
+
+
+AGENTS = "terminus", "nop"
 
 
 def ended_side(
@@ -401,11 +416,10 @@ def submission(path: str) -> dict[str, dict[str, Any]]:
 
 
 def a_side(run_id: str, events: Iterable[Event]) -> ComparedSide:
-    stored = list(events)
-    [result] = board_runs(stored)
-    scored = folded(stored)[0].run(run_id).take_changes().scored
+    run = folded(events)[0].run(run_id)
+    answers, scored = answers_of(run), run.take_changes().scored
     rows = [TrialRow.of("", orjson.loads(trial.value or b"")) for trial in scored]
-    return ComparedSide(ComparedRun(result.run, None, result.tasks), result.agents, None, rows)
+    return ComparedSide(answers.compared, answers.agents, None, rows)
 
 
 def side_of(path: str, rows: dict[str, dict[str, Any]], planned: int) -> ComparedSide:

@@ -242,12 +242,18 @@ class ComparedSide:
         return every._replace(tasks=compared) if self.left_out else every
 
     def _with_numeric(self, tasks: Mapping[str, TaskOutcomes]) -> dict[str, TaskOutcomes]:
-        """The trials of each task, where those that have numbers alone are unknown (R31)."""
-        numeric = Counter((_key_of(row), row.agent_model) for row in self.rows if row.success is None)
+        """The trials of each task, where those that have numbers alone are unknown (R31).
+
+        A run's own tasks leave out baselines (R4).
+        """
+        baselines = {one.agent_model for one in self.chosen if one.baseline}
+        rows = (row for row in self.rows if row.success is None or row.agent_model in baselines)
         every = dict(tasks)
-        for (task, label), more in numeric.items():
+        for row in rows:
+            task, label, judged = _key_of(row), row.agent_model, row.success is not None
             known, passed, unknown = every.get(task, {}).get(label, (0, 0, 0))
-            every[task] = {**every.get(task, {}), label: (known, passed, unknown + more)}
+            trials = known + judged, passed + (row.success is True), unknown + (not judged)
+            every[task] = {**every.get(task, {}), label: trials}
         return every
 
     def _with_missing(self, tasks: Mapping[str, TaskOutcomes]) -> dict[str, TaskOutcomes]:
