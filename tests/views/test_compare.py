@@ -197,6 +197,19 @@ def test_a_side_has_ended_once_no_trial_of_it_is_missing(
     assert replace(side, agent_model=label).ended is ended
 
 
+@pytest.mark.parametrize("end", [[], [ENDED]], ids=["no end", "an end"])
+def test_r26_the_ten_trials_that_a_tier_expects_are_no_plan(end: list[Event]) -> None:
+    """Twelve results of two tiers were "8 of 20 tasks lack verdicts", and p was 1."""
+    sides = []
+    for passed in (12, 4):
+        slots = [{"task_id": f"t{n % 6}", "tier": f"T{n // 6}", "resolved": n < passed} for n in range(12)]
+        events = [*(a_trial(**slot) for slot in slots), *end]
+        sides.append(a_side(f"r{passed}", [event | {"run_id": f"r{passed}"} for event in events]))
+    result = compare_sides(*sides, 0, 0)
+    assert (result.ended, result.differences["pass_rate"].p_value) == (True, 2 / 2**8)
+    assert not [said for said in result.words if "lack" in said or "missing" in said]
+
+
 def test_r4_a_baseline_that_is_named_is_compared_at_its_own_tasks() -> None:
     """It was "the sides ran different tasks", because a run's comparison leaves baselines out."""
     trials = [

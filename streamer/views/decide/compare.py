@@ -208,8 +208,17 @@ class ComparedSide:
         return [a for a in self.agents if (not a.baseline if label is None else a.agent_model == label)]
 
     @cached_property
-    def labels(self) -> list[str]:
-        return [agent.agent_model for agent in self.chosen]
+    def planned(self) -> dict[str, int]:
+        """Planned trials of each agent; 0 without a plan.
+
+        The ten trials a tier that R26 expects are no plan.
+        """
+        is_declared = self.run.run.progress.planned is not None
+        return {one.agent_model: is_declared * (one.runs_planned or 0) for one in self.chosen}
+
+    @property
+    def labels(self) -> Collection[str]:
+        return self.planned.keys()
 
     @cached_property
     def rows(self) -> list[AnyRow]:
@@ -228,13 +237,13 @@ class ComparedSide:
         unknown = any(
             counts[label][2] for counts in self.run.tasks.values() for label in counts.keys() & self.labels
         )
-        is_open = any(one.provisional or one.in_flight for one in self.chosen)
+        is_open = any(one.in_flight or one.trials < self.planned[one.agent_model] for one in self.chosen)
         return run.progress.plan_complete and not unknown and not is_open
 
     @cached_property
     def outcomes(self) -> Outcomes:
         """Its trials by task; without verdicts only the trials name the tasks (R31)."""
-        planned, tasks = sum(agent.runs_planned or 0 for agent in self.chosen), self.run.tasks
+        planned, tasks = sum(self.planned.values()), self.run.tasks
         if self.chosen and all(agent.verdict_trials == 0 for agent in self.chosen):
             tasks = {}
         every = outcomes_of(self._with_missing(self._with_numeric(tasks)), self.labels, planned)
@@ -261,16 +270,17 @@ class ComparedSide:
 
         Where an agent has no verdicts, other attempts at a task are not known to be planned before they come.
         """
-        every = {task: dict(of) for task, of in tasks.items() if of.keys() & {*self.labels}}
-        for one in self.chosen:
-            counts = {task: of.get(one.agent_model, (0, 0, 0)) for task, of in every.items()}
+        every = {task: dict(of) for task, of in tasks.items() if of.keys() & self.labels}
+        numeric = {one.agent_model for one in self.chosen if one.verdict_trials == 0}
+        for label, whole in self.planned.items():
+            counts = {task: of.get(label, (0, 0, 0)) for task, of in every.items()}
             planned = {task: known + unknown for task, (known, _, unknown) in counts.items()}
             most = max(planned.values(), default=0)
-            short = {task: most - of for task, of in planned.items() if not of or one.verdict_trials == 0}
-            if sum(short.values()) <= (one.runs_planned or 0) - sum(planned.values()):
+            short = {task: most - of for task, of in planned.items() if not of or label in numeric}
+            if sum(short.values()) <= whole - sum(planned.values()):
                 for task, more in short.items():
                     known, passed, unknown = counts[task]
-                    every[task][one.agent_model] = known, passed, unknown + more
+                    every[task][label] = known, passed, unknown + more
         return every
 
     @cached_property
