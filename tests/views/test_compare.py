@@ -197,6 +197,14 @@ def test_a_side_has_ended_once_no_trial_of_it_is_missing(
     assert replace(side, agent_model=label).ended is ended
 
 
+def test_a_side_of_all_agents_waits_for_a_planned_one_that_has_not_begun() -> None:
+    plan = a_plan(tasks=2, attempts=1, agent_models=["first:m", "terminus:gpt-5"])
+    events = [plan, a_trial(task_id="t0"), a_trial(task_id="t1", resolved=False)]
+    side, over = a_side("run-1", events), a_side("run-1", [*events, ENDED])
+    assert (side.ended, replace(side, agent_model="terminus:gpt-5").ended, over.ended) == (False, True, True)
+    assert over.outcomes.tasks == {"t0": (1, 1, 1), "t1": (1, 0, 1)}
+
+
 @pytest.mark.parametrize("end", [[], [ENDED]], ids=["no end", "an end"])
 def test_r26_the_ten_trials_that_a_tier_expects_are_no_plan(end: list[Event]) -> None:
     """Twelve results of two tiers were "8 of 20 tasks lack verdicts", and p was 1."""

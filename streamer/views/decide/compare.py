@@ -209,12 +209,15 @@ class ComparedSide:
 
     @cached_property
     def planned(self) -> dict[str, int]:
-        """Planned trials of each agent; 0 without a plan.
+        """Planned trials of each agent, also of one that has not begun; 0 without a plan.
 
         The ten trials a tier that R26 expects are no plan.
         """
-        is_declared = self.run.run.progress.planned is not None
-        return {one.agent_model: is_declared * (one.runs_planned or 0) for one in self.chosen}
+        declared, comparison = self.run.run.progress.planned is not None, self.run.comparison
+        planned = {one.agent_model: declared * (one.runs_planned or 0) for one in self.chosen}
+        each = max(planned.values(), default=0)
+        others = comparison.agents if each and comparison and self.agent_model is None else ()
+        return planned | {one.agent_model: each for one in others if one.agent_model not in planned}
 
     @property
     def labels(self) -> Collection[str]:
@@ -238,7 +241,8 @@ class ComparedSide:
             counts[label][2] for counts in self.run.tasks.values() for label in counts.keys() & self.labels
         )
         is_open = any(one.in_flight or one.trials < self.planned[one.agent_model] for one in self.chosen)
-        return run.progress.plan_complete and not unknown and not is_open
+        is_whole = run.progress.plan_complete and len(self.planned) == len(self.chosen)
+        return is_whole and not unknown and not is_open
 
     @cached_property
     def outcomes(self) -> Outcomes:
@@ -272,10 +276,11 @@ class ComparedSide:
         """
         every = {task: dict(of) for task, of in tasks.items() if of.keys() & self.labels}
         numeric = {one.agent_model for one in self.chosen if one.verdict_trials == 0}
+        most = 0
         for label, whole in self.planned.items():
             counts = {task: of.get(label, (0, 0, 0)) for task, of in every.items()}
             planned = {task: known + unknown for task, (known, _, unknown) in counts.items()}
-            most = max(planned.values(), default=0)
+            most = max(planned.values(), default=0) or most
             short = {task: most - of for task, of in planned.items() if not of or label in numeric}
             if sum(short.values()) <= whole - sum(planned.values()):
                 for task, more in short.items():
