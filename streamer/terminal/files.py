@@ -442,8 +442,8 @@ def past_runs(settings: Settings, sources: Iterable[str]) -> tuple[list[PastRun]
     found = [run for runs, _ in of_files for run in runs]
     if live := [source for source in sources if not is_file(source)]:
         with StateReader(settings) as reader:
-            answers = [reader.answers(run_id, "agent_model") for run_id in dict.fromkeys(live)]
-        found += stored_runs(settings, [one.board for one in answers])
+            boards = [one for run_id in dict.fromkeys(live) for one in reader.board_runs(run=run_id)]
+        found += stored_runs(settings, boards)
     past: dict[str, PastRun] = {}
     for run in found:
         if past.get(run.run_id, run) != run:
@@ -471,9 +471,8 @@ def _runs_in(file: Path, prices: PriceTable, report: Callable[[Rejected], None])
         raise click.ClickException(str(CannotBeFolded(failure)))
     runs = []
     for run in map(folding.pipeline.run, folding.runs()):
-        answers = answers_of(run, whole=False, tasks=False)
         scored = (orjson.loads(change.value) for change in run.take_scored() if change.value is not None)
-        runs.append(PastRun.of(answers.run, answers.agents, scored))
+        runs.append(PastRun.of(answers_of(run, whole=False).board, scored))
     if not runs:
         raise click.UsageError(f"{file} has no run. --history takes runs and event files")
     return runs, folding.rejected

@@ -20,7 +20,7 @@ from streamer.terminal import cli
 from streamer.views.decide import history
 from streamer.views.decide.history import plans_of, tasks_of
 from tests.support.builders import present
-from tests.support.events import Event, a_plan, a_trial
+from tests.support.events import Event, a_plan, a_trial, an_end
 from tests.terminal.calling import ndjson
 from tests.views.pictures import PICTURES, past
 
@@ -187,6 +187,26 @@ def test_trials_without_a_verdict_say_nothing_of_a_task_and_make_no_plan(tmp_pat
     done = call("plan", "--detect", "5", "--history", file)
     assert (done.exit_code, "earlier agents" in done.stderr) == (2, False)
     assert "no trial in the history has a verdict" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("plan", "end", "judged"),
+    [
+        ({"judged": True}, [an_end(run_id="n")], 1),
+        ({"judged": True}, [an_end(run_id="n", scores_pending=False)], 2),
+        ({"tasks": 3}, [], 1),
+        ({}, [an_end(run_id="n")], 2),
+    ],
+)
+def test_r19_trials_that_wait_for_a_verdict_make_no_task_dead(
+    plan: dict[str, Any], end: list[Event], judged: int, tmp_path: Path
+) -> None:
+    """A task whose trials waited for their judge was "never" passed, and stood last in comparisons."""
+    slots = [{"run_id": "n", "agent": agent, "task_id": task} for agent in "ab" for task in ("t0", "t1")]
+    trials = [a_trial(**slot, resolved=True if slot["task_id"] == "t0" else None) for slot in slots]
+    file = write(tmp_path, "n", [a_plan(run_id="n", attempts=1, **plan), *trials, *end])
+    tasks = objects("query", "tasks", "--history", file, "--json")
+    assert [(one["task"], one["attempts"]) for one in tasks] == [("t0", 2), ("t1", 2)][:judged]
 
 
 @pytest.mark.parametrize(

@@ -25,14 +25,14 @@ from pydantic import Field
 
 from streamer.client.queries import MOST_BOARD_RUNS, BoardRun
 from streamer.schemas.base import Instant, Message, task_key
-from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunSummary
+from streamer.schemas.summaries import ComparedPair, is_over
 from streamer.statistics.final import ALPHA, prefixes, shuffled_rounds
 from streamer.statistics.pairs import Attempts, Pair, PairedTask, difference_interval, e_value, grouped
 from streamer.text import cents, counted, percent, points
 from streamer.views.cells import minute, span
 from streamer.views.columns import Board, Column
 from streamer.views.decide.comparable import EITHER
-from streamer.views.models import Label, name_of_key
+from streamer.views.models import Label, name_of_key, stated_mode
 from streamer.views.tables import Document, Table, table_of
 
 Order = Literal["shuffled", "history"]
@@ -75,26 +75,36 @@ class PastRun:
     trials: Sequence[PastTrial]
 
     @classmethod
-    def of(
-        cls, run: RunSummary, agents: Iterable[AgentModelSummary], trials: Iterable[Mapping[str, Any]]
-    ) -> PastRun:
-        """A run with its agents and its scored trials, as parsed from JSON."""
-        judged = {agent.agent_model for agent in agents if not agent.baseline}
-        chosen = (one for one in trials if one["agent_model"] in judged and one["success"] is not None)
-        at = run.started_at or run.last_event_at
-        return cls(run.run_id, at, [_past(run.run_id, trial) for trial in chosen])
+    def of(cls, board: BoardRun, trials: Iterable[Mapping[str, Any]]) -> PastRun:
+        """A run with its scored trials, as parsed from JSON; those that wait for a verdict have none."""
+        run, judged = board.run, {agent.agent_model for agent in board.agents if not agent.baseline}
+        chosen = [one for one in trials if one["agent_model"] in judged and one["success"] is not None]
+        many = Counter((_key(one), one["agent_model"]) for one in chosen)
+
+        def waits(one: Mapping[str, Any]) -> bool:
+            task, label = _key(one), one["agent_model"]
+            counts = board.tasks.get(task, {}).get(label)
+            is_final = counts[0] >= many[task, label] if counts else is_over(run)
+            return one["resolved"] is None and stated_mode(one["failure_mode"]) is None and not is_final
+
+        past = [_past(run.run_id, one) for one in chosen if not waits(one)]
+        return cls(run.run_id, run.started_at or run.last_event_at, past)
 
 
 def past_of(runs: Iterable[BoardRun], trials: Mapping[str, Iterable[bytes]]) -> list[PastRun]:
     """The runs, with the scored trials of each by run id, as published."""
-    return [PastRun.of(one.run, one.agents, map(orjson.loads, trials[one.run.run_id])) for one in runs]
+    return [PastRun.of(one, map(orjson.loads, trials[one.run.run_id])) for one in runs]
+
+
+def _key(trial: Mapping[str, Any]) -> str:
+    return task_key(trial["tier"], trial["subtest"], trial["task_id"])
 
 
 def _past(run_id: str, trial: Mapping[str, Any]) -> PastTrial:
     return PastTrial(
         run_id,
         trial["agent_model"],
-        task_key(trial["tier"], trial["subtest"], trial["task_id"]),
+        _key(trial),
         trial["task_id"],
         trial["success"],
         trial["cost_usd"],
