@@ -637,8 +637,9 @@ LEADERS = Board(
 )
 
 
-def leaders_of(name: str) -> Board:
-    value = replace(metric(name) if name in BOARD_METRICS else named(name, {}), path=("value",), sort=None)
+def leaders_of(name: str, unit: str = "1") -> Board:
+    of = metric(name) if name in BOARD_METRICS else named(name, {"unit": unit})
+    value = replace(of, path=("value",), sort=None)
     return replace(LEADERS, columns=tuple(value if c.name == "value" else c for c in LEADERS.columns))
 
 

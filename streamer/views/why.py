@@ -17,12 +17,13 @@ from streamer.folding.groups import GroupState
 from streamer.folding.prices import PriceTable
 from streamer.folding.slots import SlotKey, slot_key
 from streamer.folding.state import RunState
-from streamer.folding.summaries import Moment, Subject, board_value
+from streamer.folding.summaries import Moment, Subject, board_value, planned_metrics
 from streamer.schemas.base import GroupId, Instant, Message, Number, agent_model_label, json_number
 from streamer.schemas.events import (
     BOARD_METRICS,
     NAMED,
     BoardMetric,
+    MetricPlan,
     RunDeleted,
     RunFinished,
     RunStarted,
@@ -171,6 +172,9 @@ class Moves:
         moves.sort(key=lambda move: -move.offset)
         totals = [followed.total for followed in shown.values()]
         metric, version = self._question.metric, run.state_version
+        if metric.name.startswith(NAMED):
+            name = metric.name.removeprefix(NAMED)
+            metric = named_metric(name, planned_metrics(run.plan).get(name, MetricPlan()).model_dump())
         return Why(run.run_id, metric, version, log_begins_at, totals, moves[: self._question.most])
 
     def _look(self, run: RunState, seen: _RunSeen, record: LogRecord) -> None:
@@ -362,7 +366,7 @@ class MetricMoves(Message):
 
 
 def moves_table(moves: MetricMoves) -> Table:
-    number, change = _writers(moves.metric)
+    number, change = _writers(moves)
     columns = (
         Column("offset", "offset", "count", ("offset",)),
         Column("at", "time, UTC", "name", ("at",), rank=6),
@@ -392,7 +396,7 @@ def moves_table(moves: MetricMoves) -> Table:
 
 
 def totals_lines(moves: MetricMoves) -> list[str]:
-    number, change = _writers(moves.metric)
+    number, change = _writers(moves)
     lines = []
     for total in moves.totals:
         about = f"{visible(moves.metric)} of {visible(total.agent_model)}"
@@ -434,19 +438,19 @@ def _what(move: MetricMove) -> str:
     return CAUSES[move.cause]
 
 
-def _writers(metric: str) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
+def _writers(moves: MetricMoves) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
     """Writers of the metric and its changes, with more digits than on boards, because one trial
     moves little.
     """
-    of = BOARD_METRICS.get(metric) or named_metric(metric, {})
-    [column] = [column for column in leaders_of(metric).columns if column.path == ("value",)]
+    columns = leaders_of(moves.metric, moves.unit).columns
+    [column] = [column for column in columns if column.path == ("value",)]
     if column.format == "percent":
         return (
             lambda value: UNSEEN if value is None else f"{value:.2%}".replace("%", " %"),
             lambda delta: points(delta, 2),
         )
 
-    unit = {"1": "", "seconds": " s"}.get(of.unit, f" {of.unit}")
+    unit = {"1": "", "seconds": " s"}.get(moves.unit, f" {moves.unit}")
     return (
         lambda value: cells.text(column, {"value": value}),
         lambda delta: UNSEEN if delta is None else f"{delta:+.3g}{unit}",

@@ -243,6 +243,20 @@ def test_changes_have_their_unit_and_three_digits(metric: str, before: str, afte
     assert (row["before"], row["after"], row["change"]) == (before, after, change)
 
 
+def test_r30_a_named_metric_has_the_unit_of_the_plan() -> None:
+    """It was "1", a plain ratio."""
+    plan = a_plan(metrics={"wait": {"unit": "seconds", "direction": "lower"}})
+    results = [a_trial(task_id=f"t{n}", metrics={"wait": 2.5 + n}) for n in range(2)]
+    moves = why.MetricMoves.of(asked([plan, *results], "metrics/wait"))
+    [last, _] = by_head(why.moves_table(moves))
+    assert (moves.unit, last["before"], last["after"], last["change"]) == (
+        "seconds",
+        "2.5 s",
+        "3 s",
+        "+0.5 s",
+    )
+
+
 def test_a_move_says_its_cause_its_time_and_its_trial_as_far_as_there_are_any() -> None:
     whole = row_of(a_move(trial=SlotKey("s", "t", 2, "a", "m", "T1", "03"), cause="rescoring"))
     assert (whole["trial"], whole["time, UTC"]) == ("s: t, attempt 2, T1/03", "2026-01-02 03:04:05")
