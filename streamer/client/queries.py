@@ -310,14 +310,14 @@ def ranked(
     if of is None:
         return []
     sign = -1.0 if of.higher_is_better else 1.0
-    values = [
-        (None if summary.baseline else of.value(fields), summary)
+    graded = [
+        (value, summary, of.trials(fields))
         for fields, summary in zip(stored, summaries, strict=True)
+        if not summary.baseline and (value := of.value(fields)) is not None
     ]
-    graded = [(value, summary) for value, summary in values if value is not None]
-    graded.sort(key=lambda pair: (pair[1].provisional, sign * pair[0], pair[1].run_id, pair[1].agent_model))
+    graded.sort(key=lambda one: (one[1].provisional, sign * one[0], one[1].run_id, one[1].agent_model))
     rows: list[LeaderboardRow] = []
-    for position, (value, summary) in enumerate(graded, start=1):
+    for position, (value, summary, trials) in enumerate(graded, start=1):
         last = rows[-1] if rows else None
         tied = last is not None and (last.value, last.provisional) == (value, summary.provisional)
         rows.append(
@@ -331,7 +331,7 @@ def ranked(
                 grade=summary.grade,
                 grade_basis=summary.grade_basis,
                 grade_provisional=summary.grade_provisional,
-                trials=summary.trials,
+                trials=trials,
             )
         )
     return rows

@@ -688,13 +688,32 @@ class BoardMetric:
 
     def value(self, summary: Mapping[str, Any]) -> float | None:
         """The number in a summary (parsed from JSON); None if it is unknown, absent or NaN (R14)."""
-        value: Any = summary
-        for step in self.path:
-            value = value.get(step) if isinstance(value, Mapping) else None
+        value = _at(summary, self.path)
         if value is None or math.isnan(float(value)):
             return None
         return float(value)
 
+    def trials(self, summary: Mapping[str, Any]) -> int:
+        """The trials that the number rests on (R1, R31); an infinite cost of pass rests on all verdicts."""
+        path = _COUNTED.get(self.name, (*self.path[:-1], "count"))
+        count = _at(summary, ("verdict_trials",) if self.value(summary) == math.inf else path)
+        return int(summary["trials"] if count is None else count)
+
+
+def _at(summary: Mapping[str, Any], path: Iterable[str]) -> Any:
+    value: Any = summary
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+_COUNTED = {
+    "accuracy": ("verdict_trials",),
+    **dict.fromkeys(("cost_of_pass", "mean_cost", "total_cost"), ("coverage", "cost_usd")),
+    "mean_speedup": ("formulacode", "coverage", "task_speedup"),
+    "agent_advantage": ("formulacode", "coverage", "agent_advantage"),
+}
+"""Where a summary has the number of trials of a METRIC, unless beside its mean."""
 
 PRIMARY_METRIC = "pass_rate"
 """The metric that orders boards by default."""

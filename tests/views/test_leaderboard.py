@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from math import comb
+from math import comb, inf
 from random import Random
 
 import pytest
 
-from streamer.client.queries import BoardRun
+from streamer.client.queries import BoardRun, ranked
 from streamer.schemas.events import BOARD_METRICS, named_metric
 from streamer.statistics.exact import sign_test
 from streamer.views.decide import leaderboard
@@ -50,7 +50,8 @@ def test_the_interval_of_a_run_is_that_of_its_summary_if_the_metric_has_an_error
 
 
 @pytest.mark.parametrize(
-    ("metric", "rests_on"), [("pass_rate", 6), ("accuracy", 6), ("mean_cost", 3), ("metrics/x", 9)]
+    ("metric", "rests_on"),
+    [("pass_rate", 6), ("accuracy", 6), ("mean_cost", 3), ("cost_of_pass", 3), ("metrics/x", 9)],
 )
 def test_r31_a_row_counts_the_trials_that_its_value_rests_on(metric: str, rests_on: int) -> None:
     """Each said 12 trials: of six with a verdict, of three with a known cost (R1), of nine with a number."""
@@ -59,8 +60,26 @@ def test_r31_a_row_counts_the_trials_that_its_value_rests_on(metric: str, rests_
     verdicts = [{"task_id": f"t{n}", "resolved": n > 1} | (priced if n < 3 else {}) for n in range(6)]
     numbers = [{"task_id": f"u{n}", "resolved": None, "metrics": {"x": 1.0}} for n in range(6)]
     trials = [a_trial(run_id="n", **fields) for fields in verdicts + numbers]
-    [row] = the_board(board_runs([plan, *trials, {"type": "run_finished", "run_id": "n"}]), metric).rows
-    assert (row.trials, row.tasks) == (rests_on, rests_on)
+    [run] = board_runs([plan, *trials, {"type": "run_finished", "run_id": "n"}])
+    [row], [alone] = the_board([run], metric).rows, ranked(metric, run.agents, {"n": "complete"})
+    assert (row.trials, row.tasks, alone.trials) == (rests_on, rests_on, rests_on)
+
+
+def test_r21_a_row_of_a_speedup_counts_the_trials_that_have_one() -> None:
+    """Both said two trials, of which one measured nothing."""
+    measured = {"benchmarks": {"b": {"agent/nop": 2.0, "oracle/nop": 1.5}}}
+    trials = [
+        a_trial(run_id="n", task_id=f"t{n}", **of) for n, of in enumerate([measured, {"benchmarks": {}}])
+    ]
+    [run] = board_runs(trials)
+    for metric in ("mean_speedup", "agent_advantage"):
+        assert [row.trials for row in ranked(metric, run.agents, {"n": "complete"})] == [1]
+
+
+def test_an_infinite_cost_of_pass_rests_on_all_verdicts() -> None:
+    [run] = board_runs([a_trial(run_id="n", task_id=f"t{n}", resolved=False) for n in range(3)])
+    [row] = ranked("cost_of_pass", run.agents, {"n": "complete"})
+    assert (row.value, row.trials) == (inf, 3)
 
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)

@@ -105,12 +105,8 @@ def _entries(run: BoardRun, of: BoardMetric) -> Iterable[Entry]:
         }
         finished = over and not agent.provisional
         left_out: LeftOut | None = None if attempts or agent.verdict_trials == 0 else "not_compared"
-        is_cost = of.name in ("mean_cost", "total_cost")
-        counted_at = ("coverage", "cost_usd") if is_cost else (*of.path[:-1], "count")
-        count = agent.verdict_trials if of.name == "accuracy" else value_at(stored, counted_at)
-        trials = agent.trials if count is None else count
         shown_as = left_out if finished else "unfinished"
-        yield Entry(run, agent, value, _interval(of, stored), attempts, trials, shown_as)
+        yield Entry(run, agent, value, _interval(of, stored), attempts, of.trials(stored), shown_as)
 
 
 def _mark(entry: Entry, most: int, *, pooled: bool) -> Entry:
