@@ -76,6 +76,19 @@ def test_r21_a_row_of_a_speedup_counts_the_trials_that_have_one() -> None:
         assert [row.trials for row in ranked(metric, run.agents, {"n": "complete"})] == [1]
 
 
+def test_r19_trials_without_a_final_value_are_explained_beside_pass_rates_alone() -> None:
+    """Beside a mean cost, too, it said that the value counts them as not passed."""
+    trials = [
+        a_trial(run_id="n", task_id=f"t{n}", resolved=[True, None][n > 4], cost_usd=1.0) for n in range(6)
+    ]
+    plan = a_plan(run_id="n", benchmark="tb", judged=True)
+    runs = board_runs([plan, *trials, {"type": "run_finished", "run_id": "n"}])
+    said = [
+        leaderboard.UNKNOWN in leaderboard.notes_of(the_board(runs, of)) for of in ("pass_rate", "mean_cost")
+    ]
+    assert said == [True, False]
+
+
 def test_an_infinite_cost_of_pass_rests_on_all_verdicts() -> None:
     [run] = board_runs([a_trial(run_id="n", task_id=f"t{n}", resolved=False) for n in range(3)])
     [row] = ranked("cost_of_pass", run.agents, {"n": "complete"})

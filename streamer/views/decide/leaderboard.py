@@ -608,7 +608,7 @@ def notes_of(board: BenchmarkBoard) -> list[str]:
     if board.rows:
         said.append(ALL_RUNS if board.metric == "pass_rate" else NEWEST)
         said.append(RANKED if board.rank_missing is None else NOT_RANKED[board.rank_missing])
-    if any(row.unknown for row in board.rows):
+    if board.metric == PRIMARY_METRIC and any(row.unknown for row in board.rows):
         said.append(UNKNOWN)
     if any(row.change for row in board.rows):
         said.append(CHANGED)
