@@ -257,7 +257,8 @@ def _verdict(
         yet = "" if comparison.ended else " yet"
         why = "that is within --tolerance" if plain else f"nothing shows{yet} that it is worse"
         if not plain and _is_worse(comparison, metric, difference, 0.0, side="a"):
-            why = "B is better than A"
+            by = "" if comparison.ended else f" on tasks like these, by evidence of {2 / ALPHA} or more"
+            why = f"B is better than A{by}"
         return 0, f"{stated}; {why}"
     p = difference.p_value
     if significance is not None and p is None:

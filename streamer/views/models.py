@@ -384,7 +384,8 @@ class Comparison(Message):
     )
     left_out: list[str] = optional("Common tasks whose trials were made in different ways (R36).", [])
     worse: Literal["a", "b"] | None = optional(
-        "The side that evidence of 20 shows to be worse while trials are missing; null: none, or at the end."
+        "The side that evidence shows to be worse while trials are missing: 20 for b, 40 for a. Null: none, "
+        "or at the end."
     )
     flips: list[FlipGroup] = optional(
         "The tasks that one side alone passes, in groups, the largest first.", []

@@ -230,7 +230,7 @@ def test_different_tasks_are_compared_only_where_that_is_allowed(tmp_path: Path)
 
 
 def test_before_the_end_evidence_decides(tmp_path: Path) -> None:
-    """Seven straight losses are evidence of 31.9, and six are 18.1; 20 is needed."""
+    """Six straight losses are evidence of 18.1, seven of 31.9, eight of 56.8; 20 is needed, 40 for wins."""
     a = written(tmp_path, "a", [shuffled("r", 1), *ten("r", 10)])
     worse = "B is worse than A on tasks like these, by evidence of 20 or more: "
     for known, code, said in ((7, 1, worse), (6, 0, "; nothing shows yet that it is worse")):
@@ -240,6 +240,11 @@ def test_before_the_end_evidence_decides(tmp_path: Path) -> None:
         assert "-100.0 points so far" in text
         cost = streamer("compare", a, b, "--files", "--tolerance", "0.1")
         assert "before the end" in stderr_of(cost, 3)
+    a = written(tmp_path, "a", [shuffled("r", 1), *ten("r", 0)])
+    better = "; B is better than A on tasks like these, by evidence of 40 or more"
+    for known, said in ((8, better), (7, "; nothing shows yet that it is worse")):
+        b = written(tmp_path, "b", [shuffled("s", 2), *ten("s", 10)[:known]])
+        assert said in stderr_of(streamer("compare", a, b, "--files"), 0)
 
 
 def test_results_that_never_came_are_named_beside_the_p_that_they_widen(tmp_path: Path) -> None:
