@@ -296,6 +296,16 @@ def test_different_tasks_are_judged_only_where_one_side_planned_the_common_ones_
     assert ends_of(two_sides("-" * 20, "+" * 10, planned=(20, 10), allowed=["tasks"]))
 
 
+def test_a_side_without_results_ran_no_other_tasks() -> None:
+    """Of a run that had just begun, or was archived, it was "the sides ran different tasks"."""
+    result = compare_sides(ended_side("r", trials_of(2)), ended_side("s", []), 0, 0)
+    [said] = result.words
+    assert (result.not_comparable, result.refused) == (None, [])
+    assert said.endswith(
+        "A passes – of these and 100.0 % of all its 2; B passes – of these and – of all its 0"
+    )
+
+
 def test_tasks_that_one_side_has_not_reached_are_no_other_tasks() -> None:
     short, full = (two_sides("+" * 12, "-" * known, planned=(12, 12)) for known in (8, 12))
     assert short.not_comparable is None

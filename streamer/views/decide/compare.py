@@ -393,7 +393,7 @@ def compare_sides(
     a, b = (replace(side, left_out=made.left_out) if made.left_out else side for side in (a, b))
     tasks = common_tasks(b.outcomes, a.outcomes)
     starts = [at.timestamp() if at else None for at in (b.run.run.started_at, a.run.run.started_at)]
-    if tasks.differ and "tasks" not in allowed:
+    if tasks.differ and all(tasks.total) and "tasks" not in allowed:
         made = made.of_tasks(len(tasks.pairs), tasks.total, starts)
     over = not made.refused and a.ended and b.ended
     tested = [pair if pair.even else _in_pairs(pair, str(task), (b, a)) for task, pair in tasks.pairs.items()]
