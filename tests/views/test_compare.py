@@ -306,6 +306,17 @@ def test_a_side_without_results_ran_no_other_tasks() -> None:
     )
 
 
+def test_agents_of_a_run_that_counts_as_complete_have_the_words_of_the_end() -> None:
+    """It was "Nothing separates a:m and b:m yet" above p = 0.00195."""
+    trials = [
+        trial for agent in "ab" for trial in trials_of(10, agent=agent, model="m", resolved=agent == "a")
+    ]
+    side = a_side("run-1", trials)
+    words = compare_sides(*(replace(side, agent_model=f"{agent}:m") for agent in "ab"), 0, 0).words
+    assert words[0] == "a:m ahead on tasks like these: sign test p = 0.00195"
+    assert words[1].startswith("b:m minus a:m: -100.0 points [-100.0, -")
+
+
 def test_tasks_that_one_side_has_not_reached_are_no_other_tasks() -> None:
     short, full = (two_sides("+" * 12, "-" * known, planned=(12, 12)) for known in (8, 12))
     assert short.not_comparable is None
@@ -429,7 +440,8 @@ def test_a_run_without_a_plan_counts_as_complete_once_nothing_is_in_flight() -> 
         for more in ([], [a_start(run_id="s", task_id="in flight")])
     ]
     complete = [f"{run} has no plan and no end: it counts as complete" for run in "rs"]
-    assert [one.words[-2:] for one in said] == [complete, complete[:1]]
+    counted = [[words for words in one.words if words.endswith("counts as complete")] for one in said]
+    assert counted == [complete, complete[:1]]
     assert [one.ended for one in said] == [True, False]
 
 

@@ -159,14 +159,15 @@ def between(
     """What may be said of an agent of one run and an agent of the same or another run; [] of several agents.
 
     Two agents of one run have the words of their pair, unless `every_task` also judges the tasks that the
-    pair leaves out. Across runs there is no final difference.
+    pair leaves out, or the run counts as complete without a plan. Across runs there is no final difference.
     """
     ours, theirs = a_agent or _only_agent(a), b_agent or _only_agent(b)
     if ours is None or theirs is None:
         return []
     if a.run.run_id == b.run.run_id:
         pairs = pair_standings(a, (ours, theirs))
-        if every_task and any(pair.counts and pair.counts.left_out for pair in pairs):
+        leaves_out = any(pair.counts and pair.counts.left_out for pair in pairs)
+        if (every_task and leaves_out) or (result.ended and not all(pair.ended for pair in pairs)):
             return pair_words(ours, theirs, result)
         return [said for pair in pairs for said in pair.words]
     names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
