@@ -169,13 +169,11 @@ def leaderboard(
             _print_by_run(reader, metric, run_id, benchmark, wanted, limit, as_json)
             return
         runs = reader.board_runs(run=run_id, benchmark=benchmark, labels=wanted)
-    if len(runs) == MOST_BOARD_RUNS:
-        say(f"the latest {MOST_BOARD_RUNS} runs are pooled; narrow them with --benchmark or --label")
-    boards = boards_of(runs, metric, now, together=together or run_id is not None)
+    boards = with_words(boards_of(runs, metric, now, together=together or run_id is not None), len(runs))
     if html is not None:
         write(one_file(leaderboard_document(boards, _facts(run_id, benchmark, labels, as_of), limit)), html)
     elif as_json:
-        for board in with_words(boards):
+        for board in boards:
             print_json(canonical_json(_limited(board, limit).model_dump(mode="json")))
     else:
         print_board(*leaderboard_tables(boards, limit), empty=f"No agent is on the board of {shown(metric)}.")

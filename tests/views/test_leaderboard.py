@@ -7,13 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import comb, inf
+from pathlib import Path
 from random import Random
 
 import pytest
+from click.testing import CliRunner
 
-from streamer.client.queries import BoardRun, ranked
+from streamer.client.queries import MOST_BOARD_RUNS, BoardRun, ranked
+from streamer.client.readers import StateReader
 from streamer.schemas.events import BOARD_METRICS, named_metric
 from streamer.statistics.exact import sign_test
+from streamer.terminal import cli
 from streamer.views.decide import leaderboard
 from streamer.views.decide.leaderboard import boards_of, entries_of
 from streamer.views.models import Ends
@@ -415,6 +419,20 @@ def test_boards_of_as_many_runs_as_are_read_say_that_earlier_ones_do_not_count()
         leaderboard.leaderboard_document(leaderboard.with_words(boards, runs), []) for runs in (399, 400)
     ]
     assert [leaderboard.LATEST in document.tables[0].note for document in documents] == [False, True]
+
+
+def test_the_command_says_so_in_every_form(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The servers are replaced. HTML and JSON did not say it."""
+    [run] = board_runs(a_night("n", 1, {"a": "+" * 6}))
+    monkeypatch.setattr(StateReader, "__enter__", lambda reader: reader)
+    monkeypatch.setattr(StateReader, "board_runs", lambda *_, **__: [run] * MOST_BOARD_RUNS)
+    file = tmp_path / "board.html"
+    said = [
+        CliRunner().invoke(cli, ["query", "leaderboard", *form]).stdout
+        for form in ([], ["--json"], ["--html", str(file)])
+    ]
+    for one in (*said[:2], file.read_text()):
+        assert leaderboard.LATEST in " ".join(one.split())
 
 
 def test_hostile_names_are_visible_and_an_empty_document_says_so() -> None:
