@@ -124,6 +124,7 @@ def _paragraphs(lines: str) -> str:
 
 
 def card(table: Table, note: str = "", links: Links = (), below: str = "") -> str:
+    below = below or (_paragraphs(table.note) if "\n" in table.note else "")
     title, note = escape(table.title), "" if below else note or table.note
     heads = "".join(f'<th scope="col"{_number(c)}>{escape(c.title)}{_about(c)}</th>' for c in table.columns)
     linked = zip(table.rows, links or repeat({}), strict=False)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from html import unescape
 from math import comb, inf
 from pathlib import Path
 from random import Random
@@ -22,6 +23,7 @@ from streamer.views.decide import leaderboard
 from streamer.views.decide.leaderboard import boards_of, entries_of
 from streamer.views.models import Ends
 from streamer.views.tables import Table
+from streamer.web.pages import one_file
 from tests.support.board_runs import a_night, board_runs
 from tests.support.builders import by_head, present
 from tests.support.data import shared_data
@@ -433,6 +435,13 @@ def test_the_command_says_so_in_every_form(monkeypatch: pytest.MonkeyPatch, tmp_
     ]
     for one in (*said[:2], file.read_text()):
         assert leaderboard.LATEST in " ".join(one.split())
+
+
+def test_each_note_is_a_line_of_its_own_in_a_file() -> None:
+    """HTML had all of them on one line, with a visible escape between them."""
+    boards = leaderboard.with_words(boards_of(two_nights(), "pass_rate", NOW))
+    body = unescape(one_file(leaderboard.leaderboard_document(boards, [])).decode())
+    assert [f"<p>{note}</p>" in body for note in leaderboard.notes_of(boards[0])] == [True] * 3
 
 
 def test_hostile_names_are_visible_and_an_empty_document_says_so() -> None:
