@@ -72,7 +72,7 @@ def test_of_many_lines_the_last_are_kept_and_long_lines_say_what_is_missing() ->
 def test_a_line_takes_time_in_proportion_to_its_length(line: str) -> None:
     """If each sequence looked through the rest of the line, a mebibyte would take hours."""
     text = "".join(span.text for span in lines_of(line)[0][0])
-    assert set(text) <= set("0;")
+    assert set(text.partition("[")[0]) <= set("0;")
 
 
 @given(st.text(alphabet=st.sampled_from("ab\x1b[];?0123456789mKHJ\x07\\\r\n\t\x9b\x00"), max_size=200))
@@ -272,7 +272,7 @@ KINDS = {
     "trajectory.json": (json.dumps(TRAJECTORY).encode(), "steps", 3, []),
     "other.json": (b'{"a": 1}', "log", 0, ['{"a": 1}']),
     "broken.json": (b'[{"action"', "log", 0, ['[{"action"']),
-    "deep.json": (b"[" * 100_000, "log", 0, ["[" * artifacts.MAX_LINE_CHARACTERS]),
+    "deep.json": (b"[" * 100_000, "log", 0, ["[" * 4_000 + "[96,000 more characters not shown]"]),
     "agent.log": (b"a\nb\n", "log", 0, ["a", "b"]),
     "latin.log": (b"caf\xe9", "log", 0, ["caf\ufffd"]),
     "my.patch": (b"-a\n+b\n", "diff", 0, ["-a", "+b"]),
