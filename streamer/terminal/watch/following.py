@@ -272,7 +272,7 @@ async def _follow(
         try:
             await until_one_ends(_take_all(begin, take, tell), _until_away(settings))
         except TopicMissing:
-            tell("the log has no topics yet, or this user may not read them")
+            tell("no topics yet, or this user may not read them")
         except (KafkaError, OSError) as error:
             refuses = isinstance(error, KafkaError) and not is_away(error)
             tell(said_of(error) if refuses else no_broker_at(settings.bootstrap))

@@ -770,8 +770,8 @@ def in_order(
     except NoSuchSide:
         return Live([], None)
     terms = Terms(metric=PRIMARY_METRIC, max_drop=Fraction(), allowed=allowed)
-    both = replace(terms, alpha=ALPHA / 2)  # that B is worse was asked, so the other claim takes more
-    of_a, of_b = judge(ours, theirs, both), judge(theirs, ours, terms)
+    opposite = replace(terms, alpha=ALPHA / 2)  # B worse is the question; the other direction takes more
+    of_a, of_b = judge(ours, theirs, opposite), judge(theirs, ours, terms)
     a_worse, b_worse = (of.ability and of.ability.verdict is GateVerdict.FAIL for of in (of_a, of_b))
     words = [] if a.run_id == b.run_id else _words_in_order(of_b)
     return Live(words, "a" if a_worse else "b" if b_worse else None)

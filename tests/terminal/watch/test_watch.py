@@ -166,7 +166,7 @@ async def test_rejections_are_counted_by_run(logged: Settings, feed_of_both: Fee
 async def test_an_absent_log_leaves_the_boards(settings: Settings, logged: Settings, feed: Feed) -> None:
     await feed.take([a_trial()])
     away = f"no Kafka broker answers at {settings.bootstrap}"
-    for given, said in ((logged, "the log has no topics yet"), (settings, away)):
+    for given, said in ((logged, "no topics yet, or this user may not read them"), (settings, away)):
         async with watching(given, "run-1") as driver:
             for head in ("newest trials", "rejections"):
                 await driver.shows(f"{head}: {said}", "terminus:gpt-5")
