@@ -16,7 +16,7 @@ import hashlib
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -190,6 +190,13 @@ def task_key(tier: str | None, subtest: str | None, task_id: str) -> str:
     if tier is None and subtest is None:
         return encode_id(task_id)
     return "|".join(map(encode_id, (tier or "", subtest or "", task_id)))
+
+
+def value_at(message: Any, path: Iterable[str]) -> Any:
+    """The value at the end of a path of fields, in a message or parsed JSON; None if a field is missing."""
+    for step in path:
+        message = message.get(step) if isinstance(message, Mapping) else getattr(message, step, None)
+    return message
 
 
 # -----------------------------------------------------------------------------

@@ -67,6 +67,7 @@ from streamer.schemas.base import (
     Text,
     Total,
     optional,
+    value_at,
 )
 
 # -----------------------------------------------------------------------------
@@ -688,7 +689,7 @@ class BoardMetric:
 
     def value(self, summary: Mapping[str, Any]) -> float | None:
         """The number in a summary (parsed from JSON); None if it is unknown, absent or NaN (R14)."""
-        value = _at(summary, self.path)
+        value = value_at(summary, self.path)
         if value is None or math.isnan(float(value)):
             return None
         return float(value)
@@ -696,15 +697,8 @@ class BoardMetric:
     def trials(self, summary: Mapping[str, Any]) -> int:
         """The trials that the number rests on (R1, R31); an infinite cost of pass rests on all verdicts."""
         path = _COUNTED.get(self.name, (*self.path[:-1], "count"))
-        count = _at(summary, ("verdict_trials",) if self.value(summary) == math.inf else path)
+        count = value_at(summary, ("verdict_trials",) if self.value(summary) == math.inf else path)
         return int(summary["trials"] if count is None else count)
-
-
-def _at(summary: Mapping[str, Any], path: Iterable[str]) -> Any:
-    value: Any = summary
-    for step in path:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value
 
 
 _COUNTED = {

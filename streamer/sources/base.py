@@ -135,8 +135,8 @@ class RunPlan:
             return self.finished | {"status": "interrupted"}
         return self.finished
 
-    def lacks(self, note: str) -> None:
-        self.notes.append(note)
+    def lacks(self, *notes: str) -> None:
+        self.notes += notes
         self.is_short = True
         self.started = {"type": "run_started", **(self.started or {}), "plan_complete": False}
 

@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_UP, Context
 from math import ceil, floor
 from typing import Any
 
-from streamer.schemas.base import Number
+from streamer.schemas.base import Number, value_at
 from streamer.schemas.summaries import NO_PLAN, Rank, plan_words
 from streamer.text import UNSEEN, counted, dollars, percent, ratio, shown, visible
 from streamer.views.columns import (
@@ -28,7 +28,6 @@ from streamer.views.columns import (
     marked_grade,
     named_of,
     pass_at_ends,
-    value_at,
 )
 from streamer.views.models import stated_mode
 

@@ -11,8 +11,9 @@ from heapq import nsmallest
 from itertools import chain, product
 from typing import Any, NamedTuple
 
+from streamer.schemas.base import value_at
 from streamer.text import visible
-from streamer.views.columns import AGENTS, Column, best_first, named_of, value_at
+from streamer.views.columns import AGENTS, Column, best_first, named_of
 from streamer.views.drawing import NUMBERS, Element, h, ratio, title_of
 
 Json = dict[str, Any]

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
+from streamer.schemas.base import value_at
 from streamer.schemas.events import (
     ADVANTAGES,
     BOARD_METRICS,
@@ -88,13 +89,6 @@ class Board:
 
     def shown_on(self, surface: Surface) -> list[Column]:
         return [column for column in self.columns if surface in column.on]
-
-
-def value_at(row: Any, path: Sequence[str]) -> Any:
-    """The value at the end of a path of fields; None if a field is missing."""
-    for step in path:
-        row = row.get(step) if isinstance(row, Mapping) else getattr(row, step, None)
-    return row
 
 
 R = TypeVar("R")

@@ -22,6 +22,7 @@ from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from streamer.schemas.base import value_at
 from streamer.schemas.summaries import NO_PLAN, plan_words
 from streamer.text import UNSEEN, visible
 from streamer.text import percent as plain_percent
@@ -43,7 +44,6 @@ from streamer.views.columns import (
     leading,
     marked_grade,
     unsorted,
-    value_at,
     with_named,
     with_values_of,
 )

@@ -251,7 +251,7 @@ class IncrementalReader:
             self.frozen |= {run.path} if self.may_be_anothers(run.path, plan) else set()
             return True
         if run.plan.is_short:  # only the whole counts the trials (R35)
-            plan.lacks("")
+            plan.lacks()
         run.plan = plan
         if is_another or run.path in self.frozen:
             self.urgent = True

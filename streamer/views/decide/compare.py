@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from streamer.client.queries import ComparedRun
-from streamer.schemas.base import Message, task_key
+from streamer.schemas.base import Message, task_key, value_at
 from streamer.schemas.events import NAMED
 from streamer.schemas.provenance import Made
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunComparison, TaskOutcomes
@@ -36,7 +36,7 @@ from streamer.statistics.pairs import (
 )
 from streamer.text import counted, ends_in_points, percent, points
 from streamer.views.cells import text
-from streamer.views.columns import ALIKE, COMPARED, Board, Column, Write, named, read_as, value_at
+from streamer.views.columns import ALIKE, COMPARED, Board, Column, Write, named, read_as
 from streamer.views.decide.comparable import (
     UNDECIDED,
     Comparability,

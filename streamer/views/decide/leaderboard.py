@@ -23,6 +23,7 @@ from streamer.schemas.base import (
     decode_id,
     json_number,
     optional,
+    value_at,
 )
 from streamer.schemas.events import BOARD_METRICS, NAMED, PRIMARY_METRIC, BoardMetric, board_metric
 from streamer.schemas.provenance import Made
@@ -31,7 +32,7 @@ from streamer.statistics.ability import Clusters, rate_interval
 from streamer.statistics.pairs import Attempts, Paired, common_tasks, outcomes_of, paired, places_at_end
 from streamer.text import UNSEEN, counted, ends_in_points, points, shown
 from streamer.views.cells import place, text
-from streamer.views.columns import ALIKE, Board, Column, metric, named, value_at
+from streamer.views.columns import ALIKE, Board, Column, metric, named
 from streamer.views.decide.comparable import Pool, comparable
 from streamer.views.decide.compare import between
 from streamer.views.models import Ends, HistoryPoint, Label
